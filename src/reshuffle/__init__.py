@@ -1,0 +1,76 @@
+"""Regularised learning with shuffled data: one proximal step for many gradient steps."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reshuffle import datasets, losses, orders, penalties, plotting, steps
+    from reshuffle.callbacks import Checkpoint
+    from reshuffle.errors import ConversionWarning, DivergenceError, InputError, StepWarning
+    from reshuffle.finite_sum import FiniteSum
+    from reshuffle.oracle import OracleProblem
+    from reshuffle.problem import Problem
+    from reshuffle.solvers import FISTA, ProxRR, ProxSGD
+    from reshuffle.trace import Result, Trace
+    from reshuffle.validation import encode_labels
+
+__version__ = "0.1.0"
+
+# Public name -> module that has it. Loaded on first use: `import reshuffle` starts no compiler.
+_HOMES = {
+    "Checkpoint": "callbacks",
+    "ConversionWarning": "errors",
+    "DivergenceError": "errors",
+    "FISTA": "solvers",
+    "FiniteSum": "finite_sum",
+    "InputError": "errors",
+    "OracleProblem": "oracle",
+    "Problem": "problem",
+    "ProxRR": "solvers",
+    "ProxSGD": "solvers",
+    "Result": "trace",
+    "StepWarning": "errors",
+    "Trace": "trace",
+    "encode_labels": "validation",
+}
+_MODULES = ("datasets", "losses", "orders", "penalties", "plotting", "steps")
+
+__all__ = [
+    "FISTA",
+    "Checkpoint",
+    "ConversionWarning",
+    "DivergenceError",
+    "FiniteSum",
+    "InputError",
+    "OracleProblem",
+    "Problem",
+    "ProxRR",
+    "ProxSGD",
+    "Result",
+    "StepWarning",
+    "Trace",
+    "__version__",
+    "datasets",
+    "encode_labels",
+    "losses",
+    "orders",
+    "penalties",
+    "plotting",
+    "steps",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"reshuffle.{name}")
+    if name in _HOMES:
+        value = getattr(import_module(f"reshuffle.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'reshuffle' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

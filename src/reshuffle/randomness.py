@@ -1,0 +1,23 @@
+"""Every random choice of the package: a pure function of the seed and of where it is used.
+
+No generator is carried along. The permutation of epoch t comes from the seed and t alone, so a
+resumed run, a restarted client or another engine draws the same numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reshuffle.errors import InputError
+
+
+def generator(seed: int, *stream: int) -> np.random.Generator:
+    """The generator of one use, named by integers (an epoch, a client and a round, ...)."""
+    return np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence([seed, *stream])))
+
+
+def check_seed(seed: object) -> int:
+    """A seed is a non-negative integer, so that a run can always be repeated."""
+    if isinstance(seed, (bool, np.bool_)) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise InputError(f"seed must be a non-negative integer, got {seed!r}")
+    return int(seed)
