@@ -1,0 +1,99 @@
+"""Passes over all rows in storage order: value, gradient, margins, row norms, curvature product.
+
+Each runs on one thread in a fixed order of additions, so its bits depend on the data alone.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from reshuffle.kernels.rows import FAST, add_bias, add_row, keep, loss_at, margin, slope
+
+BLOCK = (
+    1024  # rows whose losses are added up before they join the total: two short sums, not one long
+)
+
+
+@cache
+def value_kernel(stamp: int) -> Any:
+    """sum_i w_i l(a_i^T x, y_i) for the loss with this stamp."""
+
+    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    def value(values, indices, indptr, targets, weights, params, bias, x, coefs):
+        total = 0.0
+        for start in range(0, targets.size, BLOCK):
+            part = 0.0
+            for i in range(start, min(start + BLOCK, targets.size)):
+                z = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
+                loss = loss_at(stamp, params, z, targets[i])
+                part += weights[i] * loss if weights.size > 0 else loss
+            total += part
+        return total
+
+    return value
+
+
+@cache
+def gradient_kernel(stamp: int) -> Any:
+    """Adds factor * sum_i w_i l'(a_i^T x, y_i) a_i to ``out`` for the loss with this stamp."""
+
+    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    def gradient(values, indices, indptr, targets, weights, params, bias, x, coefs, factor, out):
+        for i in range(targets.size):
+            z = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
+            weight = weights[i] if weights.size > 0 else 1.0
+            keep(coefs, 0, weight, slope(stamp, params, z, targets[i]))
+            add_row(values, indices, indptr, i, factor, coefs, 0, out)
+            if bias:
+                add_bias(factor, coefs, 0, out)
+
+    return gradient
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def margins(values, indices, indptr, bias, x, coefs, out):
+    """out_i = a_i^T x + intercept."""
+    for i in range(out.shape[0]):
+        out[i] = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def curvature_product(values, indices, indptr, weights, n, bias, v, factor, out):
+    """Adds factor * sum_i w_i a_i a_i^T v to ``out``: the product with A^T W A, never formed."""
+    coefs = np.zeros(1)
+    for i in range(n):
+        z = margin(values, indices, indptr, i, v, 1.0, bias, coefs, 0)
+        coefs[0] = weights[i] * z if weights.size > 0 else z
+        add_row(values, indices, indptr, i, factor, coefs, 0, out)
+        if bias:
+            add_bias(factor, coefs, 0, out)
+
+
+def squared_norms(values: Any, indptr: Any, out: Any) -> None:
+    """out_i = ||a_i||^2, dense or CSR."""
+    if values.ndim == 2:
+        dense_squared_norms(values, out)
+    else:
+        csr_squared_norms(values, indptr, out)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def dense_squared_norms(values, out):
+    for i in range(out.size):
+        total = 0.0
+        for j in range(values.shape[1]):
+            total += np.float64(values[i, j]) * values[i, j]
+        out[i] = total
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def csr_squared_norms(values, indptr, out):
+    for i in range(out.size):
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            total += np.float64(values[p]) * values[p]
+        out[i] = total

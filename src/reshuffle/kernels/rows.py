@@ -1,0 +1,214 @@
+"""Rows of the data matrix, whatever its layout and whatever the shape of the unknown.
+
+Six operations are all that the loops above need. numba picks the implementation by the types:
+
+    margin     z = scale * a_i^T x + intercept         (a number, or one per output)
+    loss_at    l(z, y)
+    slope      l'(z, y)
+    keep       coefs[k] = weight * l'
+    add_row    x <- x + factor * a_i coefs[k]^T
+    add_bias   intercept <- intercept + factor * coefs[k]
+
+A row lies in ``values, indices, indptr``: the arrays of a CSR matrix, or a C-ordered matrix and two
+empty arrays. ``x`` is a vector (one output) or a matrix with one column per output, its last row the
+intercept where there is one. Indices are unsigned, so that no wrap-around test stands in the inner
+loop, and sums run in float64 for float32 data too.
+"""
+
+# The functions of this file are templates: numba gives them their types when it compiles them.
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
+
+FAST: Any = {"reassoc", "contract", "nsz", "arcp"}  # NaN and infinity keep their meaning
+OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy"}
+
+LOSSES: dict[int, tuple[Any, Any]] = {}
+"""Stamp of a loss -> its compiled ``value`` and ``derivative``."""
+
+
+def register(stamp: int, value: Any, derivative: Any) -> None:
+    """Make the functions of a loss known to the kernels under their stamp."""
+    if stamp not in LOSSES:
+        compiled = njit(fastmath=FAST, error_model="numpy")
+        LOSSES[stamp] = (compiled(value), compiled(derivative))
+
+
+def margin(values, indices, indptr, i, x, scale, bias, coefs, k): ...
+def loss_at(stamp, params, z, y): ...
+def slope(stamp, params, z, y): ...
+def keep(coefs, k, weight, g): ...
+def add_row(values, indices, indptr, i, factor, coefs, k, x): ...
+def add_bias(factor, coefs, k, x): ...
+def prefetch(values, indices, indptr, i): ...
+def prefetch_pointer(values, indices, indptr, i): ...
+
+
+def is_dense(values):
+    return values.ndim == 2
+
+
+# --- one row against the unknown -------------------------------------------------------------
+# Elements are reached by full indices: a view of a row would count a reference in the inner loop.
+
+
+@overload(margin, jit_options=OPTIONS)
+def _margin(values, indices, indptr, i, x, scale, bias, coefs, k):
+    def dense_vector(values, indices, indptr, i, x, scale, bias, coefs, k):
+        z = 0.0
+        for j in range(values.shape[1]):
+            z += values[i, j] * x[j]
+        return scale * z + x[x.size - 1] if bias else scale * z
+
+    def csr_vector(values, indices, indptr, i, x, scale, bias, coefs, k):
+        z = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            z += values[p] * x[indices[p]]
+        return scale * z + x[x.size - 1] if bias else scale * z
+
+    def dense_matrix(values, indices, indptr, i, x, scale, bias, coefs, k):
+        outputs = x.shape[1]
+        for o in range(outputs):
+            coefs[k, o] = x[x.shape[0] - 1, o] if bias else 0.0
+        for j in range(values.shape[1]):
+            a = scale * values[i, j]
+            for o in range(outputs):
+                coefs[k, o] += a * x[j, o]
+        return coefs[k]
+
+    def csr_matrix(values, indices, indptr, i, x, scale, bias, coefs, k):
+        outputs = x.shape[1]
+        for o in range(outputs):
+            coefs[k, o] = x[x.shape[0] - 1, o] if bias else 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            a, j = scale * values[p], indices[p]
+            for o in range(outputs):
+                coefs[k, o] += a * x[j, o]
+        return coefs[k]
+
+    if is_dense(values):
+        return dense_vector if x.ndim == 1 else dense_matrix
+    return csr_vector if x.ndim == 1 else csr_matrix
+
+
+@overload(add_row, jit_options=OPTIONS)
+def _add_row(values, indices, indptr, i, factor, coefs, k, x):
+    def dense_vector(values, indices, indptr, i, factor, coefs, k, x):
+        c = factor * coefs[k]
+        for j in range(values.shape[1]):
+            x[j] += c * values[i, j]
+
+    def csr_vector(values, indices, indptr, i, factor, coefs, k, x):
+        c = factor * coefs[k]
+        for p in range(indptr[i], indptr[i + 1]):
+            x[indices[p]] += c * values[p]
+
+    def dense_matrix(values, indices, indptr, i, factor, coefs, k, x):
+        for j in range(values.shape[1]):
+            a = factor * values[i, j]
+            for o in range(x.shape[1]):
+                x[j, o] += a * coefs[k, o]
+
+    def csr_matrix(values, indices, indptr, i, factor, coefs, k, x):
+        for p in range(indptr[i], indptr[i + 1]):
+            a, j = factor * values[p], indices[p]
+            for o in range(x.shape[1]):
+                x[j, o] += a * coefs[k, o]
+
+    if is_dense(values):
+        return dense_vector if x.ndim == 1 else dense_matrix
+    return csr_vector if x.ndim == 1 else csr_matrix
+
+
+@overload(add_bias, jit_options=OPTIONS)
+def _add_bias(factor, coefs, k, x):
+    def vector(factor, coefs, k, x):
+        x[x.size - 1] += factor * coefs[k]
+
+    def matrix(factor, coefs, k, x):
+        for o in range(x.shape[1]):
+            x[x.shape[0] - 1, o] += factor * coefs[k, o]
+
+    return vector if x.ndim == 1 else matrix
+
+
+# --- the loss of one row ---------------------------------------------------------------------
+
+
+@overload(loss_at, jit_options=OPTIONS, prefer_literal=True)
+def _loss_at(stamp, params, z, y):
+    value = LOSSES[stamp.literal_value][0]
+    return lambda stamp, params, z, y: value(z, y, *params)
+
+
+@overload(slope, jit_options=OPTIONS, prefer_literal=True)
+def _slope(stamp, params, z, y):
+    derivative = LOSSES[stamp.literal_value][1]
+    return lambda stamp, params, z, y: derivative(z, y, *params)
+
+
+@overload(keep, jit_options=OPTIONS)
+def _keep(coefs, k, weight, g):
+    def vector(coefs, k, weight, g):
+        coefs[k] = weight * g
+
+    def matrix(coefs, k, weight, g):  # a vector loss leaves its derivative in coefs[k]
+        for o in range(coefs.shape[1]):
+            coefs[k, o] *= weight
+
+    return vector if coefs.ndim == 1 else matrix
+
+
+# --- memory ----------------------------------------------------------------------------------
+
+
+@intrinsic
+def _prefetch(typingctx, array, index):
+    """llvm.prefetch of the cache line that holds element ``index`` of a contiguous array."""
+
+    def codegen(context, builder, signature, args):
+        i8, i32 = ir.IntType(8), ir.IntType(32)
+        view = context.make_array(array)(context, builder, args[0])
+        pointer = builder.bitcast(builder.gep(view.data, [args[1]]), i8.as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, i32, i32, i32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        read, keep_it, data = i32(0), i32(3), i32(1)
+        builder.call(function, [pointer, read, keep_it, data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), codegen
+
+
+@overload(prefetch_pointer, jit_options=OPTIONS)
+def _prefetch_pointer(values, indices, indptr, i):
+    if is_dense(values):
+        return lambda values, indices, indptr, i: None
+    return lambda values, indices, indptr, i: _prefetch(indptr, i)
+
+
+@overload(prefetch, jit_options=OPTIONS)
+def _prefetch_row(values, indices, indptr, i):
+    """The row's first lines; the hardware follows a long row by itself from there."""
+    line = 64 // (values.dtype.bitwidth // 8)
+    most = 8 * line
+
+    def dense(values, indices, indptr, i):
+        width = values.shape[1]
+        for p in range(i * width, i * width + min(width, most), line):
+            _prefetch(values, p)
+
+    def csr(values, indices, indptr, i):
+        start = indptr[i]
+        stop = min(indptr[i + 1], start + most)
+        for p in range(start, stop, line):
+            _prefetch(values, p)
+        for p in range(start, stop, 16):
+            _prefetch(indices, p)
+
+    return dense if is_dense(values) else csr

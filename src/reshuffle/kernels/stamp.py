@@ -1,0 +1,68 @@
+"""One integer that identifies a loss *and* the code a kernel was compiled from.
+
+A kernel closes over the stamp of its loss. numba keys its disk cache on the values a function
+closes over, so an unchanged loss finds its kernel again in a new process, and an edited one (or an
+edited kernel) has another stamp and is compiled afresh: a stale kernel cannot run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import types
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+Function = Callable[..., Any]
+
+
+@cache
+def source_digest() -> bytes:
+    """Digest of the sources that are compiled into every kernel."""
+    digest = hashlib.blake2b()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.digest()
+
+
+def stamp_of(*functions: Function) -> int:
+    """A positive 62-bit integer that changes when a function, or what it calls, changes."""
+    digest = hashlib.blake2b(source_digest(), digest_size=8)
+    for function in functions:
+        for part in _parts(function, set()):
+            digest.update(part.encode())
+            digest.update(b"\0")
+    return int.from_bytes(digest.digest(), "big") >> 2
+
+
+def _parts(function: Function, seen: set[int]) -> Iterator[str]:
+    """The code of a function, its constants, and (recursively) the globals it reads."""
+    function = getattr(function, "py_func", function)  # a numba dispatcher wraps its source
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    code = getattr(function, "__code__", None)
+    if code is None:  # a builtin or a numpy ufunc: its name is its identity
+        yield getattr(function, "__qualname__", repr(function))
+        return
+    yield from _code_parts(code)
+    yield repr(getattr(function, "__defaults__", None))
+    cells = getattr(function, "__closure__", None) or ()
+    values = [cell.cell_contents for cell in cells]
+    values += [function.__globals__[n] for n in code.co_names if n in function.__globals__]
+    for value in values:
+        if callable(value):
+            yield from _parts(value, seen)
+        elif not isinstance(value, types.ModuleType):
+            yield repr(value)
+
+
+def _code_parts(code: types.CodeType) -> Iterator[str]:
+    yield code.co_code.hex()
+    yield repr((code.co_names, code.co_varnames))
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _code_parts(constant)
+        else:
+            yield repr(constant)

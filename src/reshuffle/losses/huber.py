@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reshuffle.errors import InputError
+from reshuffle.losses.base import Loss
+
+
+@dataclass(frozen=True, repr=False)
+class Huber(Loss):
+    """l(z, y) = r²/2 for |r| ≤ δ, δ(|r| - δ/2) beyond, with r = z - y.
+
+    Parameters
+    ----------
+    delta : the residual δ > 0 at which the loss turns from quadratic to linear.
+    """
+
+    delta: float = 1.35
+    curvature = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.delta > 0:
+            raise InputError(f"delta must be positive, got {self.delta!r}")
+
+    @staticmethod
+    def value(z: float, y: float, delta: float) -> float:
+        r = abs(z - y)
+        return 0.5 * r * r if r <= delta else delta * (r - 0.5 * delta)
+
+    @staticmethod
+    def derivative(z: float, y: float, delta: float) -> float:
+        return min(max(z - y, -delta), delta)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from math import exp, log1p
+from typing import ClassVar
+
+from reshuffle.losses.base import Loss, Targets
+
+
+class Logistic(Loss):
+    """l(z, y) = log(1 + exp(-yz)) for y in {-1, +1}.
+
+    The paper writes it with labels b in {0, 1}; y = 2b - 1. Both branches exponentiate a negative
+    number, so that no margin overflows.
+    """
+
+    curvature = 0.25
+    targets: ClassVar[Targets] = "signs"
+
+    @staticmethod
+    def value(z: float, y: float) -> float:
+        m = y * z
+        return log1p(exp(-abs(m))) + max(-m, 0.0)
+
+    @staticmethod
+    def derivative(z: float, y: float) -> float:
+        m = y * z
+        e = exp(-abs(m))
+        return -y * ((e if m > 0.0 else 1.0) / (1.0 + e))

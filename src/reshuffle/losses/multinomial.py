@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from math import exp, log
+from typing import Any, ClassVar
+
+from reshuffle.losses.base import Loss, Targets
+
+
+class Multinomial(Loss):
+    """l(z, y) = log Σ_k exp(z_k) - z_y for a class y in {0, …, K-1} (softmax regression).
+
+    The unknown is a matrix with one column per class, and the last row its intercepts if there are
+    any. The Hessian diag(p) - ppᵀ has norm at most 1/2.
+    """
+
+    curvature = 0.5
+    targets: ClassVar[Targets] = "classes"
+    vector = True
+
+    @staticmethod
+    def value(z: Any, y: int) -> float:
+        top = z[0]
+        for k in range(1, z.size):
+            top = max(top, z[k])
+        total = 0.0
+        for k in range(z.size):
+            total += exp(z[k] - top)
+        loss: float = log(total) + (top - z[y])
+        return loss
+
+    @staticmethod
+    def derivative(z: Any, y: int) -> Any:
+        top = z[0]
+        for k in range(1, z.size):
+            top = max(top, z[k])
+        total = 0.0
+        for k in range(z.size):
+            z[k] = exp(z[k] - top)
+            total += z[k]
+        for k in range(z.size):
+            z[k] /= total
+        z[y] -= 1.0
+        return z

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from reshuffle.losses.base import Loss
+
+
+class Squared(Loss):
+    """l(z, y) = (z - y)²/2."""
+
+    curvature = 1.0
+
+    @staticmethod
+    def value(z: float, y: float) -> float:
+        return 0.5 * (z - y) * (z - y)
+
+    @staticmethod
+    def derivative(z: float, y: float) -> float:
+        return z - y

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
+from reshuffle.losses.base import Loss, Targets
+
+
+class SquaredHinge(Loss):
+    """l(z, y) = max(0, 1 - yz)²/2 for y in {-1, +1}."""
+
+    curvature = 1.0
+    targets: ClassVar[Targets] = "signs"
+
+    @staticmethod
+    def value(z: float, y: float) -> float:
+        slack = max(1.0 - y * z, 0.0)
+        return 0.5 * slack * slack
+
+    @staticmethod
+    def derivative(z: float, y: float) -> float:
+        return -y * max(1.0 - y * z, 0.0)
