@@ -1,0 +1,84 @@
+"""Smoothness constants: L_i of every f_i, their maximum and mean, and L_f of the average."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothness:
+    """L_i (``individual``), L_max (``maximum``), L̄ (``mean``) and L_f (``average``).
+
+    ``curvature_product(v)`` multiplies v by a matrix that bounds the Hessian of f; L_f is its
+    largest eigenvalue. Without one (an oracle), L̄ stands in: L_f ≤ L̄ always.
+    """
+
+    individual: Array
+    ridge: float = 0.0
+    curvature_product: Callable[[Array], Array] | None = None
+    dim: int = 0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.maximum) and self.maximum > 0):
+            raise InputError(
+                f"the largest smoothness constant L_max is {self.maximum:g}: "
+                "with all rows zero (or constants not positive) there is nothing to learn"
+            )
+
+    @cached_property
+    def maximum(self) -> float:
+        """L_max = max_i L_i."""
+        return float(self.individual.max())
+
+    @cached_property
+    def mean(self) -> float:
+        """L̄ = (1/n) Σ_i L_i."""
+        return float(self.individual.mean())
+
+    @property
+    def average(self) -> float:
+        """L_f, from above: the computed eigenvalue plus its error bound, and at most L̄."""
+        eigenvalue, error = self._largest_eigenvalue
+        return min(eigenvalue + error, self.mean)
+
+    @property
+    def average_error(self) -> float:
+        """‖Hv - θv‖ of the computed eigenpair: an eigenvalue lies within this distance of θ."""
+        return self._largest_eigenvalue[1]
+
+    @cached_property
+    def _largest_eigenvalue(self) -> tuple[float, float]:
+        product = self.curvature_product
+        if product is None:
+            return self.mean, 0.0
+        v = self._eigenvector(product)
+        image = product(v)
+        eigenvalue = float(v @ image)
+        return eigenvalue, float(np.linalg.norm(image - eigenvalue * v))
+
+    def _eigenvector(self, product: Callable[[Array], Array]) -> Array:
+        if self.dim <= 3:  # ARPACK wants more room than this
+            matrix = np.column_stack([product(e) for e in np.eye(self.dim)])
+            return np.ascontiguousarray(np.linalg.eigh(matrix)[1][:, -1])
+        from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+        operator = LinearOperator((self.dim, self.dim), matvec=product, dtype=np.float64)
+        # a fixed start: the same problem always has the same step
+        start = np.random.default_rng(0).standard_normal(self.dim)
+        try:
+            vectors: Any
+            _, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=1e-4, ncv=min(self.dim, 12))
+        except ArpackNoConvergence as error:
+            vectors = error.eigenvectors if error.eigenvectors.size else start[:, None]
+        v = vectors[:, 0]
+        return np.ascontiguousarray(v / np.linalg.norm(v))
