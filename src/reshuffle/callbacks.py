@@ -1,0 +1,68 @@
+"""What may happen after each epoch: look, stop, save, show."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any
+
+from reshuffle.trace import Result
+from reshuffle.validation import check_positive
+
+Callback = Callable[[Result], bool | None]
+"""Called with the run so far after each evaluated epoch; returning ``True`` stops the run.
+
+The arrays of the result go on changing: use ``result.snapshot()`` to keep it.
+"""
+
+
+class Checkpoint:
+    """Saves the run so far every ``every`` evaluations, atomically, to be resumed from.
+
+    >>> import reshuffle as rs
+    >>> rs.ProxRR(epochs=10).solve(problem, callbacks=[rs.Checkpoint("run.npz")])  # doctest: +SKIP
+    >>> rs.ProxRR(epochs=10).solve(problem, resume="run.npz")  # doctest: +SKIP
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: int = 1) -> None:
+        check_positive("every", every, integer=True)
+        self.path, self.every = path, every
+        self._seen = 0
+
+    def __call__(self, result: Result) -> None:
+        self._seen += 1
+        if self._seen % self.every == 0:
+            result.save(self.path)
+
+
+class ProgressBar(AbstractContextManager["ProgressBar"]):
+    """A live line: epochs done, objective, time to go. Silent when stderr is not a terminal."""
+
+    def __init__(self, epochs: int, title: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import TimeRemainingColumn as Remaining
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("P = {task.fields[objective]:.6g}"),
+            Remaining(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task(title, total=epochs, objective=float("nan"))
+
+    def __enter__(self) -> ProgressBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._bar.stop()
+
+    def __call__(self, result: Result) -> None:
+        row: dict[str, Any] = result.trace.last()
+        self._bar.update(self._task, completed=result.epoch, objective=row["objective"])

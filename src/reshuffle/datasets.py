@@ -1,0 +1,87 @@
+"""Data to try things on: a bundled set, files in LIBSVM format, synthetic problems."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError
+from reshuffle.validation import check_positive, encode_labels
+
+Array = NDArray[np.float64]
+VARIABLE = "RESHUFFLE_DATA"
+
+
+def breast_cancer() -> tuple[Array, Array]:
+    """569 × 30, labels -1 (malignant) and +1: scikit-learn's copy, columns standardised."""
+    from sklearn.datasets import load_breast_cancer
+
+    X, labels = load_breast_cancer(return_X_y=True)
+    return (X - X.mean(axis=0)) / X.std(axis=0), 2.0 * labels - 1.0
+
+
+def load_libsvm(path: str | os.PathLike[str]) -> tuple[sp.csr_matrix, NDArray[Any]]:
+    """A file in LIBSVM text format: CSR with 32-bit indices, and targets.
+
+    ``path`` is a file, or the name of one in the folder that ``RESHUFFLE_DATA`` names. Two distinct
+    labels become -1 and +1; anything else is returned as it stands.
+    """
+    from sklearn.datasets import load_svmlight_file
+
+    X, labels = load_svmlight_file(str(_find(path)))
+    X = sp.csr_matrix(
+        (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape
+    )
+    return X, encode_labels(labels)[0] if np.unique(labels).size == 2 else labels
+
+
+def _find(path: str | os.PathLike[str]) -> Path:
+    given = Path(path)
+    folder = os.environ.get(VARIABLE)
+    candidates = [given] + ([Path(folder) / given] if folder else [])
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    where = f"in the folder {folder}" if folder else f"and {VARIABLE} names no folder"
+    raise InputError(f"no data file {str(path)!r} here, {where}")
+
+
+def synthetic(
+    n: int,
+    features: int,
+    *,
+    stored: int | None = None,
+    seed: int = 0,
+    dtype: Any = np.float64,
+) -> tuple[Any, Array]:
+    """A random binary problem: n rows, dense, or CSR with ``stored`` values in each row.
+
+    Values are standard normal over √(values in a row), labels follow a logistic model.
+    """
+    check_positive("n", n, integer=True)
+    check_positive("features", features, integer=True)
+    rng = np.random.default_rng(seed)
+    truth = rng.standard_normal(features)
+    if stored is None:
+        X: Any = rng.standard_normal((n, features), dtype=dtype)
+        X /= dtype(np.sqrt(features))
+    else:
+        check_positive("stored", stored, integer=True)
+        if stored > features:
+            raise InputError(f"stored must be at most features = {features}, got {stored}")
+        # one draw from each of `stored` stretches of columns: sorted, no column twice
+        edges = np.linspace(0, features, stored + 1).astype(np.int32)
+        indices = rng.integers(edges[:-1], edges[1:], size=(n, stored), dtype=np.int32)
+        data = rng.standard_normal(n * stored, dtype=dtype)
+        data /= dtype(np.sqrt(stored))
+        wide = np.int64 if n * stored >= 2**31 else np.int32
+        indptr = (np.arange(n + 1) * stored).astype(wide)
+        X = sp.csr_matrix((data, indices.reshape(-1), indptr), shape=(n, features))
+    odds = np.asarray(X @ truth.astype(dtype), dtype=np.float64)
+    y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-3.0 * odds)), 1.0, -1.0)
+    return X, y

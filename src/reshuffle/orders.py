@@ -1,0 +1,118 @@
+"""Orders in which the samples are visited, and how often each (importance copies)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError
+from reshuffle.randomness import generator
+
+Array = NDArray[np.float64]
+Visits = NDArray[np.uint32]
+
+PIECE = 1 << 15  # random numbers drawn at a time, so that they stay in the cache
+
+
+class Order(Protocol):
+    """Turns the samples of a pool into the visits of one epoch."""
+
+    fixed: ClassVar[bool]
+    """Whether every epoch has the same visits, so that rows may be stored in that order."""
+
+    def visits(self, pool: Visits, *stream: int) -> Visits:
+        """The visits of one epoch; ``stream`` is the seed and what else names the draw."""
+        ...
+
+
+@dataclass(frozen=True)
+class Reshuffle:
+    """A fresh permutation each epoch: the RR of ProxRR and FedRR."""
+
+    fixed: ClassVar[bool] = False
+
+    def visits(self, pool: Visits, *stream: int) -> Visits:
+        return shuffled(pool, generator(*stream))
+
+
+@dataclass(frozen=True)
+class ShuffleOnce:
+    """One permutation for all epochs: the SO of ProxSO and FedSO.
+
+    The rows are stored in that order, so that epochs read the memory straight through. That is one
+    copy of the data; ``store=False`` visits them where they lie instead.
+    """
+
+    store: bool = True
+    fixed: ClassVar[bool] = True
+
+    def visits(self, pool: Visits, *stream: int) -> Visits:
+        return shuffled(pool, generator(*stream[:-1], 0))  # the last name is the epoch
+
+
+@dataclass(frozen=True)
+class Cyclic:
+    """The order of the data, each epoch (the incremental gradient method)."""
+
+    store: ClassVar[bool] = False
+    fixed: ClassVar[bool] = True
+
+    def visits(self, pool: Visits, *stream: int) -> Visits:
+        return pool
+
+
+def shuffled(pool: Visits, rng: np.random.Generator) -> Visits:
+    """A uniformly random order of the pool."""
+    from reshuffle.kernels.shuffle import shuffle
+
+    visits = pool.copy()
+    for last in range(visits.size - 1, 0, -PIECE):
+        shuffle(visits, rng.random(min(PIECE, last)), last)
+    return visits
+
+
+def with_replacement(
+    count: int, n: int, rng: np.random.Generator, cumulative: Array | None = None
+) -> Visits:
+    """``count`` independent draws from n samples, uniform or by cumulative probabilities."""
+    if cumulative is None:
+        return rng.integers(0, n, size=count, dtype=np.uint32)
+    visits = np.empty(count, dtype=np.uint32)
+    for start in range(0, count, PIECE):
+        drawn = rng.random(min(PIECE, count - start))
+        visits[start : start + PIECE] = np.searchsorted(cumulative, drawn, side="right")
+    return np.minimum(visits, np.uint32(n - 1))
+
+
+def copies(constants: Array) -> tuple[Visits, Array]:
+    """Importance resampling: n_i = ⌈L_i/L̄⌉ copies of sample i, each with weight N/(n·n_i).
+
+    There are N = Σ n_i ≤ 2n copies, the mean of the weighted copies is the mean of the originals,
+    and no copy is less smooth than (N/n)·L̄ ≤ 2L̄. (The paper weighs a copy 1/n_i, which moves the
+    minimiser unless N = n.)
+
+    Examples
+    --------
+    >>> pool, weights = copies(np.array([1.0, 1.0, 4.0]))
+    >>> pool.tolist(), weights.tolist()
+    ([0, 1, 2, 2], [1.3333333333333333, 1.3333333333333333, 0.6666666666666666])
+    """
+    n, mean = constants.size, constants.mean()
+    if not mean > 0:
+        raise InputError("importance resampling needs at least one L_i that is not zero")
+    counts = np.maximum(np.ceil(constants / mean), 1.0)
+    pool = np.repeat(np.arange(n, dtype=np.uint32), counts.astype(np.int64))
+    return pool, pool.size / (n * counts)
+
+
+def check_order(order: Any) -> Order:
+    """An instance of one of these orders, or anything that can name its visits."""
+    if isinstance(order, type) or not hasattr(order, "visits"):
+        raise InputError(
+            "order must be Reshuffle(), ShuffleOnce(), Cyclic() or have a method visits, "
+            f"got {order!r}"
+        )
+    return order  # type: ignore[no-any-return]

@@ -1,0 +1,66 @@
+"""Traces as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reshuffle.errors import InputError
+from reshuffle.trace import Result, Trace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's palette: told apart by colour-blind readers too."""
+LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (3, 1)), (0, (1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+LABELS = {
+    "epoch": "epochs",
+    "passes": "passes over the data",
+    "gradients": "gradient evaluations",
+    "prox_evals": "prox evaluations",
+    "seconds": "seconds",
+}
+
+
+def plot_gap(
+    traces: Mapping[str, Trace | Result],
+    minimum: float,
+    against: str = "epoch",
+    *,
+    n: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The gap P(x) - P* of several runs, on a logarithmic axis, against a column of their traces.
+
+    ``against`` is "epoch", "gradients", "prox_evals", "seconds", or "passes" (gradients over ``n``).
+    """
+    import matplotlib.pyplot as plt
+
+    if against not in LABELS:
+        raise InputError(f"against must be one of {', '.join(LABELS)}, got {against!r}")
+    if against == "passes" and not n:
+        raise InputError("against='passes' needs n, the number of samples")
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5, 3.6), layout="constrained")
+    for k, (name, run) in enumerate(traces.items()):
+        trace = run.trace if isinstance(run, Result) else run
+        across = trace["gradients"] / (n or 1) if against == "passes" else trace[against]
+        gap = np.maximum(trace["objective"] - minimum, np.finfo(float).eps)
+        style: dict[str, Any] = {
+            "color": COLOURS[k % 7],
+            "ls": LINES[k % 7],
+            "marker": MARKERS[k % 7],
+        }
+        ax.plot(across, gap, label=name, lw=1.8, ms=4, markevery=0.1, **style)
+    ax.set_yscale("log")
+    if against in ("prox_evals", "seconds"):
+        ax.set_xscale("log")
+    ax.set_xlabel(LABELS[against])
+    ax.set_ylabel("P(x) - P*")
+    ax.grid(alpha=0.3)
+    return ax

@@ -1,0 +1,252 @@
+"""The one loop around every method: stopping, trace, callbacks, interruption, resuming."""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reshuffle.callbacks import Callback, ProgressBar
+from reshuffle.errors import DivergenceError, InputError
+from reshuffle.finite_sum import Array, FiniteSum
+from reshuffle.randomness import check_seed
+from reshuffle.steps import Schedule
+from reshuffle.trace import Result, Trace
+from reshuffle.validation import check_positive, check_start
+
+State = dict[str, Array]
+"""All that an epoch changes: ``x``, and what else the method carries. Never changed in place."""
+
+BLOW_UP = 1e6  # growth of the objective that no convergent run shows
+
+
+class Epoch(NamedTuple):
+    """What one epoch did."""
+
+    state: State
+    gradients: int
+    prox_evals: int
+
+
+class Method(ABC):
+    """A solver bound to a problem: how one epoch goes."""
+
+    schedule: Schedule
+    safe_step: float
+
+    @abstractmethod
+    def start(self, x0: Array) -> State:
+        """The state before the first epoch."""
+
+    @abstractmethod
+    def advance(self, state: State, epoch: int, step: float) -> Epoch:
+        """The epoch t = 0, 1, … with γ_t = step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solver(ABC):
+    """Hyper-parameters that every solver has; ``solve`` does the work and keeps no state.
+
+    Parameters
+    ----------
+    epochs : the most epochs to run.
+    seed : of every random choice of the run. Same seed, same bits.
+    tol : stop when ‖G(x)‖ ≤ tol, G the gradient mapping of P; 0 never checks. A check costs one
+        full gradient and one prox, which the trace counts.
+    check_every : epochs between two checks.
+    eval_every : epochs between two rows of the trace (the objective costs a pass over the data,
+        which the trace does not count).
+    time_limit : seconds after which no further epoch is started.
+    """
+
+    epochs: int = 100
+    seed: int = 0
+    tol: float = 0.0
+    check_every: int = 1
+    eval_every: int = 1
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "check_every", "eval_every"):
+            check_positive(name, getattr(self, name), integer=True)
+        if not (isinstance(self.tol, (int, float, np.number)) and 0 <= self.tol < np.inf):
+            raise InputError(f"tol must be finite and not negative, got {self.tol!r}")
+        if self.time_limit is not None:
+            check_positive("time_limit", self.time_limit)
+        check_seed(self.seed)
+
+    @abstractmethod
+    def bind(self, problem: FiniteSum) -> Method:
+        """This solver's method on this problem."""
+
+    def solve(
+        self,
+        problem: FiniteSum,
+        x0: Any = None,
+        *,
+        callbacks: Sequence[Callback] = (),
+        progress: bool = False,
+        resume: Result | str | os.PathLike[str] | None = None,
+    ) -> Result:
+        """Minimise P from ``x0`` (zeros), or go on where the result ``resume`` stopped.
+
+        ``callbacks`` are called after each evaluated epoch and may stop the run by returning True;
+        ``progress`` shows a bar. Ctrl-C ends the run and returns what it has.
+        """
+        if not isinstance(problem, FiniteSum):
+            raise InputError(f"problem must be a Problem or an OracleProblem, got {problem!r}")
+        start = check_start(x0, problem.shape)
+        run = _Run(self, problem, start, resume)
+        with ExitStack() as stack:
+            shown: list[Callback] = list(callbacks)
+            if progress:
+                bar = ProgressBar(self.epochs, title=type(self).__name__)
+                shown.append(stack.enter_context(bar))
+            return run.go(shown)
+
+    def config(self, problem: FiniteSum) -> dict[str, str]:
+        """What must not differ between a run and its continuation."""
+        limits = {"epochs", "tol", "check_every", "eval_every", "time_limit"}
+        if getattr(getattr(self, "step", None), "needs_horizon", False):
+            limits.remove("epochs")
+        names = [field.name for field in fields(self) if field.name not in limits]
+        config = {name: repr(getattr(self, name)) for name in names}
+        return {"solver": type(self).__name__, "problem": repr(problem)} | config
+
+
+class _Run:
+    """One call of ``solve``."""
+
+    def __init__(
+        self,
+        solver: Solver,
+        problem: FiniteSum,
+        x0: Array,
+        resume: Result | str | os.PathLike[str] | None,
+    ) -> None:
+        self.solver, self.problem = solver, problem
+        self.config = solver.config(problem)
+        self.epoch, self.gradients, self.prox_evals, self.seconds = 0, 0, 0, 0.0
+        self.trace = Trace()
+        previous = None if resume is None else self._check_resume(resume)
+
+        problem.compile(gradient=solver.tol > 0)
+        clock = time.perf_counter()
+        self.method = solver.bind(problem)
+        self.step = self.method.schedule(0)
+        self.state = previous.state if previous else self.method.start(x0)
+        self.seconds += time.perf_counter() - clock
+        if previous:
+            row = previous.trace.last()
+            self.trace, self.epoch = previous.trace, previous.epoch
+            self.gradients, self.prox_evals = int(row["gradients"]), int(row["prox_evals"])
+            self.seconds, self.step = row["seconds"], row["step"]
+            self._check_same_data(row["objective"])
+
+    def go(self, callbacks: Sequence[Callback]) -> Result:
+        solver, message, converged = self.solver, "", False
+        if not self.trace:
+            self.start_objective = self._evaluate(self._check_tolerance())
+        else:
+            self.start_objective = self.trace["objective"][0]
+        mapping = self.trace.last()["gradient_mapping"]
+        try:
+            while not message:
+                if solver.tol > 0 and mapping <= solver.tol:
+                    message, converged = f"‖G(x)‖ = {mapping:.3g} ≤ tol", True
+                elif self.epoch >= solver.epochs:
+                    message = f"all {self.epoch} epochs done"
+                elif solver.time_limit is not None and self.seconds >= solver.time_limit:
+                    message = f"time limit of {solver.time_limit:g} s reached"
+                if message:
+                    break
+                mapping = self._one_epoch()
+                done = self.epoch >= solver.epochs or mapping <= solver.tol
+                if done or self.epoch % solver.eval_every == 0:
+                    self._evaluate(mapping)
+                    so_far = self._result(False, "running")
+                    if any([callback(so_far) for callback in callbacks]):
+                        message = "stopped by a callback"
+        except KeyboardInterrupt:
+            message = f"interrupted after {self.epoch} epochs"
+        if self.trace.last()["epoch"] != self.epoch:
+            self._evaluate(mapping)
+        return self._result(converged, message)
+
+    def _one_epoch(self) -> float:
+        """Advance; the state is replaced at the end, so that an interruption leaves it whole."""
+        clock = time.perf_counter()
+        step = self.method.schedule(self.epoch)
+        done = self.method.advance(self.state, self.epoch, step)
+        if not np.isfinite(done.state["x"]).all():
+            self._raise_divergence(step)
+        seconds = self.seconds + time.perf_counter() - clock
+        self.state, self.epoch, self.step, self.seconds = done.state, self.epoch + 1, step, seconds
+        self.gradients += done.gradients
+        self.prox_evals += done.prox_evals
+        due = self.epoch % self.solver.check_every == 0 or self.epoch >= self.solver.epochs
+        return self._check_tolerance() if due else np.nan
+
+    def _check_tolerance(self) -> float:
+        """‖G(x)‖, at the cost of a full gradient and a prox; NaN where no one asked for it."""
+        if not self.solver.tol > 0:
+            return np.nan
+        clock = time.perf_counter()
+        mapping = self.problem.gradient_mapping(self.state["x"])
+        self.seconds += time.perf_counter() - clock
+        self.gradients += self.problem.n
+        self.prox_evals += 1
+        return mapping
+
+    def _evaluate(self, mapping: float) -> float:
+        objective = self.problem.objective(self.state["x"])
+        if self.trace and not objective <= BLOW_UP * (1.0 + abs(self.start_objective)):
+            self._raise_divergence(self.step)
+        self.trace.append(
+            {
+                "epoch": self.epoch,
+                "objective": objective,
+                "gradients": self.gradients,
+                "prox_evals": self.prox_evals,
+                "seconds": self.seconds,
+                "step": self.step,
+                "gradient_mapping": mapping,
+            }
+        )
+        return objective
+
+    def _raise_divergence(self, step: float) -> None:
+        safe = min(self.method.safe_step, step / 10.0)
+        raise DivergenceError(
+            f"{type(self.solver).__name__} diverged in epoch {self.epoch} with step {step:.3g}; "
+            f"try step={safe:.3g} or smaller",
+            self._result(False, "diverged"),
+        )
+
+    def _result(self, converged: bool, message: str) -> Result:
+        x = self.state["x"]
+        return Result(x, self.trace, converged, message, self.epoch, self.state, self.config)
+
+    def _check_resume(self, resume: Result | str | os.PathLike[str]) -> Result:
+        previous = (resume if isinstance(resume, Result) else Result.load(resume)).snapshot()
+        for name in sorted(set(self.config) | set(previous.config)):
+            old, new = previous.config.get(name), self.config.get(name)
+            if old != new:
+                raise InputError(f"resume: the saved run has {name} = {old}, this one {new}")
+        return previous
+
+    def _check_same_data(self, recorded: float) -> None:
+        """The objective of the saved point tells other data of the same shape."""
+        found = self.problem.objective(self.state["x"])
+        same = np.isclose(found, recorded, rtol=1e-12, atol=0.0)
+        if self.trace.last()["epoch"] == self.epoch and not same:
+            raise InputError(
+                f"resume: the saved point has P(x) = {recorded!r}, on this problem {found!r}; "
+                "the data differ"
+            )

@@ -1,0 +1,143 @@
+"""The epoch that all shuffled and sampled methods share: a sweep, then perhaps a prox."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from reshuffle.errors import StepWarning
+from reshuffle.finite_sum import Array, FiniteSum, Visits
+from reshuffle.orders import Order, copies, with_replacement
+from reshuffle.randomness import generator
+from reshuffle.solvers.base import Epoch, Method, State
+from reshuffle.steps import Schedule
+from reshuffle.validation import read_only
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """Which samples the steps of an epoch use, and with which weights.
+
+    A step averages over a batch B: its function is average·Σ_{i in B} w_i f_i. The mean of these
+    functions over an epoch is f, also when the last batch is shorter.
+    """
+
+    problem: FiniteSum
+    visits: Callable[[int], Visits]
+    weights: Array | None
+    batch: int
+    average: float
+    steps: int
+    smoothness: float
+    """L_max of the functions of single steps."""
+
+
+def permuted(
+    problem: FiniteSum, order: Order, batch: int, importance: bool, *stream: int
+) -> Sampling:
+    """Every sample (or copy of it) once an epoch, in the given order."""
+    pool, weights = np.arange(problem.n, dtype=np.uint32), None
+    if importance:
+        pool, weights = copies(problem.smoothness.individual - problem.ridge)
+    count, steps = pool.size, ceil(pool.size / batch)
+    average = steps / count
+    smoothness = _step_smoothness(problem, weights, batch * average)
+    weights = _combined(problem, weights)
+    if order.fixed:
+        visits = order.visits(pool, *stream, 0)
+        if getattr(order, "store", False):
+            problem = problem.take(visits)
+            weights = None if weights is None else read_only(weights[visits])
+            visits = np.arange(count, dtype=np.uint32)
+        return Sampling(problem, lambda epoch: visits, weights, batch, average, steps, smoothness)
+
+    def draw(epoch: int) -> Visits:
+        return order.visits(pool, *stream, epoch)
+
+    return Sampling(problem, draw, weights, batch, average, steps, smoothness)
+
+
+def independent(problem: FiniteSum, batch: int, importance: bool, *stream: int) -> Sampling:
+    """Independent draws, uniform or with p_i ∝ L_i and weight L̄/L_i (importance sampling)."""
+    steps, weights, cumulative = ceil(problem.n / batch), None, None
+    if importance:
+        constants = problem.smoothness.individual - problem.ridge
+        mean = constants.mean()
+        weights = np.divide(mean, constants, out=np.zeros(problem.n), where=constants > 0)
+        cumulative = np.cumsum(constants) / constants.sum()
+
+    def draw(epoch: int) -> Visits:
+        return with_replacement(steps * batch, problem.n, generator(*stream, epoch), cumulative)
+
+    smoothness = _step_smoothness(problem, weights, 1.0)
+    weights = _combined(problem, weights)
+    return Sampling(problem, draw, weights, batch, 1.0 / batch, steps, smoothness)
+
+
+def _step_smoothness(problem: FiniteSum, weights: Array | None, factor: float) -> float:
+    """max_i of factor·(w_i·(L_i - ridge) + ridge); NaN for an oracle without constants."""
+    try:
+        constants = problem.smoothness
+    except ValueError:
+        return np.nan
+    if weights is None:
+        return factor * constants.maximum
+    losses = constants.individual - problem.ridge
+    return factor * (float(np.max(weights * losses)) + problem.ridge)
+
+
+def _combined(problem: FiniteSum, weights: Array | None) -> Array | None:
+    """The weights of the copies times those of the samples."""
+    if weights is None:
+        return None
+    return read_only(weights * problem.weights if problem.weights.size else weights)
+
+
+class Incremental(Method):
+    """An epoch: gradient steps over the visits; a prox after each of them, or one at the end."""
+
+    def __init__(self, sampling: Sampling, schedule: Schedule, prox_each_step: bool) -> None:
+        self.sampling, self.schedule = sampling, schedule
+        self.prox_each_step = prox_each_step
+        self.safe_step = 1.0 / sampling.smoothness if sampling.smoothness > 0 else np.inf
+
+    def start(self, x0: Array) -> State:
+        return {"x": x0}
+
+    def advance(self, state: State, epoch: int, step: float) -> Epoch:
+        sampling, x = self.sampling, state["x"].copy()
+        visits = sampling.visits(epoch)
+        sampling.problem.sweep(
+            x,
+            visits,
+            step,
+            weights=sampling.weights,
+            batch=sampling.batch,
+            average=sampling.average,
+            prox_step=step if self.prox_each_step else 0.0,
+        )
+        if self.prox_each_step:
+            return Epoch({"x": x}, visits.size, sampling.steps)
+        if not np.isfinite(x).all():  # a diverged sweep: the loop says so
+            return Epoch({"x": x}, visits.size, 0)
+        after = sampling.problem.prox(x, step * sampling.steps)
+        if epoch == 0:
+            self._warn_if_wiped_out(x, after, step)
+        return Epoch({"x": after}, visits.size, 1)
+
+    def _warn_if_wiped_out(self, before: Array, after: Array, step: float) -> None:
+        penalised = slice(self.sampling.problem.penalised)
+        left = np.linalg.norm(after[penalised])
+        moved = np.linalg.norm(before[penalised])
+        if moved > 0 and left <= 0.05 * moved:
+            warnings.warn(
+                f"the prox at the end of the epoch took away {1 - left / moved:.0%} of the iterate: "
+                f"with step {step:.3g} its parameter step·n = {step * self.sampling.steps:.3g} is "
+                "too strong for this penalty; use a smaller or decreasing step",
+                StepWarning,
+                stacklevel=5,
+            )

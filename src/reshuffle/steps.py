@@ -1,0 +1,161 @@
+"""Step sizes: pure maps from the epoch to γ, once they know the problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from reshuffle.errors import InputError
+from reshuffle.validation import check_positive
+
+Schedule = Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a step may depend on: the constants of the run, in the words of the paper."""
+
+    smoothness: float
+    """L_max of the functions that single steps use (batches, importance copies)."""
+    strong_convexity: float
+    """μ."""
+    steps: int
+    """n, the gradient steps of an epoch."""
+    epochs: int
+    """T."""
+    default: float
+    """The largest constant step that the theory of the method allows."""
+
+
+@runtime_checkable
+class Step(Protocol):
+    """``bind`` returns the map from the epoch t = 0, 1, … to γ_t."""
+
+    needs_horizon: ClassVar[bool]
+    """Whether the map depends on T, so that a resumed run must keep its number of epochs."""
+
+    def bind(self, setting: Setting) -> Schedule: ...
+
+
+@dataclass(frozen=True)
+class Constant:
+    """γ_t = value; where not given, the largest that the theory of the method allows.
+
+    That is 1/L_max for one prox per epoch and 1/(2 L_max) for proximal SGD.
+    """
+
+    value: float | None = None
+    needs_horizon: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.value is not None:
+            check_positive("step", self.value)
+
+    def bind(self, setting: Setting) -> Schedule:
+        value = setting.default if self.value is None else float(self.value)
+        return lambda epoch: value
+
+
+@dataclass(frozen=True)
+class InverseTime:
+    """γ_t = initial/(1 + rate·t), the O(1/t) of the paper's experiments.
+
+    Where not given, ``initial`` is the method's constant step and ``rate`` = initial·μ·n/2, so that
+    γ_t tends to 2/(μnt); with μ = 0 it is 1.
+    """
+
+    initial: float | None = None
+    rate: float | None = None
+    needs_horizon: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name in ("initial", "rate"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+
+    def bind(self, setting: Setting) -> Schedule:
+        initial = setting.default if self.initial is None else self.initial
+        rate = self.rate
+        if rate is None:
+            rate = initial * setting.strong_convexity * setting.steps / 2.0 or 1.0
+        return lambda epoch: initial / (1.0 + rate * epoch)
+
+
+@dataclass(frozen=True)
+class Decreasing:
+    """The paper's schedule for strongly convex ψ, with the constants that its proof needs.
+
+    With t0 = ⌈T/2⌉ and s = 7 L_max/(4μn),
+
+        γ_t = 1/L_max                                   if t ≤ t0 or T ≤ 7 L_max/(2μn),
+        γ_t = min{1/L_max, 7/(2μn(s + t - t0))}         otherwise.
+
+    The text of the paper has 7/(μn(s + t - t0)), twice what its lemma gives, and does not clip.
+
+    Parameters
+    ----------
+    strong_convexity : μ, where it should not be taken from the problem.
+    """
+
+    strong_convexity: float | None = None
+    needs_horizon: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.strong_convexity is not None:
+            check_positive("strong_convexity", self.strong_convexity)
+
+    def bind(self, setting: Setting) -> Schedule:
+        mu = self.strong_convexity or setting.strong_convexity
+        if not mu > 0:
+            raise InputError(
+                "step Decreasing() needs a strongly convex penalty or a ridge (μ > 0); "
+                "give Decreasing(strong_convexity=...) or use InverseTime()"
+            )
+        largest, contraction = setting.default, 2.0 * mu * setting.steps  # 1/b and a·n
+        half, offset = ceil(setting.epochs / 2), 3.5 / (largest * contraction)
+
+        def schedule(epoch: int) -> float:
+            if epoch <= half or setting.epochs <= 2.0 * offset:
+                return largest
+            return min(largest, 7.0 / (contraction * (offset + epoch - half)))
+
+        return schedule
+
+
+@dataclass(frozen=True)
+class Custom:
+    """γ_t = function(t), a user's own schedule."""
+
+    function: Schedule
+    needs_horizon: ClassVar[bool] = False
+
+    def bind(self, setting: Setting) -> Schedule:
+        return self.function
+
+
+def check_step(step: Any) -> Step:
+    """A number, a schedule of this module, a function of the epoch, or ``None`` for the default."""
+    if isinstance(step, type):
+        raise InputError(f"step must be an instance, got the class {step.__name__}")
+    if isinstance(step, Step):
+        return step
+    if callable(step):
+        return Custom(step)
+    if step is not None and not isinstance(step, (int, float, np.floating, np.integer)):
+        raise InputError(f"step must be a number, a schedule or a function, got {step!r}")
+    return Constant(None if step is None else float(step))
+
+
+def checked(schedule: Schedule) -> Schedule:
+    """The schedule, refusing a γ that is not positive and finite, with its epoch."""
+
+    def positive(epoch: int) -> float:
+        value = schedule(epoch)
+        check_positive(f"step at epoch {epoch}", value)
+        return float(value)
+
+    return positive

@@ -1,0 +1,155 @@
+"""What a run leaves behind: a trace of equal-length columns, and a result that can be saved."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError
+
+Array = NDArray[np.float64]
+FORMAT = 1  # of saved results
+
+
+class Trace(Mapping[str, Array]):
+    """Columns of a run, one row per evaluation; the first row is the start.
+
+    ``epoch``, ``objective`` (P(x)), ``gradients`` (evaluations of some ∇f_i), ``prox_evals``,
+    ``seconds`` (without evaluation and compilation), ``step`` (γ of the last epoch) and
+    ``gradient_mapping`` (NaN where it was not checked).
+    """
+
+    def __init__(self, columns: Mapping[str, Any] | None = None) -> None:
+        self._columns = {name: list(map(float, column)) for name, column in (columns or {}).items()}
+        if len({len(column) for column in self._columns.values()}) > 1:
+            raise InputError("the columns of a trace must have equal lengths")
+
+    def append(self, row: Mapping[str, float]) -> None:
+        """Add one row."""
+        if self._columns and set(row) != set(self._columns):
+            raise InputError(f"a row of this trace has {list(self._columns)}, got {list(row)}")
+        for name, value in row.items():
+            self._columns.setdefault(name, []).append(float(value))
+
+    def last(self) -> dict[str, float]:
+        """The latest row."""
+        return {name: column[-1] for name, column in self._columns.items()}
+
+    def rows(self) -> int:
+        return len(next(iter(self._columns.values()), []))
+
+    def copy(self) -> Trace:
+        return Trace(self._columns)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the columns as a CSV file."""
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(self._columns)
+        writer.writerows(zip(*self._columns.values(), strict=True))
+        write_atomically(path, text.getvalue().encode())
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._columns:
+            raise KeyError(f"{name!r}; this trace has {', '.join(self._columns)}")
+        return np.array(self._columns[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        return f"<Trace: {self.rows()} rows of {', '.join(self._columns)}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Where a run ended.
+
+    ``x`` is the last iterate, ``converged`` whether ``tol`` was reached, ``message`` why the run
+    stopped, ``epoch`` how many epochs it did. ``state`` and ``config`` are what a resumed run needs.
+    """
+
+    x: Array
+    trace: Trace
+    converged: bool
+    message: str
+    epoch: int
+    state: dict[str, Array] = field(repr=False)
+    config: dict[str, str] = field(repr=False)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a .npz file (arrays and JSON, no pickle), whole or not at all."""
+        about = {
+            "format": FORMAT,
+            "converged": self.converged,
+            "message": self.message,
+            "epoch": self.epoch,
+            "config": self.config,
+        }
+        arrays: dict[str, Any] = {"about": np.array(json.dumps(about)), "x": self.x}
+        arrays |= {f"trace/{name}": column for name, column in self.trace.items()}
+        arrays |= {f"state/{name}": value for name, value in self.state.items()}
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        write_atomically(path, buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Result:
+        """Read what ``save`` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
+            about = json.loads(str(arrays["about"]))
+            if about["format"] != FORMAT:
+                raise InputError(f"{path} has result format {about['format']}, this is {FORMAT}")
+            return cls(
+                x=arrays["x"],
+                trace=Trace(_under("trace/", arrays)),
+                converged=bool(about["converged"]),
+                message=str(about["message"]),
+                epoch=int(about["epoch"]),
+                state=_under("state/", arrays),
+                config=dict(about["config"]),
+            )
+        except FileNotFoundError:
+            raise
+        except InputError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise InputError(f"{path} is not a saved result, or is damaged: {error}") from None
+
+    def snapshot(self) -> Result:
+        """A copy that later epochs do not change."""
+        state = {name: value.copy() for name, value in self.state.items()}
+        return replace(self, x=self.x.copy(), trace=self.trace.copy(), state=state)
+
+
+def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """A reader finds the old file or the new one, never half of it."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
