@@ -38,7 +38,7 @@ class Checkpoint:
 
 
 class ProgressBar(AbstractContextManager["ProgressBar"]):
-    """A live line: epochs done, objective, time to go. Silent when stderr is not a terminal."""
+    """A live line on stderr: epochs done, objective, time to go."""
 
     def __init__(self, epochs: int, title: str) -> None:
         from rich.console import Console
@@ -52,7 +52,6 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             TextColumn("P = {task.fields[objective]:.6g}"),
             Remaining(),
             console=Console(stderr=True),
-            transient=True,
         )
         self._task = self._bar.add_task(title, total=epochs, objective=float("nan"))
 
@@ -66,3 +65,9 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
     def __call__(self, result: Result) -> None:
         row: dict[str, Any] = result.trace.last()
         self._bar.update(self._task, completed=result.epoch, objective=row["objective"])
+
+    def line(self) -> str:
+        """The line as text."""
+        with self._bar.console.capture() as captured:
+            self._bar.console.print(self._bar.make_tasks_table(self._bar.tasks))
+        return captured.get()

@@ -25,6 +25,7 @@ LABELS = {
     "prox_evals": "prox evaluations",
     "seconds": "seconds",
 }
+LOGARITHMIC = ("prox_evals", "seconds")
 
 
 def plot_gap(
@@ -51,6 +52,8 @@ def plot_gap(
         trace = run.trace if isinstance(run, Result) else run
         across = trace["gradients"] / (n or 1) if against == "passes" else trace[against]
         gap = np.maximum(trace["objective"] - minimum, np.finfo(float).eps)
+        if against in LOGARITHMIC:  # which has no place for the start at zero
+            across, gap = across[across > 0], gap[across > 0]
         style: dict[str, Any] = {
             "color": COLOURS[k % 7],
             "ls": LINES[k % 7],
@@ -58,7 +61,7 @@ def plot_gap(
         }
         ax.plot(across, gap, label=name, lw=1.8, ms=4, markevery=0.1, **style)
     ax.set_yscale("log")
-    if against in ("prox_evals", "seconds"):
+    if against in LOGARITHMIC:
         ax.set_xscale("log")
     ax.set_xlabel(LABELS[against])
     ax.set_ylabel("P(x) - P*")

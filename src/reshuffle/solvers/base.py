@@ -235,7 +235,7 @@ class _Run:
 
     def _check_resume(self, resume: Result | str | os.PathLike[str]) -> Result:
         previous = (resume if isinstance(resume, Result) else Result.load(resume)).snapshot()
-        for name in sorted(set(self.config) | set(previous.config)):
+        for name in dict.fromkeys([*self.config, *previous.config]):
             old, new = previous.config.get(name), self.config.get(name)
             if old != new:
                 raise InputError(f"resume: the saved run has {name} = {old}, this one {new}")

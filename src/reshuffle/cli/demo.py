@@ -1,0 +1,115 @@
+"""``reshuffle demo``: the paper's single-machine methods side by side on bundled data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from reshuffle import datasets, plotting
+from reshuffle.orders import ShuffleOnce
+from reshuffle.penalties import ElasticNet
+from reshuffle.problem import Problem
+from reshuffle.solvers import FISTA, ProxRR, ProxSGD
+from reshuffle.solvers.base import Solver
+from reshuffle.steps import InverseTime
+from reshuffle.trace import Result
+
+
+def problem() -> Problem:
+    """Logistic loss, λ1 = 1% of the value that makes x* = 0, λ2 = L_f/n as in the paper."""
+    X, y = datasets.breast_cancer()
+    plain = Problem(X, y)
+    strongest = float(np.abs(plain.gradient(np.zeros(plain.shape))).max())
+    return Problem(
+        X, y, penalty=ElasticNet(l1=0.01 * strongest, l2=plain.smoothness.average / plain.n)
+    )
+
+
+def methods(epochs: int, seed: int) -> dict[str, Solver]:
+    """The methods of the paper's Figure 1, and ProxSO; steps 1/L_max or 1/(2L_max), then O(1/t)."""
+    step = InverseTime()
+    return {
+        "ProxRR": ProxRR(step=step, epochs=epochs, seed=seed),
+        "ProxSO": ProxRR(step=step, order=ShuffleOnce(), epochs=epochs, seed=seed),
+        "RR, prox each step": ProxRR(step=step, prox="step", epochs=epochs, seed=seed),
+        "ProxSGD": ProxSGD(step=step, epochs=epochs, seed=seed),
+    }
+
+
+def run(*, epochs: int, seed: int, out: Path, progress: bool) -> None:
+    """Run all methods, print the table, write figure and traces."""
+    console = Console()
+    task = problem()
+    console.print(f"breast cancer: {task.n} samples, {task.features} features, logistic loss")
+    console.print(f"penalty: {task.penalty}", soft_wrap=True, highlight=False)
+    with console.status("finding the minimum with FISTA"):
+        reference = FISTA().solve(task)
+    minimum = reference.trace["objective"][-1]
+    results = _run_all(task, methods(epochs, seed), epochs, progress)
+    console.print(_table(results, minimum, task))
+    figure = _draw(results, minimum, task, out)
+    for name, result in results.items():
+        stem = name.lower().replace(", ", "-").replace(" ", "-")
+        result.trace.to_csv(out / f"{stem}.csv")
+    console.print(f"figure: {figure}   traces: {out / '*.csv'}", soft_wrap=True, highlight=False)
+
+
+def _run_all(
+    task: Problem, solvers: dict[str, Solver], epochs: int, progress: bool
+) -> dict[str, Result]:
+    columns = (TextColumn("{task.description:18}"), BarColumn(), MofNCompleteColumn())
+    results = {}
+    with Progress(
+        *columns, TextColumn("epochs"), TimeElapsedColumn(), console=Console(stderr=True),
+        disable=not progress,
+    ) as bar:  # fmt: skip
+        for name, solver in solvers.items():
+            line = bar.add_task(name, total=epochs)
+
+            def show(result: Result, line: int = line) -> None:
+                bar.update(line, completed=result.epoch)  # type: ignore[arg-type]
+
+            results[name] = solver.solve(task, callbacks=[show])
+    return results
+
+
+def _table(results: dict[str, Result], minimum: float, task: Problem) -> Table:
+    start = next(iter(results.values())).trace["objective"][0] - minimum
+    table = Table(title=f"P(x) - P* starts at {start:.2g}; P* = {minimum:.10g} by FISTA to 1e-12")
+    for title in ("method", "P(x) - P*", "gradients", "prox evals", "seconds", "nonzeros"):
+        table.add_column(title, justify="left" if title == "method" else "right")
+    for name, result in results.items():
+        row = result.trace.last()
+        table.add_row(
+            name,
+            f"{row['objective'] - minimum:.2e}",
+            f"{row['gradients']:,.0f}",
+            f"{row['prox_evals']:,.0f}",
+            f"{row['seconds']:.4f}",
+            f"{np.count_nonzero(result.x)} of {task.features}",
+        )
+    return table
+
+
+def _draw(results: dict[str, Result], minimum: float, task: Problem, out: Path) -> Path:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
+    plotting.plot_gap(results, minimum, "passes", n=task.n, ax=left)
+    plotting.plot_gap(results, minimum, "prox_evals", ax=right)
+    right.set_ylabel("")
+    left.set_title("work: passes over the data")
+    right.set_title("work: evaluations of the prox")
+    left.legend(frameon=False)
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "gap.png"
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+    return path

@@ -1,0 +1,72 @@
+"""What a newcomer meets first: imports, the command, the README."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import reshuffle as rs
+from reshuffle.cli import main
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("numba", "sklearn", "matplotlib", "rich")
+
+
+def loaded(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return set(eval(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import reshuffle",
+        "import reshuffle as rs, numpy as np; rs.Problem(np.eye(2), [1, -1], penalty=rs.penalties.L1(1.0))",
+        "import reshuffle as rs; rs.ProxRR(), rs.ProxSGD(), rs.FISTA(), rs.datasets, rs.plotting",
+        "from reshuffle.cli import main; main(['--help'], standalone_mode=False)",
+    ],
+)
+def test_nothing_heavy_loads_before_it_is_needed(code: str) -> None:
+    assert loaded(code) == set()
+
+
+def test_every_public_name_is_there() -> None:
+    for name in rs.__all__:
+        assert getattr(rs, name) is not None
+    assert set(rs.__all__) <= set(dir(rs))
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        _ = rs.Nonsense
+
+
+def test_demo_prints_a_table_and_writes_its_files(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    done = CliRunner().invoke(main, ["demo", "--epochs", "20", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    for word in ("ProxRR", "ProxSO", "RR, prox each step", "ProxSGD", "prox evals", "seconds"):
+        assert word in done.output
+    prox = dict(re.findall(r"│ (\S[^│]*?) +│[^│]*│[^│]*│ +([\d,]+) │", done.output))
+    assert prox["ProxRR"] == "20"
+    assert prox["ProxSGD"] == f"{20 * 569:,}"
+    assert (out / "gap.png").read_bytes()[:4] == b"\x89PNG"
+    assert len(list(out.glob("*.csv"))) == 4
+
+
+def test_bad_options_are_refused() -> None:
+    done = CliRunner().invoke(main, ["demo", "--epochs", "0"])
+    assert done.exit_code == 2
+    assert "--epochs" in done.output
+
+
+def test_readme_has_exactly_two_set_up_commands() -> None:
+    blocks = re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    assert "reshuffle demo" in blocks[0]
+    assert "pytest" in blocks[1]

@@ -1,0 +1,339 @@
+"""How runs stop, what they leave behind, and how they go on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from oracles import random_data, sparse
+
+import reshuffle as rs
+from reshuffle.callbacks import ProgressBar
+
+COLUMNS = ["epoch", "objective", "gradients", "prox_evals", "seconds", "step", "gradient_mapping"]
+
+
+def problem(**kwargs: Any) -> rs.Problem:
+    X, y = random_data(rs.losses.Logistic(), n=40)
+    kwargs = {"penalty": rs.penalties.ElasticNet(0.01, 0.1)} | kwargs
+    return rs.Problem(sparse(X), y, **kwargs)
+
+
+SOLVERS = {
+    "ProxRR": rs.ProxRR(epochs=12, seed=5, step=rs.steps.InverseTime()),
+    "ProxSO": rs.ProxRR(
+        epochs=12, seed=5, order=rs.orders.ShuffleOnce(), importance=True, step=0.05
+    ),
+    "decreasing": rs.ProxRR(epochs=12, seed=5, step=rs.steps.Decreasing(), batch_size=3),
+    "ProxSGD": rs.ProxSGD(epochs=12, seed=5, importance=True),
+    "FISTA": rs.FISTA(epochs=12, eval_every=1, tol=0.0),
+}
+
+
+# --- traces ----------------------------------------------------------------------------------
+
+
+def test_trace_has_equal_columns_that_count_the_work() -> None:
+    task = problem()
+    result = rs.ProxRR(epochs=6, eval_every=2, tol=1e-9, check_every=3).solve(task)
+    trace = result.trace
+    assert list(trace) == COLUMNS
+    assert trace["epoch"].tolist() == [0, 2, 4, 6]
+    # 40 gradients an epoch, and 40 + one prox for each check: at the start, after 3 and after 6
+    assert trace["gradients"].tolist() == [40, 120, 240, 360]
+    assert trace["prox_evals"].tolist() == [1, 3, 6, 9]
+    assert np.all(np.diff(trace["seconds"]) > 0)
+    assert np.isnan(trace["gradient_mapping"]).tolist() == [False, True, True, False]
+    assert trace["objective"][-1] == task.objective(result.x)
+    assert not result.converged
+    assert result.message == "all 6 epochs done"
+    with pytest.raises(KeyError, match="this trace has epoch, objective"):
+        trace["loss"]
+
+
+def test_seconds_leave_out_evaluation_and_compilation() -> None:
+    """An objective that takes 20 ms does not show in 5 epochs that take microseconds."""
+
+    class Slow(rs.penalties.Zero):
+        def value(self, x: Any) -> float:
+            time.sleep(0.02)
+            return 0.0
+
+    result = rs.ProxRR(epochs=5).solve(problem(penalty=Slow()))
+    assert result.trace["seconds"][-1] < 0.05
+
+
+def test_csv(tmp_path: Path) -> None:
+    result = rs.ProxRR(epochs=3).solve(problem())
+    result.trace.to_csv(tmp_path / "trace.csv")
+    table = np.genfromtxt(tmp_path / "trace.csv", delimiter=",", names=True)
+    assert list(table.dtype.names or ()) == COLUMNS
+    np.testing.assert_array_equal(table["objective"], result.trace["objective"])
+
+
+# --- stopping --------------------------------------------------------------------------------
+
+
+def test_tolerance_stops_the_run_and_is_true() -> None:
+    task = problem()
+    result = rs.FISTA(tol=1e-6).solve(task)
+    assert result.converged
+    assert task.gradient_mapping(result.x) <= 1e-6
+    again = rs.FISTA(tol=1e-6).solve(task, x0=result.x)
+    assert again.converged
+    assert again.epoch == 0
+
+
+def test_time_limit() -> None:
+    started = time.perf_counter()
+    result = rs.ProxRR(epochs=10**9, time_limit=0.05, eval_every=1000).solve(problem())
+    assert time.perf_counter() - started < 10
+    assert result.message == "time limit of 0.05 s reached"
+    assert result.trace["seconds"][-1] >= 0.05
+    assert result.trace["epoch"][-1] == result.epoch
+
+
+def test_callback_stops_the_run_and_sees_it() -> None:
+    seen: list[rs.Result] = []
+
+    def stop(result: rs.Result) -> bool:
+        seen.append(result.snapshot())
+        return result.epoch == 4
+
+    result = rs.ProxRR(epochs=100).solve(problem(), callbacks=[stop])
+    assert result.epoch == 4
+    assert result.message == "stopped by a callback"
+    assert [r.epoch for r in seen] == [1, 2, 3, 4]
+    assert not np.array_equal(seen[0].x, seen[1].x)
+
+
+def test_interruption_returns_a_whole_state() -> None:
+    """Ctrl-C in the middle of an epoch: the result is the end of the epoch before."""
+
+    class Interrupted(rs.penalties.L1):
+        calls = 0
+
+        def prox(self, x: Any, step: float) -> Any:
+            type(self).calls += 1
+            if self.calls == 4:
+                raise KeyboardInterrupt
+            return super().prox(x, step)
+
+    stopped = rs.ProxRR(epochs=100).solve(problem(penalty=Interrupted(0.01)))
+    assert stopped.message == "interrupted after 3 epochs"
+    assert stopped.trace["epoch"].tolist() == [0, 1, 2, 3]
+    whole = rs.ProxRR(epochs=3).solve(problem(penalty=rs.penalties.L1(0.01)))
+    assert np.array_equal(stopped.x, whole.x)
+
+
+def test_a_real_interrupt_signal(tmp_path: Path) -> None:
+    code = (
+        "import reshuffle as rs, sys\n"
+        "X, y = rs.datasets.breast_cancer()\n"
+        "first = lambda r: print('running', flush=True) if r.epoch == 50 else None\n"
+        "r = rs.ProxRR(epochs=10**8, eval_every=50).solve(rs.Problem(X, y), callbacks=[first])\n"
+        "print(r.message, r.epoch == r.trace['epoch'][-1])\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "running\n"
+    process.send_signal(2)
+    said = process.communicate(timeout=60)[0]
+    assert "interrupted after" in said
+    assert said.endswith("True\n")
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("step", [40.0, 1e200])
+def test_divergence_names_the_step_and_suggests_one(step: float) -> None:
+    X, y = random_data(rs.losses.Squared(), n=40)
+    task = rs.Problem(X, y, rs.losses.Squared())
+    with pytest.raises(rs.DivergenceError, match="diverged in epoch") as caught:
+        rs.ProxRR(step=step, epochs=200).solve(task)
+    message = str(caught.value)
+    assert f"step {step:.3g}" in message
+    suggested = float(message.split("step=")[1].split()[0])
+    assert suggested <= 1.01 / task.smoothness.maximum
+    rs.ProxRR(step=suggested, epochs=50).solve(task)  # and it works
+    assert np.isfinite(caught.value.result.x).all()
+
+
+def test_warning_when_the_prox_wipes_out_the_iterate() -> None:
+    strong = problem(penalty=rs.penalties.L1(0.05))
+    with pytest.warns(
+        rs.StepWarning, match=r"took away 100% of the iterate.*smaller or decreasing"
+    ):
+        rs.ProxRR(step=1.0, epochs=2).solve(strong)
+    rs.ProxRR(step=0.01, epochs=2).solve(strong)  # no warning: they are errors in these tests
+
+
+# --- the same bits ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_same_seed_same_bits_other_seed_other_bits(name: str) -> None:
+    from dataclasses import replace
+
+    solver = SOLVERS[name]
+    first, second = solver.solve(problem()), solver.solve(problem())
+    assert first.x.tobytes() == second.x.tobytes()
+    if name != "FISTA":
+        assert first.x.tobytes() != replace(solver, seed=6).solve(problem()).x.tobytes()
+
+
+def test_global_random_state_is_neither_read_nor_written() -> None:
+    np.random.seed(0)  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
+    first = SOLVERS["ProxSGD"].solve(problem())
+    assert np.array_equal(before, np.random.get_state()[1])  # type: ignore[index]  # noqa: NPY002
+    np.random.seed(1)  # noqa: NPY002
+    assert first.x.tobytes() == SOLVERS["ProxSGD"].solve(problem()).x.tobytes()
+
+
+def test_same_bits_on_any_number_of_threads() -> None:
+    code = (
+        "import hashlib, numpy as np, reshuffle as rs\n"
+        "X, y = rs.datasets.synthetic(3000, 200, seed=1)\n"
+        "p = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(1e-3, 1e-3), ridge=1e-3)\n"
+        "d = hashlib.sha256()\n"
+        "for s in (rs.ProxRR(epochs=3, step=.1), rs.ProxSGD(epochs=3), rs.FISTA(epochs=30)):\n"
+        "    r = s.solve(p); d.update(r.x.tobytes()); d.update(r.trace['objective'].tobytes())\n"
+        "print(d.hexdigest())\n"
+    )
+    digests = set()
+    for threads in ("1", "2", "4"):
+        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+        environment = os.environ | dict.fromkeys(names, threads)
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        digests.add(done.stdout.strip())
+    assert len(digests) == 1
+
+
+# --- saving and resuming ---------------------------------------------------------------------
+
+
+def same(a: rs.Result, b: rs.Result) -> bool:
+    columns = [name for name in a.trace if name != "seconds"]
+    return a.x.tobytes() == b.x.tobytes() and all(
+        np.array_equal(a.trace[name], b.trace[name], equal_nan=True) for name in columns
+    )
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_resume_continues_to_the_same_bits(name: str, tmp_path: Path) -> None:
+    solver, task = SOLVERS[name], problem()
+    whole = solver.solve(task)
+
+    def interrupt(result: rs.Result) -> bool:
+        return result.epoch == 5
+
+    part = solver.solve(task, callbacks=[interrupt])
+    assert part.epoch == 5
+    part.save(tmp_path / "part.npz")
+    assert same(solver.solve(task, resume=part), whole)
+    assert same(solver.solve(task, resume=tmp_path / "part.npz"), whole)
+    assert part.epoch == 5  # resuming leaves the saved result as it was
+    assert same(solver.solve(task, resume=whole), whole)
+
+
+def test_save_and_load_keep_everything(tmp_path: Path) -> None:
+    result = SOLVERS["FISTA"].solve(problem())
+    result.save(tmp_path / "run")
+    loaded = rs.Result.load(tmp_path / "run")
+    assert same(loaded, result)
+    assert loaded.message == result.message
+    assert loaded.config == result.config
+    assert loaded.trace["seconds"].tolist() == result.trace["seconds"].tolist()
+    assert os.listdir(tmp_path) == ["run"]  # no temporary file is left
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "empty"])
+def test_a_damaged_file_is_refused(damage: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    SOLVERS["ProxRR"].solve(problem()).save(path)
+    content = path.read_bytes()
+    path.write_bytes({"cut": content[:-100], "text": b"x" * 100, "empty": b""}[damage])
+    with pytest.raises(rs.InputError, match="not a saved result, or is damaged"):
+        rs.Result.load(path)
+
+
+def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
+    np.savez(tmp_path / "evil.npz", about=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(rs.InputError, match="not a saved result"):
+        rs.Result.load(tmp_path / "evil.npz")
+
+
+@pytest.mark.parametrize(
+    ("solver", "task", "reason"),
+    [
+        (rs.ProxRR(epochs=12, seed=6), problem(), "seed = 5, this one 6"),
+        (rs.ProxSGD(epochs=12, seed=5), problem(), "solver = ProxRR, this one ProxSGD"),
+        (rs.ProxRR(epochs=12, seed=5, step=0.1), problem(), "step = "),
+        (rs.ProxRR(epochs=12, seed=5), problem(ridge=1.0), "problem = "),
+    ],
+)
+def test_resume_refuses_another_run(solver: Any, task: rs.Problem, reason: str) -> None:
+    saved = rs.ProxRR(epochs=2, seed=5).solve(problem())
+    with pytest.raises(rs.InputError, match=reason):
+        solver.solve(task, resume=saved)
+
+
+def test_resume_refuses_other_data_of_the_same_shape() -> None:
+    X, y = random_data(rs.losses.Logistic(), n=40)
+    saved = rs.ProxRR(epochs=2).solve(rs.Problem(X, y))
+    with pytest.raises(rs.InputError, match="the data differ"):
+        rs.ProxRR(epochs=4).solve(rs.Problem(1.01 * X, y), resume=saved)
+
+
+def test_more_epochs_may_be_added_unless_the_schedule_depends_on_them() -> None:
+    short, long = rs.ProxRR(epochs=3), rs.ProxRR(epochs=6)
+    assert same(long.solve(problem(), resume=short.solve(problem())), long.solve(problem()))
+    step = rs.steps.Decreasing()
+    saved = rs.ProxRR(epochs=3, step=step).solve(problem())
+    with pytest.raises(rs.InputError, match="epochs = 3, this one 6"):
+        rs.ProxRR(epochs=6, step=step).solve(problem(), resume=saved)
+
+
+def test_checkpoint_survives_a_killed_process(tmp_path: Path) -> None:
+    """kill -9 at some moment; what is on disk resumes to the same bits."""
+    path = tmp_path / "run.npz"
+    code = (
+        "import sys, reshuffle as rs\n"
+        "X, y = rs.datasets.breast_cancer()\n"
+        "rs.ProxRR(epochs=10**6, seed=2, step=1e-3, eval_every=5).solve(\n"
+        "    rs.Problem(X, y), callbacks=[rs.Checkpoint(sys.argv[1])])\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)])
+    while not path.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.05)
+    process.kill()
+    process.wait()
+    saved = rs.Result.load(path)
+    epochs = saved.epoch + 10
+    task = rs.Problem(*rs.datasets.breast_cancer())
+    solver = rs.ProxRR(epochs=epochs, seed=2, step=1e-3, eval_every=5)
+    assert solver.solve(task, resume=path).x.tobytes() == solver.solve(task).x.tobytes()
+
+
+def test_progress_bar_shows_epochs_and_objective(capsys: pytest.CaptureFixture[str]) -> None:
+    result = rs.ProxRR(epochs=3).solve(problem(), progress=True)
+    with ProgressBar(3, "ProxRR") as bar:
+        bar(result)
+        text = bar.line()
+    assert "ProxRR" in text
+    assert "3/3" in text
+    assert f"P = {result.trace['objective'][-1]:.6g}" in text
