@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reshuffle import datasets, losses, orders, penalties, plotting, steps
     from reshuffle.callbacks import Checkpoint
     from reshuffle.errors import ConversionWarning, DivergenceError, InputError, StepWarning
     from reshuffle.finite_sum import FiniteSum
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     from reshuffle.solvers import FISTA, ProxRR, ProxSGD
     from reshuffle.trace import Result, Trace
     from reshuffle.validation import encode_labels
+
+    from . import datasets, losses, orders, penalties, plotting, steps
 
 __version__ = "0.1.0"
 

@@ -46,6 +46,7 @@ def _parts(function: Function, seen: set[int]) -> Iterator[str]:
     if code is None:  # a builtin or a numpy ufunc: its name is its identity
         yield getattr(function, "__qualname__", repr(function))
         return
+    yield str(function.__module__)  # a cached kernel imports the modules of its functions
     yield from _code_parts(code)
     yield repr(getattr(function, "__defaults__", None))
     cells = getattr(function, "__closure__", None) or ()

@@ -8,7 +8,7 @@ from reshuffle.losses.base import Loss
 
 @dataclass(frozen=True, repr=False)
 class Huber(Loss):
-    """l(z, y) = r²/2 for |r| ≤ δ, δ(|r| - δ/2) beyond, with r = z - y.
+    """l(z, y) = r²/2 where ``|r| ≤ δ``, ``δ(|r| - δ/2)`` beyond, with r = z - y.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from reshuffle.penalties.base import Array
 class L1Ball:
     """ψ(x) = 0 where ‖x‖₁ ≤ radius, +inf elsewhere; its prox is the projection.
 
-    The projection subtracts the one threshold θ from all |x_j| that brings the norm to the radius;
+    The projection subtracts the one threshold θ from all magnitudes that brings the norm to the radius;
     θ comes from the sorted magnitudes (Held, Wolfe and Crowder, 1974).
     """
 

@@ -41,7 +41,7 @@ class ProxRR(Solver):
     >>> problem = rs.Problem(X, y, loss=rs.losses.Squared(), penalty=rs.penalties.L1(0.5))
     >>> solver = rs.ProxRR(step=rs.steps.InverseTime(initial=0.5, rate=0.1), epochs=400, seed=0)
     >>> solver.solve(problem).x.round(2)
-    array([0.  , 0.5 , 1.5 ])
+    array([0. , 0.5, 1.5])
 
     References
     ----------
