@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from reshuffle.finite_sum import FiniteSum
     from reshuffle.oracle import OracleProblem
     from reshuffle.problem import Problem
-    from reshuffle.solvers import FISTA, ProxRR, ProxSGD
+    from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
     from reshuffle.trace import Result, Trace
     from reshuffle.validation import encode_labels
 
@@ -24,6 +24,7 @@ _HOMES = {
     "Checkpoint": "callbacks",
     "ConversionWarning": "errors",
     "DivergenceError": "errors",
+    "ExactProxRR": "solvers",
     "FISTA": "solvers",
     "FiniteSum": "finite_sum",
     "InputError": "errors",
@@ -43,6 +44,7 @@ __all__ = [
     "Checkpoint",
     "ConversionWarning",
     "DivergenceError",
+    "ExactProxRR",
     "FiniteSum",
     "InputError",
     "OracleProblem",

@@ -72,7 +72,7 @@ class OracleProblem(FiniteSum):
     def gradient(self, x: Array) -> Array:
         total = np.zeros(self.shape)
         for i in range(self.n):
-            total += self._component(i, x)
+            total += self.component(i, x)
         return total / self.n
 
     @cached_property
@@ -99,7 +99,7 @@ class OracleProblem(FiniteSum):
             direction = np.zeros(self.shape)
             for i in visits[start : start + batch]:
                 scale = average if weights is None or not weights.size else average * weights[i]
-                direction += scale * self._component(int(i), x)
+                direction += scale * self.component(int(i), x)
             x -= step * direction
             if prox_step > 0:
                 x[...] = self.prox(x, prox_step)
@@ -114,7 +114,8 @@ class OracleProblem(FiniteSum):
             smoothness=None if self._constants is None else self._constants[order],
         )
 
-    def _component(self, i: int, x: Array) -> Array:
+    def component(self, i: int, x: Array) -> Array:
+        """∇f_i(x), checked."""
         gradient = np.asarray(self._gradient(i, x), dtype=np.float64)
         if gradient.shape != self.shape:
             raise InputError(

@@ -87,12 +87,12 @@ def with_replacement(
     return np.minimum(visits, np.uint32(n - 1))
 
 
-def copies(constants: Array) -> tuple[Visits, Array]:
+def copies(constants: Array, target: float | None = None) -> tuple[Visits, Array]:
     """Importance resampling: n_i = ⌈L_i/L̄⌉ copies of sample i, each with weight N/(n·n_i).
 
     There are N = Σ n_i ≤ 2n copies, the mean of the weighted copies is the mean of the originals,
     and no copy is less smooth than (N/n)·L̄ ≤ 2L̄. (The paper weighs a copy 1/n_i, which moves the
-    minimiser unless N = n.)
+    minimiser unless N = n.) Another ``target`` than L̄ makes fewer or more copies.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def copies(constants: Array) -> tuple[Visits, Array]:
     n, mean = constants.size, constants.mean()
     if not mean > 0:
         raise InputError("importance resampling needs at least one L_i that is not zero")
-    counts = np.maximum(np.ceil(constants / mean), 1.0)
+    counts = np.maximum(np.ceil(constants / (target or mean)), 1.0)
     pool = np.repeat(np.arange(n, dtype=np.uint32), counts.astype(np.int64))
     return pool, pool.size / (n * counts)
 

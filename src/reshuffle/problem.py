@@ -207,7 +207,7 @@ class Problem(FiniteSum):
         from reshuffle.kernels.passes import squared_norms
         from reshuffle.kernels.shuffle import shuffle
 
-        first = self._with(_first_row(self.rows), self.targets[:1], self.weights[:1])
+        first = self.first()
         x = np.zeros(self.shape)
         no_visits = np.empty(0, dtype=np.uint32)
         first.sweep(x, no_visits, 1.0)
@@ -218,6 +218,10 @@ class Problem(FiniteSum):
         if gradient:
             first.gradient(x)
             first._curvature_product(np.zeros(self.shape[0]))
+
+    def first(self) -> Problem:
+        """The problem of the first sample alone, to compile kernels with."""
+        return self._with(_first_row(self.rows), self.targets[:1], self.weights[:1])
 
     def _with(self, rows: Rows, targets: NDArray[Any], weights: Array) -> Problem:
         """This problem on other samples (their weights as they are, not normalised again)."""
@@ -243,7 +247,7 @@ class Problem(FiniteSum):
         from reshuffle.kernels.rows import register
 
         stamp = self.loss.stamp
-        register(stamp, type(self.loss).value, type(self.loss).derivative)
+        register(stamp, *self.loss.functions)
         return stamp
 
     @cached_property

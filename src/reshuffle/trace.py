@@ -26,10 +26,14 @@ class Trace(Mapping[str, Array]):
 
     ``epoch``, ``objective`` (P(x)), ``gradients`` (evaluations of some ∇f_i), ``prox_evals``,
     ``seconds`` (without evaluation and compilation), ``step`` (γ of the last epoch) and
-    ``gradient_mapping`` (NaN where it was not checked).
+    ``gradient_mapping`` (NaN where it was not checked), or what else certifies the method's end.
+    ``header`` says what the method chose by itself.
     """
 
-    def __init__(self, columns: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, columns: Mapping[str, Any] | None = None, header: Mapping[str, str] | None = None
+    ) -> None:
+        self.header = dict(header or {})
         self._columns = {name: list(map(float, column)) for name, column in (columns or {}).items()}
         if len({len(column) for column in self._columns.values()}) > 1:
             raise InputError("the columns of a trace must have equal lengths")
@@ -49,7 +53,7 @@ class Trace(Mapping[str, Array]):
         return len(next(iter(self._columns.values()), []))
 
     def copy(self) -> Trace:
-        return Trace(self._columns)
+        return Trace(self._columns, self.header)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the columns as a CSV file."""
@@ -98,6 +102,7 @@ class Result:
             "message": self.message,
             "epoch": self.epoch,
             "config": self.config,
+            "header": self.trace.header,
         }
         arrays: dict[str, Any] = {"about": np.array(json.dumps(about)), "x": self.x}
         arrays |= {f"trace/{name}": column for name, column in self.trace.items()}
@@ -117,7 +122,7 @@ class Result:
                 raise InputError(f"{path} has result format {about['format']}, this is {FORMAT}")
             return cls(
                 x=arrays["x"],
-                trace=Trace(_under("trace/", arrays)),
+                trace=Trace(_under("trace/", arrays), about["header"]),
                 converged=bool(about["converged"]),
                 message=str(about["message"]),
                 epoch=int(about["epoch"]),

@@ -1,8 +1,9 @@
 """Rows of the data matrix, whatever its layout and whatever the shape of the unknown.
 
-Six operations are all that the loops above need. numba picks the implementation by the types:
+Seven operations are all that the loops above need. numba picks the implementation by the types:
 
     margin     z = scale * a_i^T x + intercept         (a number, or one per output)
+    drifted_margin   the same at x - drift * q, which is never formed
     loss_at    l(z, y)
     slope      l'(z, y)
     keep       coefs[k] = weight * l'
@@ -29,21 +30,23 @@ from numba.extending import intrinsic, overload
 FAST: Any = {"reassoc", "contract", "nsz", "arcp"}  # NaN and infinity keep their meaning
 OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy"}
 
-LOSSES: dict[int, tuple[Any, Any]] = {}
-"""Stamp of a loss -> its compiled ``value`` and ``derivative``."""
+LOSSES: dict[int, tuple[Any, ...]] = {}
+"""Stamp of a loss -> its compiled ``value``, ``derivative`` and (where it has one) ``conjugate``."""
 
 
-def register(stamp: int, value: Any, derivative: Any) -> None:
+def register(stamp: int, *functions: Any) -> None:
     """Make the functions of a loss known to the kernels under their stamp."""
     if stamp not in LOSSES:
-        compiled = njit(fastmath=FAST, error_model="numpy")
-        LOSSES[stamp] = (compiled(value), compiled(derivative))
+        LOSSES[stamp] = tuple(njit(fastmath=FAST, error_model="numpy")(f) for f in functions)
 
 
 def margin(values, indices, indptr, i, x, scale, bias, coefs, k): ...
+def drifted_margin(values, indices, indptr, i, x, q, drift, bias, coefs, k): ...
 def loss_at(stamp, params, z, y): ...
 def slope(stamp, params, z, y): ...
+def conjugate_at(stamp, params, table, c, factor, y, coefs): ...
 def keep(coefs, k, weight, g): ...
+def exchange(table, c, coefs, k, weight, g): ...
 def add_row(values, indices, indptr, i, factor, coefs, k, x): ...
 def add_bias(factor, coefs, k, x): ...
 def prefetch(values, indices, indptr, i): ...
@@ -90,6 +93,44 @@ def _margin(values, indices, indptr, i, x, scale, bias, coefs, k):
             a, j = scale * values[p], indices[p]
             for o in range(outputs):
                 coefs[k, o] += a * x[j, o]
+        return coefs[k]
+
+    if is_dense(values):
+        return dense_vector if x.ndim == 1 else dense_matrix
+    return csr_vector if x.ndim == 1 else csr_matrix
+
+
+@overload(drifted_margin, jit_options=OPTIONS)
+def _drifted_margin(values, indices, indptr, i, x, q, drift, bias, coefs, k):
+    def dense_vector(values, indices, indptr, i, x, q, drift, bias, coefs, k):
+        z = 0.0
+        for j in range(values.shape[1]):
+            z += values[i, j] * (x[j] - drift * q[j])
+        return z + (x[x.size - 1] - drift * q[x.size - 1]) if bias else z
+
+    def csr_vector(values, indices, indptr, i, x, q, drift, bias, coefs, k):
+        z = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            z += values[p] * (x[indices[p]] - drift * q[indices[p]])
+        return z + (x[x.size - 1] - drift * q[x.size - 1]) if bias else z
+
+    def dense_matrix(values, indices, indptr, i, x, q, drift, bias, coefs, k):
+        last = x.shape[0] - 1
+        for o in range(x.shape[1]):
+            coefs[k, o] = x[last, o] - drift * q[last, o] if bias else 0.0
+        for j in range(values.shape[1]):
+            for o in range(x.shape[1]):
+                coefs[k, o] += values[i, j] * (x[j, o] - drift * q[j, o])
+        return coefs[k]
+
+    def csr_matrix(values, indices, indptr, i, x, q, drift, bias, coefs, k):
+        last = x.shape[0] - 1
+        for o in range(x.shape[1]):
+            coefs[k, o] = x[last, o] - drift * q[last, o] if bias else 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            for o in range(x.shape[1]):
+                coefs[k, o] += values[p] * (x[j, o] - drift * q[j, o])
         return coefs[k]
 
     if is_dense(values):
@@ -153,6 +194,22 @@ def _slope(stamp, params, z, y):
     return lambda stamp, params, z, y: derivative(z, y, *params)
 
 
+@overload(conjugate_at, jit_options=OPTIONS, prefer_literal=True)
+def _conjugate_at(stamp, params, table, c, factor, y, coefs):
+    """l*(factor * table[c], y)."""
+    conjugate = LOSSES[stamp.literal_value][2]
+
+    def vector(stamp, params, table, c, factor, y, coefs):
+        return conjugate(factor * table[c], y, *params)
+
+    def matrix(stamp, params, table, c, factor, y, coefs):
+        for o in range(table.shape[1]):
+            coefs[0, o] = factor * table[c, o]
+        return conjugate(coefs[0], y, *params)
+
+    return vector if table.ndim == 1 else matrix
+
+
 @overload(keep, jit_options=OPTIONS)
 def _keep(coefs, k, weight, g):
     def vector(coefs, k, weight, g):
@@ -161,6 +218,23 @@ def _keep(coefs, k, weight, g):
     def matrix(coefs, k, weight, g):  # a vector loss leaves its derivative in coefs[k]
         for o in range(coefs.shape[1]):
             coefs[k, o] *= weight
+
+    return vector if coefs.ndim == 1 else matrix
+
+
+@overload(exchange, jit_options=OPTIONS)
+def _exchange(table, c, coefs, k, weight, g):
+    """coefs[k] = weight * (g - table[c]); table[c] = g."""
+
+    def vector(table, c, coefs, k, weight, g):
+        coefs[k] = weight * (g - table[c])
+        table[c] = g
+
+    def matrix(table, c, coefs, k, weight, g):  # a vector loss leaves its derivative in coefs[k]
+        for o in range(coefs.shape[1]):
+            new = coefs[k, o]
+            coefs[k, o] = weight * (new - table[c, o])
+            table[c, o] = new
 
     return vector if coefs.ndim == 1 else matrix
 

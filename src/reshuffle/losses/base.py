@@ -22,6 +22,9 @@ class Loss:
     dataclass; the functions take them as further arguments, in order. Nothing else is needed: the
     kernels compile the functions into their inner loops.
 
+    ``conjugate(s, y)`` = sup_z sz - l(z, y) is wanted only for slopes s that the derivative can take
+    (and for s scaled towards zero); with it the exact method can bound the gap to the minimum.
+
     A loss over several outputs (``vector = True``) gets z as an array with one entry per output
     and its ``derivative`` overwrites z.
 
@@ -53,6 +56,7 @@ class Loss:
     vector: ClassVar[bool] = False
     value: ClassVar[Callable[..., Any]]
     derivative: ClassVar[Callable[..., Any]]
+    conjugate: ClassVar[Callable[..., Any] | None] = None
 
     @property
     def params(self) -> tuple[float, ...]:
@@ -64,14 +68,20 @@ class Loss:
     @property
     def stamp(self) -> int:
         """The integer under which the kernels know the code of this loss."""
-        return _stamp(type(self).value, type(self).derivative)
+        return _stamp(*self.functions)
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """What the kernels compile: value, derivative and, where there is one, conjugate."""
+        kind = type(self)
+        return (kind.value, kind.derivative, *([kind.conjugate] if kind.conjugate else []))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.params))})"
 
 
 @cache
-def _stamp(value: Callable[..., Any], derivative: Callable[..., Any]) -> int:
+def _stamp(*functions: Callable[..., Any]) -> int:
     from reshuffle.kernels.stamp import stamp_of
 
-    return stamp_of(value, derivative)
+    return stamp_of(*functions)

@@ -30,3 +30,7 @@ class Huber(Loss):
     @staticmethod
     def derivative(z: float, y: float, delta: float) -> float:
         return min(max(z - y, -delta), delta)
+
+    @staticmethod
+    def conjugate(s: float, y: float, delta: float) -> float:
+        return 0.5 * s * s + s * y

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from math import exp, log1p
+from math import exp, log, log1p
 from typing import ClassVar
 
 from reshuffle.losses.base import Loss, Targets
@@ -26,3 +26,9 @@ class Logistic(Loss):
         m = y * z
         e = exp(-abs(m))
         return -y * ((e if m > 0.0 else 1.0) / (1.0 + e))
+
+    @staticmethod
+    def conjugate(s: float, y: float) -> float:
+        p = min(max(-s * y, 0.0), 1.0)
+        r = 1.0 - p
+        return (p * log(p) if p > 0.0 else 0.0) + (r * log(r) if r > 0.0 else 0.0)

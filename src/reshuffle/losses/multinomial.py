@@ -41,3 +41,12 @@ class Multinomial(Loss):
             z[k] /= total
         z[y] -= 1.0
         return z
+
+    @staticmethod
+    def conjugate(s: Any, y: int) -> float:
+        total = 0.0
+        for k in range(s.size):
+            p = s[k] + (1.0 if k == y else 0.0)
+            if p > 0.0:
+                total += p * log(p)
+        return total

@@ -15,3 +15,7 @@ class Squared(Loss):
     @staticmethod
     def derivative(z: float, y: float) -> float:
         return z - y
+
+    @staticmethod
+    def conjugate(s: float, y: float) -> float:
+        return 0.5 * s * s + s * y

@@ -19,3 +19,7 @@ class SquaredHinge(Loss):
     @staticmethod
     def derivative(z: float, y: float) -> float:
         return -y * max(1.0 - y * z, 0.0)
+
+    @staticmethod
+    def conjugate(s: float, y: float) -> float:
+        return 0.5 * s * s + s * y

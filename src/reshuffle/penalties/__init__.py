@@ -1,6 +1,6 @@
 """Penalties ψ(x) with their prox, one small file each."""
 
-from reshuffle.penalties.base import Penalty, Separable
+from reshuffle.penalties.base import Conjugate, Penalty, Separable
 from reshuffle.penalties.box import Box
 from reshuffle.penalties.elastic_net import ElasticNet
 from reshuffle.penalties.group_lasso import GroupLasso
@@ -14,6 +14,7 @@ __all__ = [
     "L1",
     "L2",
     "Box",
+    "Conjugate",
     "ElasticNet",
     "GroupLasso",
     "L1Ball",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from reshuffle.errors import InputError
 
 Array = NDArray[np.float64]
+BELOW = 1.0 - 2.0**-51  # keeps a scaled point feasible in spite of rounding
 Numbers = float | NDArray[np.float64]
 """One number for all coordinates, or an array that broadcasts against them."""
 
@@ -27,6 +28,20 @@ class Penalty(Protocol):
 
     def prox(self, x: Array, step: float) -> Array:
         """argmin_u step·ψ(u) + ‖u - x‖²/2."""
+        ...
+
+
+class Conjugate(Protocol):
+    """A penalty whose conjugate is known, so that a duality gap can be had."""
+
+    def value(self, x: Array) -> float: ...
+
+    def conjugate(self, g: Array) -> float:
+        """ψ*(g) = sup_x ⟨g, x⟩ - ψ(x)."""
+        ...
+
+    def dual_scale(self, g: Array) -> float:
+        """The largest α ≤ 1 for which ψ*(αg) is finite."""
         ...
 
 
@@ -64,6 +79,31 @@ class Separable:
         shrunk = np.maximum(np.abs(x) - step * self.l1, 0.0) / (1.0 + step * self.l2)
         clipped: Array = np.clip(np.copysign(shrunk, x), self.lower, self.upper)
         return clipped
+
+    def with_ridge(self, ridge: float) -> Separable:
+        """ψ + (ridge/2)‖·‖²."""
+        other = Separable()
+        other.l1, other.l2 = self.l1, self.l2 + ridge
+        other.lower, other.upper = self.lower, self.upper
+        return other
+
+    def conjugate(self, g: Array) -> float:
+        """ψ*(g) = sup_x ⟨g, x⟩ - ψ(x), +inf where unbounded."""
+        l2, low, high = np.broadcast_arrays(self.l2, self.lower, self.upper)
+        shrunk = np.copysign(np.maximum(np.abs(g) - self.l1, 0.0), g)
+        best = np.where(shrunk == 0.0, 0.0, np.where(shrunk > 0.0, high, low))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            best = np.clip(np.where(l2 > 0.0, shrunk / l2, best), low, high)
+            at_best = g * best - self.l1 * np.abs(best) - 0.5 * l2 * best * best
+        return float(np.sum(at_best)) if np.isfinite(best).all() else np.inf
+
+    def dual_scale(self, g: Array) -> float:
+        """The largest α ≤ 1 for which ψ*(αg) is finite."""
+        low, high = np.broadcast_arrays(self.lower, self.upper)
+        unbounded = (np.asarray(self.l2) == 0.0) & np.where(g > 0.0, np.isinf(high), np.isinf(low))
+        beyond = unbounded & (np.abs(g) > self.l1)
+        ratios = np.broadcast_to(self.l1, g.shape)[beyond] / np.abs(g[beyond])
+        return float(ratios.min() * BELOW) if ratios.size else 1.0
 
     def coefficients(self, shape: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
         """l1, l2, lower, upper for every coordinate, flat: what the kernels take."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import Array, check_non_negative
+from reshuffle.penalties.base import BELOW, Array, check_non_negative
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,19 @@ class GroupLasso:
     def value(self, x: Array) -> float:
         norms, weights, _ = self._norms(x)
         return float(self.strength * np.dot(weights, norms))
+
+    def conjugate(self, g: Array) -> float:
+        """ψ*(g) = 0 where ‖g_k‖ ≤ strength·w_k in all groups (and g = 0 outside them), else +inf."""
+        return 0.0 if self.dual_scale(g) == 1.0 else np.inf
+
+    def dual_scale(self, g: Array) -> float:
+        """The largest α ≤ 1 with ψ*(αg) = 0."""
+        norms, weights, labels = self._norms(g)
+        if np.any(g.ravel()[labels < 0]):
+            return 0.0
+        bounds = self.strength * weights
+        beyond = norms > bounds
+        return float((bounds[beyond] / norms[beyond]).min() * BELOW) if beyond.any() else 1.0
 
     def prox(self, x: Array, step: float) -> Array:
         norms, weights, labels = self._norms(x)

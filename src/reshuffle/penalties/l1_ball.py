@@ -26,6 +26,14 @@ class L1Ball:
         # a projection lands on the sphere up to rounding
         return 0.0 if np.abs(x).sum() <= self.radius * (1.0 + 1e-12 * x.size) else np.inf
 
+    def conjugate(self, g: Array) -> float:
+        """ψ*(g) = radius·‖g‖_∞."""
+        return float(self.radius * np.abs(g).max())
+
+    def dual_scale(self, g: Array) -> float:
+        """1: the conjugate of a bounded set's indicator is finite everywhere."""
+        return 1.0
+
     def prox(self, x: Array, step: float) -> Array:
         magnitudes = np.abs(x)
         if magnitudes.sum() <= self.radius:

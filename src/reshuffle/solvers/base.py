@@ -32,13 +32,33 @@ class Epoch(NamedTuple):
     state: State
     gradients: int
     prox_evals: int
+    step: float | None = None
+    """γ, where the method chose another than it was given."""
+
+
+class Certificate(NamedTuple):
+    """How far from optimal a state is, and what it cost to find out."""
+
+    value: float
+    gradients: int
+    prox_evals: int
+    state: State
+    """The state again, with what the method wants to remember of the check."""
 
 
 class Method(ABC):
-    """A solver bound to a problem: how one epoch goes."""
+    """A solver bound to a problem: how one epoch goes, and what certifies its end."""
 
+    problem: FiniteSum
     schedule: Schedule
     safe_step: float
+    certificate: str = "gradient_mapping"
+    """The column of the trace that ``tol`` is compared with."""
+    header: dict[str, str]
+    """What the method chose by itself, for the header of the trace."""
+
+    def __init__(self, problem: FiniteSum) -> None:
+        self.problem, self.header = problem, {}
 
     @abstractmethod
     def start(self, x0: Array) -> State:
@@ -47,6 +67,19 @@ class Method(ABC):
     @abstractmethod
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         """The epoch t = 0, 1, … with γ_t = step."""
+
+    def due(self, state: State, epoch: int, every: int) -> bool:
+        """Whether the certificate is to be computed after this many epochs."""
+        return epoch % every == 0
+
+    def certify(self, state: State) -> Certificate:
+        """‖G(x)‖, at the cost of a full gradient and a prox."""
+        mapping = self.problem.gradient_mapping(state["x"])
+        return Certificate(mapping, self.problem.n, 1, state)
+
+    def give_up(self, state: State) -> State:
+        """The state to return when the run ends with a larger objective than it began with."""
+        return state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +117,10 @@ class Solver(ABC):
     @abstractmethod
     def bind(self, problem: FiniteSum) -> Method:
         """This solver's method on this problem."""
+
+    def compile(self, problem: FiniteSum) -> None:
+        """Compile, or load, the kernels of a run before its clock starts."""
+        problem.compile(gradient=self.tol > 0)
 
     def solve(
         self,
@@ -136,9 +173,10 @@ class _Run:
         self.trace = Trace()
         previous = None if resume is None else self._check_resume(resume)
 
-        problem.compile(gradient=solver.tol > 0)
+        solver.compile(problem)
         clock = time.perf_counter()
         self.method = solver.bind(problem)
+        self.trace.header.update(self.method.header)
         self.step = self.method.schedule(0)
         self.state = previous.state if previous else self.method.start(x0)
         self.seconds += time.perf_counter() - clock
@@ -152,31 +190,33 @@ class _Run:
     def go(self, callbacks: Sequence[Callback]) -> Result:
         solver, message, converged = self.solver, "", False
         if not self.trace:
-            self.start_objective = self._evaluate(self._check_tolerance())
+            self.start_objective = self._evaluate(self._certify())
         else:
             self.start_objective = self.trace["objective"][0]
-        mapping = self.trace.last()["gradient_mapping"]
+        measure = self.trace.last()[self.method.certificate]
         try:
             while not message:
-                if solver.tol > 0 and mapping <= solver.tol:
-                    message, converged = f"‖G(x)‖ = {mapping:.3g} ≤ tol", True
+                if solver.tol > 0 and measure <= solver.tol:
+                    message, converged = f"{self.method.certificate} = {measure:.3g} ≤ tol", True
                 elif self.epoch >= solver.epochs:
                     message = f"all {self.epoch} epochs done"
                 elif solver.time_limit is not None and self.seconds >= solver.time_limit:
                     message = f"time limit of {solver.time_limit:g} s reached"
                 if message:
                     break
-                mapping = self._one_epoch()
-                done = self.epoch >= solver.epochs or mapping <= solver.tol
+                measure = self._one_epoch()
+                done = self.epoch >= solver.epochs or measure <= solver.tol
                 if done or self.epoch % solver.eval_every == 0:
-                    self._evaluate(mapping)
+                    self._evaluate(measure)
                     so_far = self._result(False, "running")
                     if any([callback(so_far) for callback in callbacks]):
                         message = "stopped by a callback"
         except KeyboardInterrupt:
             message = f"interrupted after {self.epoch} epochs"
         if self.trace.last()["epoch"] != self.epoch:
-            self._evaluate(mapping)
+            self._evaluate(measure)
+        if not self.trace.last()["objective"] <= self.start_objective:
+            self.state = self.method.give_up(self.state)
         return self._result(converged, message)
 
     def _one_epoch(self) -> float:
@@ -187,24 +227,26 @@ class _Run:
         if not np.isfinite(done.state["x"]).all():
             self._raise_divergence(step)
         seconds = self.seconds + time.perf_counter() - clock
+        step = step if done.step is None else done.step
         self.state, self.epoch, self.step, self.seconds = done.state, self.epoch + 1, step, seconds
         self.gradients += done.gradients
         self.prox_evals += done.prox_evals
-        due = self.epoch % self.solver.check_every == 0 or self.epoch >= self.solver.epochs
-        return self._check_tolerance() if due else np.nan
+        due = self.method.due(self.state, self.epoch, self.solver.check_every)
+        return self._certify() if due or self.epoch >= self.solver.epochs else np.nan
 
-    def _check_tolerance(self) -> float:
-        """‖G(x)‖, at the cost of a full gradient and a prox; NaN where no one asked for it."""
+    def _certify(self) -> float:
+        """What ``tol`` is compared with; NaN where no one asked for it."""
         if not self.solver.tol > 0:
             return np.nan
         clock = time.perf_counter()
-        mapping = self.problem.gradient_mapping(self.state["x"])
+        done = self.method.certify(self.state)
         self.seconds += time.perf_counter() - clock
-        self.gradients += self.problem.n
-        self.prox_evals += 1
-        return mapping
+        self.state = done.state
+        self.gradients += done.gradients
+        self.prox_evals += done.prox_evals
+        return done.value
 
-    def _evaluate(self, mapping: float) -> float:
+    def _evaluate(self, measure: float) -> float:
         objective = self.problem.objective(self.state["x"])
         if self.trace and not objective <= BLOW_UP * (1.0 + abs(self.start_objective)):
             self._raise_divergence(self.step)
@@ -216,7 +258,7 @@ class _Run:
                 "prox_evals": self.prox_evals,
                 "seconds": self.seconds,
                 "step": self.step,
-                "gradient_mapping": mapping,
+                self.method.certificate: measure,
             }
         )
         return objective

@@ -43,7 +43,7 @@ class FISTA(Solver):
 
 class _Accelerated(Method):
     def __init__(self, problem: FiniteSum) -> None:
-        self.problem = problem
+        super().__init__(problem)
         self.safe_step = 1.0 / problem.smoothness.average
         self.schedule = lambda epoch: self.safe_step
 

@@ -100,7 +100,10 @@ def _combined(problem: FiniteSum, weights: Array | None) -> Array | None:
 class Incremental(Method):
     """An epoch: gradient steps over the visits; a prox after each of them, or one at the end."""
 
-    def __init__(self, sampling: Sampling, schedule: Schedule, prox_each_step: bool) -> None:
+    def __init__(
+        self, problem: FiniteSum, sampling: Sampling, schedule: Schedule, prox_each_step: bool
+    ) -> None:
+        super().__init__(problem)
         self.sampling, self.schedule = sampling, schedule
         self.prox_each_step = prox_each_step
         self.safe_step = 1.0 / sampling.smoothness if sampling.smoothness > 0 else np.inf

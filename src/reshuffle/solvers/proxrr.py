@@ -72,4 +72,4 @@ class ProxRR(Solver):
             default=1.0 / sampling.smoothness,
         )
         schedule = checked(self.step.bind(setting))
-        return Incremental(sampling, schedule, prox_each_step=self.prox == "step")
+        return Incremental(problem, sampling, schedule, prox_each_step=self.prox == "step")

@@ -54,4 +54,5 @@ class ProxSGD(Solver):
             self.epochs,
             default=0.5 / sampling.smoothness,
         )
-        return Incremental(sampling, checked(self.step.bind(setting)), prox_each_step=True)
+        schedule = checked(self.step.bind(setting))
+        return Incremental(problem, sampling, schedule, prox_each_step=True)

@@ -84,14 +84,14 @@ def client_constants(
     if any(client.shape != first.shape for client in clients):
         raise InputError("clients must have unknowns of one shape")
     point = check_start(x_star, first.shape)
-    means = [float(np.sum(client.gradient(point) ** 2)) for client in clients]
-    squares = [float(components(client, point).squared_norms().mean()) for client in clients]
+    means = np.array([np.sum(client.gradient(point) ** 2) for client in clients])
+    squares = np.array([components(client, point).squared_norms().mean() for client in clients])
     sizes = np.array([client.n for client in clients], dtype=np.int64)
     whole = first.penalised == first.shape[0]
     return ClientConstants(
         sizes=sizes,
         grad_norms=sizes * np.sqrt(means),
-        sigma_sq=np.maximum(np.array(squares) - means, 0.0),
+        sigma_sq=np.maximum(squares - means, 0.0),
         L_max=max(client.smoothness.maximum for client in clients),
         mu_f=min(client.ridge for client in clients) if whole else 0.0,
         mu_R=float(getattr(first.penalty, "strong_convexity", 0.0)) if whole else 0.0,

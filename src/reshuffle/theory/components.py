@@ -16,7 +16,7 @@ import numpy as np
 from reshuffle.finite_sum import Array, FiniteSum, Visits
 from reshuffle.problem import Problem
 
-NODES = 32  # of the quadrature that stands for the values an oracle does not have
+NODES = 16  # of the quadrature that stands for the values an oracle does not have
 
 
 class Components(ABC):

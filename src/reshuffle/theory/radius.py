@@ -93,11 +93,12 @@ def shuffling_radius_estimate(
             "an interval needs permutations ≥ 2 and a confidence between 0 and 1, "
             f"got {permutations} and {confidence}"
         )
+    seed = check_seed(seed)
     functions = components(problem, check_start(x_star, problem.shape))
     pool, order = np.arange(problem.n, dtype=np.uint32), Reshuffle()
     mean, squares = np.zeros(problem.n), np.zeros(problem.n)
     for k in range(permutations):  # Welford's running mean and sum of squares
-        walked = functions.walk(order.visits(pool, check_seed(seed), k), step) / step**2
+        walked = functions.walk(order.visits(pool, seed, k), step) / step**2
         change = walked - mean
         mean += change / (k + 1)
         squares += change * (walked - mean)

@@ -1,0 +1,133 @@
+"""The inner loops of the exact method: steps along gradient differences, a prox after each block.
+
+The functions are F_c, c = 0, …, N-1, with f = (1/N) Σ F_c; F_c = w_i f_i belongs to sample
+i = owner[c]. A table keeps the last slope of each F_c, and g = (1/N) Σ w_i table[c] a_i their mean
+gradient. Inside a block of m visits, with q fixed,
+
+    x <- x - step * (w_i (l'(a_i^T x) - table[c]) a_i + q),   table[c] <- l'(a_i^T x).
+
+The drift along q is not carried out: y holds x without it, and step k of the block reads
+a_i^T x as a_i^T (y - step k q). At the end of the block, with tau = step * m,
+
+    x = prox_{tau psi}(y - tau g),
+    q = (y_start - y) / (step N) + (y - x) / tau,     g <- g + (y_start - y) / (step N).
+
+This is x^ = y - tau q, x = prox(x^ - tau h), h <- h + (x - x^)/tau, q = g - h with h eliminated.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from numba import njit
+
+from reshuffle.kernels.rows import (
+    FAST,
+    add_bias,
+    add_row,
+    conjugate_at,
+    drifted_margin,
+    exchange,
+    keep,
+    margin,
+    prefetch,
+    prefetch_pointer,
+    slope,
+)
+from reshuffle.kernels.sweep import separable_prox
+
+
+@cache
+def table_kernel(stamp: int) -> Any:
+    """table_i = l'(a_i^T x, y_i), and factor * sum_i w_i table_i a_i added to ``out``."""
+
+    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    def tabulate(
+        values, indices, indptr, targets, weights, params, bias, x, coefs, factor, table, out
+    ):
+        for i in range(targets.size):
+            z = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
+            keep(coefs, 0, 1.0, slope(stamp, params, z, targets[i]))
+            table[i] = coefs[0]
+            weight = weights[i] * factor if weights.size > 0 else factor
+            add_row(values, indices, indptr, i, weight, coefs, 0, out)
+            if bias:
+                add_bias(weight, coefs, 0, out)
+
+    return tabulate
+
+
+@cache
+def conjugate_kernel(stamp: int) -> Any:
+    """sum_c w_c l*(factor * table_c, y_c): what the dual objective is made of."""
+
+    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    def conjugates(targets, weights, params, owner, table, factor, coefs):
+        total = 0.0
+        for c in range(table.shape[0]):
+            y = targets[owner[c] if owner.size > 0 else c]
+            value = conjugate_at(stamp, params, table, c, factor, y, coefs)
+            total += weights[c] * value if weights.size > 0 else value
+        return total
+
+    return conjugates
+
+
+@cache
+def block_kernel(stamp: int) -> Any:
+    """Steps over one block of visits: changes ``y`` and the table, leaves the drift to the end."""
+
+    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    def block(
+        values, indices, indptr, targets, weights, params, bias, owner, visits, first, last, table,
+        y, q, step, coefs, ahead,
+    ):  # fmt: skip
+        for k in range(first, last):
+            c = visits[k]
+            i = owner[c] if owner.size > 0 else c
+            if k + 2 * ahead < visits.size:
+                later, soon = visits[k + 2 * ahead], visits[k + ahead]
+                prefetch_pointer(values, indices, indptr, owner[later] if owner.size > 0 else later)
+                prefetch(values, indices, indptr, owner[soon] if owner.size > 0 else soon)
+            drift = step * (k - first)
+            z = drifted_margin(values, indices, indptr, i, y, q, drift, bias, coefs, 0)
+            weight = weights[c] if weights.size > 0 else 1.0
+            exchange(table, c, coefs, 0, weight, slope(stamp, params, z, targets[i]))
+            add_row(values, indices, indptr, i, -step, coefs, 0, y)
+            if bias:
+                add_bias(-step, coefs, 0, y)
+
+    return block
+
+
+@cache
+def epoch_kernel(stamp: int) -> Any:
+    """All blocks of an epoch, with the prox of a separable penalty after each."""
+    block = block_kernel(stamp)
+
+    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    def epoch(
+        values, indices, indptr, targets, weights, params, bias, owner, visits, blocks, table,
+        y, flat_y, q, flat_q, start, g, penalised, step, separable, coefs, ahead,
+    ):  # fmt: skip
+        l1, l2, low, high = separable
+        total, count = visits.size, table.shape[0]
+        for b in range(blocks):
+            first, last = b * total // blocks, (b + 1) * total // blocks
+            block(
+                values, indices, indptr, targets, weights, params, bias, owner, visits, first, last,
+                table, y, q, step, coefs, ahead,
+            )  # fmt: skip
+            tau = step * (last - first)
+            for j in range(flat_y.size):
+                x = flat_y[j] - tau * g[j]
+                if j < penalised:
+                    x = separable_prox(x, tau, l1[j], l2[j], low[j], high[j])
+                change = (start[j] - flat_y[j]) / (step * count)
+                flat_q[j] = change + (flat_y[j] - x) / tau
+                g[j] += change
+                flat_y[j] = x
+                start[j] = x
+
+    return epoch

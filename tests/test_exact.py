@@ -1,0 +1,258 @@
+"""The exact method: the true minimiser from anywhere, certified, and safe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from oracles import LOSSES, PENALTIES, oracle, random_data, sparse
+
+import reshuffle as rs
+from reshuffle.solvers.exact import resampled
+
+
+class Opaque:
+    """A penalty that says no more of itself than value and prox."""
+
+    def __init__(self, penalty: Any) -> None:
+        self.value, self.prox = penalty.value, penalty.prox
+        self.strong_convexity = getattr(penalty, "strong_convexity", 0.0)
+
+
+def minimum(problem: rs.Problem) -> float:
+    result = rs.FISTA(epochs=200_000).solve(problem)
+    assert result.converged, result.message
+    return float(result.trace["objective"][-1])
+
+
+# --- the solution ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", [np.array, sparse])
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_finds_the_minimiser(loss: str, penalty: str, layout: Any) -> None:
+    X, y = random_data(LOSSES[loss], n=60)
+    weights = np.linspace(0.5, 2.0, 60)
+    problem = rs.Problem(
+        layout(X), y, LOSSES[loss], PENALTIES[penalty], 0.02, weights, fit_intercept=True
+    )
+    result = rs.ExactProxRR(tol=1e-10, epochs=5000).solve(problem)
+    assert result.converged, result.message
+    assert problem.gradient_mapping(result.x) < 1e-8
+    assert problem.objective(result.x) - minimum(problem) < 1e-14 + 1e-12 * abs(minimum(problem))
+
+
+@pytest.mark.parametrize("penalty", ["elastic_net", "group_lasso"])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("importance", [False, True])
+def test_dense_csr_and_oracle_agree(loss: str, penalty: str, importance: bool) -> None:
+    X, y = random_data(LOSSES[loss])
+    X[3] *= 4.0
+    dense = rs.Problem(X, y, LOSSES[loss], PENALTIES[penalty])
+    solver = rs.ExactProxRR(epochs=4, tol=0.0, importance=importance, steps_per_prox=5)
+    problems = (
+        dense,
+        rs.Problem(sparse(X), y, LOSSES[loss], PENALTIES[penalty]),
+        oracle(dense, X, y),
+    )
+    first, *others = (solver.solve(p) for p in problems)
+    assert np.abs(first.x).max() > 1e-3
+    for other in others:
+        np.testing.assert_allclose(other.x.reshape(first.x.shape), first.x, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "multinomial"])
+def test_the_compiled_epoch_is_the_plain_one(loss: str) -> None:
+    """The kernel that takes the prox itself, against the loop that calls it block by block."""
+    X, y = random_data(LOSSES[loss])
+    kwargs: Any = {"loss": LOSSES[loss], "ridge": 0.1, "fit_intercept": True}
+    penalty = rs.penalties.ElasticNet(0.02, 0.05)
+    solver = rs.ExactProxRR(epochs=5, tol=0.0, steps_per_prox=4)
+    compiled = solver.solve(rs.Problem(X, y, penalty=penalty, **kwargs))
+    plain = solver.solve(rs.Problem(X, y, penalty=Opaque(penalty), **kwargs))
+    np.testing.assert_allclose(compiled.x, plain.x, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("steps_per_prox", [1, 7, 60])
+def test_nothing_moves_at_the_solution(steps_per_prox: int) -> None:
+    """Whatever γ and m: at x*, with q = 0, an epoch leaves x where it is."""
+    X, y = random_data(rs.losses.Logistic(), n=60)
+    problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.02, 0.05))
+    x = rs.FISTA().solve(problem).x
+    solver = rs.ExactProxRR(epochs=1, tol=0.0, steps_per_prox=steps_per_prox)
+    np.testing.assert_allclose(solver.solve(problem, x0=x).x, x, atol=1e-11)
+
+
+def test_one_prox_per_epoch_still_reaches_the_solution() -> None:
+    X, y = rs.datasets.breast_cancer()
+    problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.004, 0.006))
+    result = rs.ExactProxRR(tol=1e-9, steps_per_prox=10**9).solve(problem)
+    assert result.converged
+    assert result.trace["prox_evals"][-1] == result.epoch
+
+
+# --- the certificate ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l2", "elastic_net", "box", "l1_ball", "all_groups"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_gap_is_never_smaller_than_the_true_one(loss: str, penalty: str) -> None:
+    X, y = random_data(LOSSES[loss], n=60)
+    shape = (6, 3) if loss == "multinomial" else (6,)
+    groups = None if loss == "multinomial" else [0, 1, 0, 1, 2, 2]
+    psi = PENALTIES | {"all_groups": rs.penalties.GroupLasso(0.02, groups=groups)}
+    problem = rs.Problem(X, y, LOSSES[loss], psi[penalty])
+    best, scale = minimum(problem), problem.value(np.zeros(shape))
+    checked = 0
+    for epochs in (1, 2, 4, 8, 16, 32):
+        result = rs.ExactProxRR(epochs=epochs, tol=1e-300, importance=False).solve(problem)
+        gap = result.trace["gap"][-1]
+        true = (problem.objective(result.x) - best) / scale
+        assert gap >= true - 1e-14
+        checked += true > 1e-10
+    assert checked >= 2  # the comparison was not empty
+    assert gap < 1e-3  # and the bound is of use
+
+
+def test_certificate_with_copies_and_weights_is_still_a_bound() -> None:
+    X, y = random_data(rs.losses.Logistic(), n=60)
+    X *= np.geomspace(0.1, 5, 60)[:, None]
+    problem = rs.Problem(X, y, penalty=rs.penalties.L1(0.02), sample_weight=np.arange(1.0, 61.0))
+    best, scale = minimum(problem), problem.value(np.zeros(6))
+    for epochs in (1, 3, 9):
+        result = rs.ExactProxRR(epochs=epochs, tol=1e-300, importance=True).solve(problem)
+        assert result.trace["gap"][-1] >= (problem.objective(result.x) - best) / scale - 1e-14
+
+
+def test_tolerance_is_kept() -> None:
+    X, y = rs.datasets.breast_cancer()
+    problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.004, 0.006))
+    best, scale = minimum(problem), problem.value(np.zeros(30))
+    for tol in (1e-2, 1e-5, 1e-10):
+        result = rs.ExactProxRR(tol=tol).solve(problem)
+        assert result.converged
+        assert (problem.objective(result.x) - best) / scale <= tol
+
+
+# --- safety ------------------------------------------------------------------------------------
+
+
+def hard(name: str) -> rs.Problem:
+    rng = np.random.default_rng(0)
+    X, y = random_data(rs.losses.Logistic(), n=60)
+    penalty: Any = rs.penalties.ElasticNet(0.01, 0.01)
+    if name == "wild norms":
+        X *= np.exp(rng.normal(0, 4, 60))[:, None]
+    elif name == "duplicates":
+        X, y = np.repeat(X[:6], 10, axis=0), np.repeat(y[:6], 10)
+    elif name == "separable":
+        X[:, 0], penalty = 10 * y, rs.penalties.L1(1e-4)
+    elif name == "d > n":
+        X = rng.standard_normal((60, 300))
+    elif name == "constant columns":
+        X[:, 1], X[:, 2] = 1.0, 0.0
+    return rs.Problem(X, y, penalty=penalty)
+
+
+HARD = ["wild norms", "duplicates", "separable", "d > n", "constant columns"]
+
+
+@pytest.mark.parametrize("start", [0.0, 30.0])
+@pytest.mark.parametrize("name", HARD)
+def test_hard_problems_from_any_start(name: str, start: float) -> None:
+    if name == "wild norms":  # L_f/μ is 4e6: a start far away costs any first-order method dearly
+        start /= 1000.0
+    problem = hard(name)
+    x0 = start * np.random.default_rng(1).standard_normal(problem.shape)
+    result = rs.ExactProxRR(tol=1e-7, epochs=20_000, eval_every=100).solve(problem, x0)
+    assert result.converged, result.message
+    scale = problem.value(np.zeros(problem.shape))
+    assert (problem.objective(result.x) - minimum(problem)) / scale <= 1e-7
+
+
+def test_no_penalty_at_all() -> None:
+    X, y = random_data(rs.losses.Squared(), n=60)
+    result = rs.ExactProxRR(tol=1e-10).solve(rs.Problem(X, y, rs.losses.Squared()))
+    assert result.converged
+    np.testing.assert_allclose(result.x, np.linalg.lstsq(X, y)[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_beyond_the_largest_useful_penalty_the_answer_is_zero_at_once(loss: str) -> None:
+    X, y = random_data(LOSSES[loss], n=60)
+    plain = rs.Problem(X, y, LOSSES[loss])
+    strongest = np.abs(plain.gradient(np.zeros(plain.shape))).max()
+    problem = rs.Problem(X, y, LOSSES[loss], rs.penalties.L1(1.001 * strongest))
+    result = rs.ExactProxRR().solve(problem)
+    assert result.converged
+    assert result.epoch == 0
+    assert not result.x.any()
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("factor", [4.0, 100.0, 1e6])
+def test_a_step_that_is_too_large_is_noticed_and_mended(loss: str, factor: float) -> None:
+    X, y = random_data(LOSSES[loss], n=200)
+    problem = rs.Problem(X, y, LOSSES[loss], rs.penalties.ElasticNet(0.01, 0.01))
+    step = factor / problem.smoothness.maximum
+    result = rs.ExactProxRR(step=step, tol=1e-8).solve(problem)
+    assert result.converged, result.message
+    assert result.trace["step"][-1] < step
+    assert result.trace["objective"].max() <= result.trace["objective"][0] * 1.02
+    first = rs.ExactProxRR(step=step, tol=1e-8, epochs=1).solve(problem)
+    assert first.trace["objective"][-1] <= first.trace["objective"][0]
+
+
+def test_never_worse_than_its_start() -> None:
+    problem = hard("wild norms")
+    for seed in range(10):
+        x0 = rs.FISTA(epochs=30, tol=0.0).solve(problem).x
+        result = rs.ExactProxRR(epochs=1, tol=0.0, seed=seed, step=0.1).solve(problem, x0)
+        assert problem.objective(result.x) <= problem.objective(x0)
+
+
+# --- choices -----------------------------------------------------------------------------------
+
+
+def test_importance_is_used_where_it_pays_and_the_header_says_so() -> None:
+    even = rs.Problem(*random_data(rs.losses.Logistic(), n=60), penalty=rs.penalties.L2(0.001))
+    X, y = random_data(rs.losses.Logistic(), n=60)
+    X[5] *= 100
+    uneven = rs.Problem(X, y, penalty=rs.penalties.L2(0.001))
+    assert resampled(uneven, None)[0].size > 60
+    assert resampled(uneven, False)[0].size == 0
+    assert resampled(even, True)[0].size >= 60
+    header = rs.ExactProxRR(epochs=1).solve(uneven).trace.header
+    assert "visits of 60 samples" in header["importance"]
+    assert header["certificate"] == "duality gap"
+    plain = rs.ExactProxRR(epochs=1, importance=False).solve(uneven).trace.header
+    assert plain["importance"] == "off"
+    fast = rs.ExactProxRR(tol=1e-8).solve(uneven)
+    slow = rs.ExactProxRR(tol=1e-8, importance=False).solve(uneven)
+    assert fast.trace["gradients"][-1] < 0.5 * slow.trace["gradients"][-1]
+
+
+def test_the_same_bits_after_a_resume() -> None:
+    X, y = rs.datasets.breast_cancer()
+    problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.004, 0.006))
+    solver = rs.ExactProxRR(tol=1e-8, seed=3)
+    whole = solver.solve(problem)
+    part = solver.solve(problem, callbacks=[lambda r: r.epoch == 7])
+    assert part.epoch == 7 < whole.epoch
+    resumed = solver.solve(problem, resume=part)
+    assert resumed.x.tobytes() == whole.x.tobytes()
+    assert resumed.trace["gradients"].tolist() == whole.trace["gradients"].tolist()
+    assert resumed.trace.header == whole.trace.header
+
+
+def test_float32_data_gives_the_float64_model() -> None:
+    X, y = rs.datasets.breast_cancer()
+    X = X.astype(np.float32)
+    penalty = rs.penalties.ElasticNet(0.004, 0.006)
+    single, double = (
+        rs.ExactProxRR(tol=1e-12).solve(rs.Problem(A, y, penalty=penalty)).x
+        for A in (X, X.astype(np.float64))
+    )
+    np.testing.assert_allclose(single, double, atol=1e-7)
