@@ -16,7 +16,7 @@ from reshuffle.steps import Constant, Decreasing, InverseTime, Setting
 def setting(
     smoothness: float = 2.0, mu: float = 0.01, steps: int = 100, epochs: int = 50
 ) -> Setting:
-    return Setting(smoothness, mu, steps, epochs, default=1.0 / smoothness)
+    return Setting(smoothness, mu, 2 * mu, steps, epochs, default=1.0 / smoothness)
 
 
 positive = st.floats(1e-6, 1e6)

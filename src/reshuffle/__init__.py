@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reshuffle.trace import Result, Trace
     from reshuffle.validation import encode_labels
 
-    from . import datasets, losses, orders, penalties, plotting, steps
+    from . import datasets, losses, orders, penalties, plotting, steps, theory
 
 __version__ = "0.1.0"
 
@@ -37,7 +37,7 @@ _HOMES = {
     "Trace": "trace",
     "encode_labels": "validation",
 }
-_MODULES = ("datasets", "losses", "orders", "penalties", "plotting", "steps")
+_MODULES = ("datasets", "losses", "orders", "penalties", "plotting", "steps", "theory")
 
 __all__ = [
     "FISTA",
@@ -62,6 +62,7 @@ __all__ = [
     "penalties",
     "plotting",
     "steps",
+    "theory",
 ]
 
 

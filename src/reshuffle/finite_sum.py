@@ -77,6 +77,11 @@ class FiniteSum(ABC):
         """
         return self.ridge + float(getattr(self.penalty, "strong_convexity", 0.0))
 
+    @property
+    def contraction(self) -> float:
+        """μ_f + 2μ_ψ, by which the theorems let an epoch contract: the ridge counts once."""
+        return 2.0 * self.strong_convexity - self.ridge
+
     def objective(self, x: Array) -> float:
         """P(x) = f(x) + ψ(x)."""
         penalty = float(self.penalty.value(x[: self.penalised]))

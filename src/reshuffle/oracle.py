@@ -105,11 +105,18 @@ class OracleProblem(FiniteSum):
                 x[...] = self.prox(x, prox_step)
 
     def take(self, order: Visits) -> OracleProblem:
+        same = np.array_equal(np.sort(order), np.arange(self.n))
+
+        def value(x: Array) -> float:
+            if not same:
+                raise InputError("an oracle knows the value of all its functions only, not of some")
+            return self._value(x)
+
         return OracleProblem(
             n=int(order.size),
             dim=self.shape[0],
             gradient=lambda i, x: self._gradient(int(order[i]), x),
-            value=self._value,
+            value=value,
             penalty=self.penalty,
             smoothness=None if self._constants is None else self._constants[order],
         )

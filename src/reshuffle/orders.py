@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
-from reshuffle.randomness import generator
 
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
@@ -23,8 +22,8 @@ class Order(Protocol):
     fixed: ClassVar[bool]
     """Whether every epoch has the same visits, so that rows may be stored in that order."""
 
-    def visits(self, pool: Visits, *stream: int) -> Visits:
-        """The visits of one epoch; ``stream`` is the seed and what else names the draw."""
+    def visits(self, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
+        """The visits of one epoch. ``rng`` is that of the epoch (of the first, where fixed)."""
         ...
 
 
@@ -34,8 +33,8 @@ class Reshuffle:
 
     fixed: ClassVar[bool] = False
 
-    def visits(self, pool: Visits, *stream: int) -> Visits:
-        return shuffled(pool, generator(*stream))
+    def visits(self, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
+        return shuffled(pool, rng)
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,8 @@ class ShuffleOnce:
     store: bool = True
     fixed: ClassVar[bool] = True
 
-    def visits(self, pool: Visits, *stream: int) -> Visits:
-        return shuffled(pool, generator(*stream[:-1], 0))  # the last name is the epoch
+    def visits(self, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
+        return shuffled(pool, rng)
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Cyclic:
     store: ClassVar[bool] = False
     fixed: ClassVar[bool] = True
 
-    def visits(self, pool: Visits, *stream: int) -> Visits:
+    def visits(self, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
         return pool
 
 
@@ -78,12 +77,13 @@ def with_replacement(
     count: int, n: int, rng: np.random.Generator, cumulative: Array | None = None
 ) -> Visits:
     """``count`` independent draws from n samples, uniform or by cumulative probabilities."""
-    if cumulative is None:
-        return rng.integers(0, n, size=count, dtype=np.uint32)
     visits = np.empty(count, dtype=np.uint32)
     for start in range(0, count, PIECE):
         drawn = rng.random(min(PIECE, count - start))
-        visits[start : start + PIECE] = np.searchsorted(cumulative, drawn, side="right")
+        if cumulative is None:
+            visits[start : start + PIECE] = drawn * n
+        else:
+            visits[start : start + PIECE] = np.searchsorted(cumulative, drawn, side="right")
     return np.minimum(visits, np.uint32(n - 1))
 
 

@@ -104,10 +104,13 @@ class Problem(FiniteSum):
 
     def margins(self, x: Array) -> Array:
         """a_iᵀx + b for every row: what a prediction is made of."""
-        from reshuffle.kernels.passes import margins
+        from reshuffle.kernels.passes import margins_kernel
+        from reshuffle.kernels.stamp import stamp_of
 
         out = np.empty((self.n, *self.shape[1:]))
-        margins(*self.rows, self.fit_intercept, self._check(x), self._scratch(1), out)
+        margins_kernel(stamp_of())(
+            *self.rows, self.fit_intercept, self._check(x), self._scratch(1), out
+        )
         return out
 
     # --- constants -----------------------------------------------------------------------------
@@ -127,11 +130,12 @@ class Problem(FiniteSum):
 
     def _curvature_product(self, v: Array) -> Array:
         """(c/n) Σ w_i a_i a_iᵀ v + ridge·v, with c the bound on the loss's second derivative."""
-        from reshuffle.kernels.passes import curvature_product
+        from reshuffle.kernels.passes import curvature_kernel
+        from reshuffle.kernels.stamp import stamp_of
 
         out = np.zeros(self.shape[0])
         v = np.ascontiguousarray(v, dtype=np.float64).ravel()
-        curvature_product(
+        curvature_kernel(stamp_of())(
             *self.rows,
             self.weights,
             self.n,

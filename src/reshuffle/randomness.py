@@ -16,6 +16,25 @@ def generator(seed: int, *stream: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence([seed, *stream])))
 
 
+class Stream:
+    """The random numbers of one epoch or round, of which each client has its own stretch.
+
+    ``at(k)`` is a generator that stands at the k-th number, so what a client draws does not depend
+    on who drew before it, or where.
+    """
+
+    def __init__(self, seed: int, *stream: int) -> None:
+        self._generator = generator(seed, *stream)
+        self._bits = self._generator.bit_generator
+        self._start = self._bits.state
+
+    def at(self, position: int) -> np.random.Generator:
+        self._bits.state = self._start
+        if position:
+            self._bits.advance(position)  # type: ignore[attr-defined]
+        return self._generator
+
+
 def check_seed(seed: object) -> int:
     """A seed is a non-negative integer, so that a run can always be repeated."""
     if isinstance(seed, (bool, np.bool_)) or not isinstance(seed, (int, np.integer)) or seed < 0:

@@ -23,7 +23,9 @@ class Setting:
     """L_max of the functions that single steps use (batches, importance copies)."""
     strong_convexity: float
     """μ."""
-    steps: int
+    contraction: float
+    """a = μ_f + 2μ_ψ: an epoch brings ‖x - x*‖² down by 1 + γan, up to O(γ³)."""
+    steps: float
     """n, the gradient steps of an epoch."""
     epochs: int
     """T."""
@@ -89,10 +91,10 @@ class InverseTime:
 class Decreasing:
     """The paper's schedule for strongly convex ψ, with the constants that its proof needs.
 
-    With t0 = ⌈T/2⌉ and s = 7 L_max/(4μn),
+    With a = 2μ (or μ_f + 2μ_ψ when a ridge is inside f), t0 = ⌈T/2⌉ and s = 7 L_max/(2an),
 
-        γ_t = 1/L_max                                   if t ≤ t0 or T ≤ 7 L_max/(2μn),
-        γ_t = min{1/L_max, 7/(2μn(s + t - t0))}         otherwise.
+        γ_t = 1/L_max                                 if t ≤ t0 or T ≤ 7 L_max/(an),
+        γ_t = min{1/L_max, 7/(an(s + t - t0))}        otherwise.
 
     The text of the paper has 7/(μn(s + t - t0)), twice what its lemma gives, and does not clip.
 
@@ -109,13 +111,14 @@ class Decreasing:
             check_positive("strong_convexity", self.strong_convexity)
 
     def bind(self, setting: Setting) -> Schedule:
-        mu = self.strong_convexity or setting.strong_convexity
-        if not mu > 0:
+        given = self.strong_convexity
+        contraction = setting.contraction if given is None else 2.0 * given
+        if not contraction > 0:
             raise InputError(
                 "step Decreasing() needs a strongly convex penalty or a ridge (μ > 0); "
                 "give Decreasing(strong_convexity=...) or use InverseTime()"
             )
-        largest, contraction = setting.default, 2.0 * mu * setting.steps  # 1/b and a·n
+        largest, contraction = setting.default, contraction * setting.steps  # 1/b and a·n
         half, offset = ceil(setting.epochs / 2), 3.5 / (largest * contraction)
 
         def schedule(epoch: int) -> float:

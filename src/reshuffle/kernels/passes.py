@@ -54,23 +54,35 @@ def gradient_kernel(stamp: int) -> Any:
     return gradient
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def margins(values, indices, indptr, bias, x, coefs, out):
-    """out_i = a_i^T x + intercept."""
-    for i in range(out.shape[0]):
-        out[i] = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
+@cache
+def margins_kernel(stamp: int) -> Any:
+    """out_i = a_i^T x + intercept; the stamp is that of the sources."""
+
+    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    def margins(values, indices, indptr, bias, x, coefs, out):
+        _ = stamp  # closed over, so that an edit of the sources compiles anew
+        for i in range(out.shape[0]):
+            out[i] = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
+
+    return margins
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def curvature_product(values, indices, indptr, weights, n, bias, v, factor, out):
+@cache
+def curvature_kernel(stamp: int) -> Any:
     """Adds factor * sum_i w_i a_i a_i^T v to ``out``: the product with A^T W A, never formed."""
-    coefs = np.zeros(1)
-    for i in range(n):
-        z = margin(values, indices, indptr, i, v, 1.0, bias, coefs, 0)
-        coefs[0] = weights[i] * z if weights.size > 0 else z
-        add_row(values, indices, indptr, i, factor, coefs, 0, out)
-        if bias:
-            add_bias(factor, coefs, 0, out)
+
+    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    def curvature_product(values, indices, indptr, weights, n, bias, v, factor, out):
+        _ = stamp
+        coefs = np.zeros(1)
+        for i in range(n):
+            z = margin(values, indices, indptr, i, v, 1.0, bias, coefs, 0)
+            coefs[0] = weights[i] * z if weights.size > 0 else z
+            add_row(values, indices, indptr, i, factor, coefs, 0, out)
+            if bias:
+                add_bias(factor, coefs, 0, out)
+
+    return curvature_product
 
 
 def squared_norms(values: Any, indptr: Any, out: Any) -> None:

@@ -10,6 +10,7 @@ from reshuffle.memory import Memory, memory_of
 from reshuffle.orders import Order, Reshuffle, check_order, copies
 from reshuffle.penalties import Separable
 from reshuffle.problem import Problem
+from reshuffle.randomness import generator
 from reshuffle.solvers.base import Certificate, Epoch, Method, Solver, State
 from reshuffle.validation import check_positive
 
@@ -150,7 +151,9 @@ class _Exact(Method):
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         factor, due, seen, *moves = state["watch"]
         remembered = {name: state[name] for name in ("x", "table", "g", "q")}
-        visits = self.order.visits(self.pool, self.seed, epoch)
+        visits = self.order.visits(
+            self.pool, generator(self.seed, 0 if self.order.fixed else epoch), epoch
+        )
         work, used = visits.size, step * factor
         with np.errstate(all="ignore"):  # a step that is too large shows in ``moved``
             new = self.memory.epoch(remembered, visits, self.blocks, used)

@@ -27,7 +27,7 @@ class Sampling:
     """
 
     problem: FiniteSum
-    visits: Callable[[int], Visits]
+    visits: Callable[[np.random.Generator, int], Visits]
     weights: Array | None
     batch: int
     average: float
@@ -37,9 +37,12 @@ class Sampling:
 
 
 def permuted(
-    problem: FiniteSum, order: Order, batch: int, importance: bool, *stream: int
+    problem: FiniteSum, order: Order, batch: int, importance: bool, rng: np.random.Generator
 ) -> Sampling:
-    """Every sample (or copy of it) once an epoch, in the given order."""
+    """Every sample (or copy of it) once an epoch, in the given order.
+
+    ``rng`` is the generator of the first epoch, from which a fixed order is drawn.
+    """
     pool, weights = np.arange(problem.n, dtype=np.uint32), None
     if importance:
         pool, weights = copies(problem.smoothness.individual - problem.ridge)
@@ -48,20 +51,22 @@ def permuted(
     smoothness = _step_smoothness(problem, weights, batch * average)
     weights = _combined(problem, weights)
     if order.fixed:
-        visits = order.visits(pool, *stream, 0)
+        visits = order.visits(pool, rng, 0)
         if getattr(order, "store", False):
             problem = problem.take(visits)
             weights = None if weights is None else read_only(weights[visits])
             visits = np.arange(count, dtype=np.uint32)
-        return Sampling(problem, lambda epoch: visits, weights, batch, average, steps, smoothness)
+        return Sampling(
+            problem, lambda rng, epoch: visits, weights, batch, average, steps, smoothness
+        )
 
-    def draw(epoch: int) -> Visits:
-        return order.visits(pool, *stream, epoch)
+    def draw(rng: np.random.Generator, epoch: int) -> Visits:
+        return order.visits(pool, rng, epoch)
 
     return Sampling(problem, draw, weights, batch, average, steps, smoothness)
 
 
-def independent(problem: FiniteSum, batch: int, importance: bool, *stream: int) -> Sampling:
+def independent(problem: FiniteSum, batch: int, importance: bool) -> Sampling:
     """Independent draws, uniform or with p_i ∝ L_i and weight L̄/L_i (importance sampling)."""
     steps, weights, cumulative = ceil(problem.n / batch), None, None
     if importance:
@@ -70,8 +75,8 @@ def independent(problem: FiniteSum, batch: int, importance: bool, *stream: int) 
         weights = np.divide(mean, constants, out=np.zeros(problem.n), where=constants > 0)
         cumulative = np.cumsum(constants) / constants.sum()
 
-    def draw(epoch: int) -> Visits:
-        return with_replacement(steps * batch, problem.n, generator(*stream, epoch), cumulative)
+    def draw(rng: np.random.Generator, epoch: int) -> Visits:
+        return with_replacement(steps * batch, problem.n, rng, cumulative)
 
     smoothness = _step_smoothness(problem, weights, 1.0)
     weights = _combined(problem, weights)
@@ -101,9 +106,15 @@ class Incremental(Method):
     """An epoch: gradient steps over the visits; a prox after each of them, or one at the end."""
 
     def __init__(
-        self, problem: FiniteSum, sampling: Sampling, schedule: Schedule, prox_each_step: bool
+        self,
+        problem: FiniteSum,
+        sampling: Sampling,
+        schedule: Schedule,
+        seed: int,
+        prox_each_step: bool,
     ) -> None:
         super().__init__(problem)
+        self.seed = seed
         self.sampling, self.schedule = sampling, schedule
         self.prox_each_step = prox_each_step
         self.safe_step = 1.0 / sampling.smoothness if sampling.smoothness > 0 else np.inf
@@ -113,7 +124,7 @@ class Incremental(Method):
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         sampling, x = self.sampling, state["x"].copy()
-        visits = sampling.visits(epoch)
+        visits = sampling.visits(generator(self.seed, epoch), epoch)
         sampling.problem.sweep(
             x,
             visits,

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from reshuffle.errors import InputError
 from reshuffle.finite_sum import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
+from reshuffle.randomness import generator
 from reshuffle.solvers.base import Solver
 from reshuffle.solvers.incremental import Incremental, permuted
 from reshuffle.steps import Setting, check_step, checked
@@ -63,13 +64,18 @@ class ProxRR(Solver):
             raise InputError(f'prox must be "epoch" or "step", got {self.prox!r}')
 
     def bind(self, problem: FiniteSum) -> Incremental:
-        sampling = permuted(problem, self.order, self.batch_size, self.importance, self.seed)
+        sampling = permuted(
+            problem, self.order, self.batch_size, self.importance, generator(self.seed, 0)
+        )
         setting = Setting(
             sampling.smoothness,
             problem.strong_convexity,
+            problem.contraction,
             sampling.steps,
             self.epochs,
             default=1.0 / sampling.smoothness,
         )
         schedule = checked(self.step.bind(setting))
-        return Incremental(problem, sampling, schedule, prox_each_step=self.prox == "step")
+        return Incremental(
+            problem, sampling, schedule, self.seed, prox_each_step=self.prox == "step"
+        )

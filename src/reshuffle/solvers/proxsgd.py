@@ -46,13 +46,14 @@ class ProxSGD(Solver):
         check_positive("batch_size", self.batch_size, integer=True)
 
     def bind(self, problem: FiniteSum) -> Incremental:
-        sampling = independent(problem, self.batch_size, self.importance, self.seed)
+        sampling = independent(problem, self.batch_size, self.importance)
         setting = Setting(
             sampling.smoothness,
             problem.strong_convexity,
+            problem.contraction,
             sampling.steps,
             self.epochs,
             default=0.5 / sampling.smoothness,
         )
         schedule = checked(self.step.bind(setting))
-        return Incremental(problem, sampling, schedule, prox_each_step=True)
+        return Incremental(problem, sampling, schedule, self.seed, prox_each_step=True)

@@ -73,7 +73,7 @@ def decreasing_steps(c: Constants, T: int) -> Array:
     """γ_0, …, γ_{T-1} of the decreasing schedule for ψ strongly convex."""
     check_positive("T", T, integer=True)
     mu = strongly_convex("ψ", c.mu_psi)
-    schedule = Decreasing(mu).bind(Setting(c.L_max, mu, c.n, T, default=1.0 / c.L_max))
+    schedule = Decreasing(mu).bind(Setting(c.L_max, mu, 2.0 * mu, c.n, T, default=1.0 / c.L_max))
     return np.array([schedule(t) for t in range(T)])
 
 

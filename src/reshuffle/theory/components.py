@@ -75,7 +75,7 @@ class LinearModel(Components):
         return self._divergences(order, self.problem.margins(y), float(np.sum(moved**2)))
 
     def walk(self, order: Visits, step: float) -> Array:
-        from reshuffle.theory.walk import passes
+        from reshuffle.kernels.walk import passes
 
         problem, x = self.problem, self.x.copy()
         z, scratch = np.empty_like(self.margins), np.empty((1, *problem.shape[1:]))
@@ -105,7 +105,7 @@ class LinearModel(Components):
         return np.maximum(squares, 0.0)
 
     def _divergences(self, order: Visits, z: Array, squared_move: float | Array) -> Array:
-        from reshuffle.theory.walk import passes
+        from reshuffle.kernels.walk import passes
 
         problem = self.problem
         change = np.empty(order.size)
@@ -127,7 +127,7 @@ class LinearModel(Components):
 
     @cached_property
     def losses(self) -> Array:
-        from reshuffle.theory.walk import passes
+        from reshuffle.kernels.walk import passes
 
         problem, out = self.problem, np.empty(self.problem.n)
         passes(problem._stamp).losses(
@@ -138,7 +138,7 @@ class LinearModel(Components):
     @cached_property
     def slopes(self) -> Array:
         """w_i·l'(a_iᵀx + b, y_i)."""
-        from reshuffle.theory.walk import passes
+        from reshuffle.kernels.walk import passes
 
         problem, out = self.problem, self.margins.copy()
         passes(problem._stamp).slopes(problem.targets, problem.weights, problem.loss.params, out)

@@ -14,7 +14,7 @@ import numpy as np
 from reshuffle.errors import InputError
 from reshuffle.finite_sum import FiniteSum
 from reshuffle.orders import Reshuffle
-from reshuffle.randomness import check_seed
+from reshuffle.randomness import check_seed, generator
 from reshuffle.theory.components import components
 from reshuffle.theory.constants import Constants
 from reshuffle.validation import check_positive, check_start
@@ -98,7 +98,7 @@ def shuffling_radius_estimate(
     pool, order = np.arange(problem.n, dtype=np.uint32), Reshuffle()
     mean, squares = np.zeros(problem.n), np.zeros(problem.n)
     for k in range(permutations):  # Welford's running mean and sum of squares
-        walked = functions.walk(order.visits(pool, seed, k), step) / step**2
+        walked = functions.walk(order.visits(pool, generator(seed, k), k), step) / step**2
         change = walked - mean
         mean += change / (k + 1)
         squares += change * (walked - mean)

@@ -4,8 +4,6 @@ They close over the stamp of the loss, as the kernels of the solvers do, so that
 row operation is compiled afresh.
 """
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
-
 from __future__ import annotations
 
 from functools import cache
