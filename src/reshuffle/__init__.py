@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from reshuffle.callbacks import Checkpoint
-    from reshuffle.errors import ConversionWarning, DivergenceError, InputError, StepWarning
+    from reshuffle.errors import (
+        ClientError,
+        ConversionWarning,
+        DivergenceError,
+        InputError,
+        StepWarning,
+    )
+    from reshuffle.federated import ExactFedRR, FedRR, LocalSGD
     from reshuffle.finite_sum import FiniteSum
     from reshuffle.oracle import OracleProblem
     from reshuffle.problem import Problem
@@ -15,17 +22,21 @@ if TYPE_CHECKING:
     from reshuffle.trace import Result, Trace
     from reshuffle.validation import encode_labels
 
-    from . import datasets, losses, orders, penalties, plotting, steps, theory
+    from . import datasets, engines, federated, losses, orders, penalties, plotting, steps, theory
 
 __version__ = "0.1.0"
 
 # Public name -> module that has it. Loaded on first use: `import reshuffle` starts no compiler.
 _HOMES = {
     "Checkpoint": "callbacks",
+    "ClientError": "errors",
     "ConversionWarning": "errors",
     "DivergenceError": "errors",
     "ExactProxRR": "solvers",
+    "ExactFedRR": "federated",
     "FISTA": "solvers",
+    "FedRR": "federated",
+    "LocalSGD": "federated",
     "FiniteSum": "finite_sum",
     "InputError": "errors",
     "OracleProblem": "oracle",
@@ -37,16 +48,30 @@ _HOMES = {
     "Trace": "trace",
     "encode_labels": "validation",
 }
-_MODULES = ("datasets", "losses", "orders", "penalties", "plotting", "steps", "theory")
+_MODULES = (
+    "datasets",
+    "engines",
+    "federated",
+    "losses",
+    "orders",
+    "penalties",
+    "plotting",
+    "steps",
+    "theory",
+)
 
 __all__ = [
     "FISTA",
     "Checkpoint",
+    "ClientError",
     "ConversionWarning",
     "DivergenceError",
+    "ExactFedRR",
     "ExactProxRR",
+    "FedRR",
     "FiniteSum",
     "InputError",
+    "LocalSGD",
     "OracleProblem",
     "Problem",
     "ProxRR",
@@ -57,6 +82,8 @@ __all__ = [
     "__version__",
     "datasets",
     "encode_labels",
+    "engines",
+    "federated",
     "losses",
     "orders",
     "penalties",

@@ -20,6 +20,14 @@ class DivergenceError(ArithmeticError):
         self.result = result
 
 
+class ClientError(RuntimeError):
+    """Clients stayed away from a round; ``clients`` are their numbers."""
+
+    def __init__(self, message: str, clients: list[int]) -> None:
+        super().__init__(message)
+        self.clients = clients
+
+
 class ConversionWarning(UserWarning):
     """Data was copied into the layout that the kernels read."""
 

@@ -100,6 +100,13 @@ class FiniteSum(ABC):
             return np.ascontiguousarray(result)
         return np.concatenate([result, x[self.penalised :]])
 
+    def prox_with_ridge(self, x: Array, step: float) -> Array:
+        """The prox of ψ + (ridge/2)‖·‖², by that of ψ alone."""
+        shrink = 1.0 + step * self.ridge
+        scaled = x.copy()
+        scaled[: self.penalised] /= shrink
+        return self.prox(scaled, step / shrink)
+
     def gradient_mapping(self, x: Array) -> float:
         """‖x - prox_{τψ}(x - τ∇f(x))‖/τ with τ = 1/L_f: zero at a minimiser and only there."""
         step = 1.0 / self.smoothness.average

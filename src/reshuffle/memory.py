@@ -63,19 +63,12 @@ class Memory(ABC):
             y = new["x"].copy()
             self.block(new, y, visits, first, last, step)
             tau = step * (last - first)
-            x = self.prox(y - tau * new["g"], tau)
+            x = self.problem.prox_with_ridge(y - tau * new["g"], tau)
             change = (new["x"] - y) / (step * count)
             new["q"] = change + (y - x) / tau
             new["g"] = new["g"] + change
             new["x"] = x
         return new
-
-    def prox(self, x: Array, step: float) -> Array:
-        """The prox of ψ + (ridge/2)‖·‖², by that of ψ alone."""
-        shrink = 1.0 + step * self.problem.ridge
-        scaled = x.copy()
-        scaled[: self.problem.penalised] /= shrink
-        return self.problem.prox(scaled, step / shrink)
 
 
 class SlopeMemory(Memory):

@@ -207,6 +207,18 @@ class Problem(FiniteSum):
         weights = self.weights[order] if self.weights.size else self.weights
         return self._with(_take_rows(self.rows, order), self.targets[order], weights)
 
+    def piece(self, start: int, stop: int) -> Problem:
+        """The samples from ``start`` up to ``stop``, where they lie."""
+        if self.rows.dense:
+            rows = self.rows._replace(values=self.rows.values[start:stop])
+        else:
+            values, indices, indptr = self.rows
+            first, last = int(indptr[start]), int(indptr[stop])
+            pointers = read_only(indptr[start : stop + 1] - indptr[start])
+            rows = Rows(values[first:last], indices[first:last], pointers)
+        weights = self.weights[start:stop] if self.weights.size else self.weights
+        return self._with(rows, self.targets[start:stop], weights)
+
     def compile(self, *, gradient: bool = False) -> None:
         from reshuffle.kernels.passes import squared_norms
         from reshuffle.kernels.shuffle import shuffle

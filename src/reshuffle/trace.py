@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
@@ -93,6 +94,11 @@ class Result:
     epoch: int
     state: dict[str, Array] = field(repr=False)
     config: dict[str, str] = field(repr=False)
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the model's bytes: equal models have equal digests."""
+        return hashlib.sha256(np.ascontiguousarray(self.x).tobytes()).hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a .npz file (arrays and JSON, no pickle), whole or not at all."""

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from reshuffle.validation import check_positive, check_start
 State = dict[str, Array]
 """All that an epoch changes: ``x``, and what else the method carries. Never changed in place."""
 
+LIMITS = frozenset({"epochs", "tol", "check_every", "eval_every", "time_limit"})
+"""Hyper-parameters that may differ between a run and its continuation."""
 BLOW_UP = 1e6  # growth of the objective that no convergent run shows
 
 
@@ -77,6 +79,14 @@ class Method(ABC):
         mapping = self.problem.gradient_mapping(state["x"])
         return Certificate(mapping, self.problem.n, 1, state)
 
+    def columns(self, state: State) -> dict[str, float]:
+        """Further columns of the trace."""
+        return {}
+
+    def close(self) -> None:
+        """Give back what the method holds; called once, however the run ends."""
+        return  # most hold nothing
+
     def give_up(self, state: State) -> State:
         """The state to return when the run ends with a larger objective than it began with."""
         return state
@@ -104,6 +114,8 @@ class Solver(ABC):
     check_every: int = 1
     eval_every: int = 1
     time_limit: float | None = None
+
+    limits: ClassVar[frozenset[str]] = LIMITS
 
     def __post_init__(self) -> None:
         for name in ("epochs", "check_every", "eval_every"):
@@ -145,14 +157,14 @@ class Solver(ABC):
             if progress:
                 bar = ProgressBar(self.epochs, title=type(self).__name__)
                 shown.append(stack.enter_context(bar))
+            stack.callback(run.method.close)
             return run.go(shown)
 
     def config(self, problem: FiniteSum) -> dict[str, str]:
         """What must not differ between a run and its continuation."""
-        limits = {"epochs", "tol", "check_every", "eval_every", "time_limit"}
-        if getattr(getattr(self, "step", None), "needs_horizon", False):
-            limits.remove("epochs")
-        names = [field.name for field in fields(self) if field.name not in limits]
+        horizon = getattr(getattr(self, "step", None), "needs_horizon", False)
+        free = self.limits - {"epochs"} if horizon else self.limits
+        names = [field.name for field in fields(self) if field.name not in free]
         config = {name: repr(getattr(self, name)) for name in names}
         return {"solver": type(self).__name__, "problem": repr(problem)} | config
 
@@ -260,6 +272,7 @@ class _Run:
                 "step": self.step,
                 self.method.certificate: measure,
             }
+            | self.method.columns(self.state)
         )
         return objective
 

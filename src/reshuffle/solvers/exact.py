@@ -201,7 +201,7 @@ class _Exact(Method):
 
     def _mapping(self, x: Array, g: Array) -> float:
         tau = 1.0 / self.problem.smoothness.mean
-        return float(np.linalg.norm(x - self.memory.prox(x - tau * g, tau)) / tau)
+        return float(np.linalg.norm(x - self.problem.prox_with_ridge(x - tau * g, tau)) / tau)
 
     @cached_property
     def _scale(self) -> tuple[float, float]:

@@ -1,9 +1,7 @@
-"""Data to try things on: a bundled set, files in LIBSVM format, synthetic problems."""
+"""Data that needs no file: a set that comes with scikit-learn, and synthetic problems."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +9,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
-from reshuffle.validation import check_positive, encode_labels
+from reshuffle.validation import check_positive
 
 Array = NDArray[np.float64]
-VARIABLE = "RESHUFFLE_DATA"
 
 
 def breast_cancer() -> tuple[Array, Array]:
@@ -23,32 +20,6 @@ def breast_cancer() -> tuple[Array, Array]:
 
     X, labels = load_breast_cancer(return_X_y=True)
     return (X - X.mean(axis=0)) / X.std(axis=0), 2.0 * labels - 1.0
-
-
-def load_libsvm(path: str | os.PathLike[str]) -> tuple[sp.csr_matrix, NDArray[Any]]:
-    """A file in LIBSVM text format: CSR with 32-bit indices, and targets.
-
-    ``path`` is a file, or the name of one in the folder that ``RESHUFFLE_DATA`` names. Two distinct
-    labels become -1 and +1; anything else is returned as it stands.
-    """
-    from sklearn.datasets import load_svmlight_file
-
-    X, labels = load_svmlight_file(str(_find(path)))
-    X = sp.csr_matrix(
-        (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape
-    )
-    return X, encode_labels(labels)[0] if np.unique(labels).size == 2 else labels
-
-
-def _find(path: str | os.PathLike[str]) -> Path:
-    given = Path(path)
-    folder = os.environ.get(VARIABLE)
-    candidates = [given] + ([Path(folder) / given] if folder else [])
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate
-    where = f"in the folder {folder}" if folder else f"and {VARIABLE} names no folder"
-    raise InputError(f"no data file {str(path)!r} here, {where}")
 
 
 def synthetic(

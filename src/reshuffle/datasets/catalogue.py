@@ -1,0 +1,55 @@
+"""The files of LIBSVM's page of binary classification problems that are known by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file of that page; where its sha256 is not known, that of the first download is kept."""
+
+    name: str
+    rows: int
+    features: int
+    file: str = ""
+    """Its name on the page, where that is another."""
+    sha256: str | None = None
+
+    @property
+    def filename(self) -> str:
+        return self.file or self.name
+
+
+_KNOWN = {
+    "a1a": "eb54c45f1bdb51286f803dd092eb8202b44637a858fc6c4e533a2d64a0d94b4e",
+    "a9a": "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906",
+    "mushrooms": "f39a4eb628dc61a7d43760815b061c9e497aa728ce1ad8bde57a09ef6043b538",
+}
+_ADULT = (1605, 2265, 3185, 4781, 6414, 11220, 16100, 22696, 32561)
+_WEB = (2477, 3470, 4912, 7366, 9888, 17188, 24692, 49749)
+_OTHERS = (
+    ("mushrooms", 8124, 112, False),
+    ("phishing", 11055, 68, False),
+    ("cod-rna", 59535, 8, False),
+    ("german.numer", 1000, 24, False),
+    ("ijcnn1", 49990, 22, True),
+    ("real-sim", 72309, 20958, True),
+    ("rcv1_train.binary", 20242, 47236, True),
+    ("covtype.libsvm.binary.scale", 581012, 54, True),
+)
+
+
+def _entries() -> dict[str, Entry]:
+    listed = [(f"a{k}a", rows, 123, False) for k, rows in enumerate(_ADULT, 1)]
+    listed += [(f"w{k}a", rows, 300, False) for k, rows in enumerate(_WEB, 1)]
+    return {
+        name: Entry(name, rows, features, f"{name}.bz2" if packed else "", _KNOWN.get(name))
+        for name, rows, features, packed in [*listed, *_OTHERS]
+    }
+
+
+CATALOGUE = _entries()
+"""Name -> entry, in the order of a listing."""

@@ -1,0 +1,178 @@
+"""One file over HTTP: resumed where it broke off, checked, and there whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from reshuffle.errors import InputError
+from reshuffle.trace import write_atomically
+
+PIECE = 1 << 16  # bytes between two looks at the clock of the progress bar
+TEMPORARY = (408, 416, 425, 429)  # refusals that another attempt may not meet
+
+Advance = Callable[[int, int | None], None]
+"""Told the bytes that are there, and how many there will be, where the server says."""
+
+
+def download(
+    url: str,
+    target: Path,
+    *,
+    sha256: str | None = None,
+    progress: bool = False,
+    timeout: float = 30.0,
+    attempts: int = 3,
+    pause: float = 1.0,
+) -> None:
+    """Put the file at ``url`` into ``target``, and its sha256 into a JSON file beside it.
+
+    What has arrived is kept in ``target``.part: a further attempt, or a later call, asks for the
+    rest only. ``timeout`` is that of connecting and of each wait for data, in seconds; ``pause`` is
+    slept, and doubled, between attempts.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = beside(target, ".part")
+    with _alone(beside(target, ".lock")):
+        if target.is_file():  # somebody else was first
+            return
+        with _bar(target.name, progress) as advance:
+            for attempt in range(attempts):
+                try:
+                    _receive(url, part, sha256 is not None, timeout, advance)
+                    break
+                except (OSError, HTTPException) as error:
+                    refused = isinstance(error, HTTPError) and error.code < 500
+                    if refused and error.code not in TEMPORARY:  # type: ignore[union-attr]
+                        raise InputError(_failure(url, target, error)) from None
+                    if attempt + 1 == attempts:
+                        raise InputError(_failure(url, target, error)) from None
+                    time.sleep(pause * 2**attempt)
+        digest = digest_of(part)
+        if sha256 is not None and digest != sha256:
+            _forget(part)
+            raise InputError(
+                f"{url} has sha256 {digest}, not {sha256} as it should: the file was damaged on its "
+                "way, or is another one now. It was not kept; try again"
+            )
+        record = {"url": url, "bytes": part.stat().st_size, "sha256": digest}
+        write_atomically(beside(target, ".json"), json.dumps(record, indent=1).encode())
+        os.replace(part, target)
+        beside(part, ".version").unlink(missing_ok=True)
+
+
+def recorded(target: Path) -> str | None:
+    """The sha256 that ``download`` noted beside the file."""
+    try:
+        return str(json.loads(beside(target, ".json").read_text())["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def digest_of(path: Path) -> str:
+    """sha256 of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def beside(path: Path, ending: str) -> Path:
+    """The file of that name with something added."""
+    return path.with_name(path.name + ending)
+
+
+def _receive(url: str, part: Path, checked: bool, timeout: float, advance: Advance) -> None:
+    """All of the file, or the rest of it, into ``part``; an ``OSError`` where the body broke off."""
+    have = part.stat().st_size if part.is_file() else 0
+    headers = {"User-Agent": "reshuffle", "Accept-Encoding": "identity"}
+    version = _read(beside(part, ".version"))
+    if have and (version or checked):  # else two versions of a file could be glued together
+        headers["Range"] = f"bytes={have}-"
+        if version:
+            headers["If-Range"] = version
+    try:
+        response: HTTPResponse = urlopen(Request(url, headers=headers), timeout=timeout)
+    except HTTPError as error:
+        if error.code == 416:  # there is nothing after what we have: it is not of this file
+            _forget(part)
+        raise
+    with response:
+        resumed = response.status == 206
+        if resumed and not response.headers["Content-Range"].startswith(f"bytes {have}-"):
+            _forget(part)
+            raise ConnectionError("the server sent another piece of the file than it was asked for")
+        have = have if resumed else 0
+        length = response.headers["Content-Length"]
+        total = have + int(length) if length else None
+        if not resumed:
+            beside(part, ".version").write_text(_version(response))
+        with open(part, "ab" if resumed else "wb") as file:
+            advance(have, total)
+            while piece := response.read(PIECE):
+                file.write(piece)
+                have += len(piece)
+                advance(have, total)
+            file.flush()
+            os.fsync(file.fileno())
+    if total is not None and have != total:
+        raise ConnectionError(f"the connection ended after {have:,} of {total:,} bytes")
+
+
+def _version(response: HTTPResponse) -> str:
+    """What ``If-Range`` may name: a strong entity tag, or the time of the last change."""
+    tag = response.headers["ETag"] or ""
+    return tag if tag.startswith('"') else response.headers["Last-Modified"] or ""
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.is_file() else ""
+
+
+def _forget(part: Path) -> None:
+    part.unlink(missing_ok=True)
+    beside(part, ".version").unlink(missing_ok=True)
+
+
+def _failure(url: str, target: Path, error: Exception) -> str:
+    reason = getattr(error, "reason", None) or str(error) or type(error).__name__
+    code = f"HTTP {error.code}, " if isinstance(error, HTTPError) else ""
+    return (
+        f"cannot download {url} ({code}{reason}). Try again: what has arrived is kept and the "
+        f"download goes on from there. Or put the file {target.name} into a folder of yours and "
+        "name that folder in the environment variable RESHUFFLE_DATA"
+    )
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """One process at a time; others wait."""
+    with open(lock, "w") as file:
+        if sys.platform != "win32":
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    lock.unlink(missing_ok=True)
+
+
+@contextmanager
+def _bar(title: str, shown: bool) -> Iterator[Advance]:
+    if not shown:
+        yield lambda have, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+    from rich.progress import TransferSpeedColumn as Speed
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), Speed())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda have, total: bar.update(task, completed=have, total=total)

@@ -1,0 +1,36 @@
+"""Engines carry rounds to clients: threads of this process, or a Ray cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reshuffle.engines.base import Engine, Failure, Host, Reply, Task, balanced, digest
+from reshuffle.engines.ray import Ray
+from reshuffle.engines.threads import Threads
+from reshuffle.errors import InputError
+
+__all__ = [
+    "Engine",
+    "Failure",
+    "Host",
+    "Ray",
+    "Reply",
+    "Task",
+    "Threads",
+    "balanced",
+    "check_engine",
+    "digest",
+]
+
+ENGINES = {"threads": Threads, "ray": Ray}
+
+
+def check_engine(engine: Any) -> Engine:
+    """An engine by its name, or an object with ``open``, ``run_round`` and ``close``."""
+    if isinstance(engine, str) and engine in ENGINES:
+        made: Engine = ENGINES[engine]()
+        return made
+    if isinstance(engine, (str, type)) or not hasattr(engine, "run_round"):
+        names = ", ".join(f'"{name}"' for name in ENGINES)
+        raise InputError(f"engine must be {names} or an engine object, got {engine!r}")
+    return engine  # type: ignore[no-any-return]

@@ -1,0 +1,97 @@
+"""What travels between the driver and its clients, and what an engine must do: transport only."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a round asks of its clients."""
+
+    run: str
+    round: int
+    step: float
+    x: Array
+    digest: str
+    """Of x: a reply must say which model it started from."""
+    clients: tuple[int, ...]
+    controls: Mapping[int, Array] = field(default_factory=dict)
+    """The control variate of each client, for methods that have one."""
+
+    def part(self, clients: Sequence[int]) -> Task:
+        """The same for some of the clients."""
+        mine = tuple(c for c in clients if c in set(self.clients))
+        controls = {c: self.controls[c] for c in mine if c in self.controls}
+        return Task(self.run, self.round, self.step, self.x, self.digest, mine, controls)
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """All that leaves a client in a round: its model, and what says where that belongs."""
+
+    run: str
+    round: int
+    client: int
+    digest: str
+    model: Array
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A client that did not answer, and why."""
+
+    client: int
+    reason: str
+
+
+class Host(Protocol):
+    """Holds the data of some clients and does their part of a round."""
+
+    clients: tuple[int, ...]
+
+    def sizes(self) -> dict[int, int]:
+        """N_m of each client: all that a client says before the first round."""
+        ...
+
+    def work(self, task: Task) -> list[Reply | Failure]: ...
+
+
+class Engine(Protocol):
+    """Carries tasks to hosts and replies back. An engine knows nothing of the method."""
+
+    def open(
+        self, sizes: Sequence[int], make_host: Callable[[Sequence[int]], Host]
+    ) -> dict[int, int]:
+        """Distribute the clients over hosts; returns N_m as the clients themselves report it."""
+        ...
+
+    def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
+        """One answer for each client of the task, in any order."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def digest(x: NDArray[Any]) -> str:
+    """sha256 of the bytes of an array."""
+    return hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()
+
+
+def balanced(sizes: Sequence[int], parts: int) -> list[list[int]]:
+    """Clients in ``parts`` groups of about equal work: the largest first, to the lightest group."""
+    groups: list[list[int]] = [[] for _ in range(min(parts, len(sizes)))]
+    loads = [0] * len(groups)
+    for client in sorted(range(len(sizes)), key=lambda c: (-sizes[c], c)):
+        lightest = loads.index(min(loads))
+        groups[lightest].append(client)
+        loads[lightest] += sizes[client] + 20  # a client costs something even when it is small
+    return [sorted(group) for group in groups]

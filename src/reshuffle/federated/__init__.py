@@ -1,0 +1,7 @@
+"""Federated learning: the single-machine methods on the product space, with one driver."""
+
+from reshuffle.federated.federation import Federation
+from reshuffle.federated.partition import split
+from reshuffle.federated.solvers import ExactFedRR, FedRR, LocalSGD
+
+__all__ = ["ExactFedRR", "FedRR", "Federation", "LocalSGD", "split"]

@@ -1,0 +1,143 @@
+"""What a client does in a round. Each is the single-machine epoch, on the client's own samples.
+
+A client knows its data, N_m, and two numbers of the whole federation that the driver tells it: where
+its random numbers begin, and a factor that makes the sum of its steps proportional to N_m.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from reshuffle.finite_sum import Array, FiniteSum
+from reshuffle.memory import memory_of
+from reshuffle.orders import Order, Reshuffle, with_replacement
+from reshuffle.randomness import Stream
+from reshuffle.solvers.exact import resampled
+from reshuffle.solvers.incremental import permuted
+
+LocalEpoch = Callable[[Array, float, int, Stream, Array | None], Array]
+"""(x, γ, round, random numbers of the round, control variate) -> the client's model."""
+
+
+class Load(NamedTuple):
+    """What a client's round amounts to."""
+
+    visits: int
+    """Gradients it evaluates, and random numbers it may draw."""
+    steps: int
+    smoothness: float
+    """Of the functions of its steps, where the factor is 1."""
+
+
+class Local(ABC):
+    """A kind of local work."""
+
+    seed: int
+
+    @abstractmethod
+    def load(self, client: FiniteSum) -> Load: ...
+
+    @abstractmethod
+    def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
+        """The work of one client; its random numbers begin at ``position``."""
+
+
+@dataclass(frozen=True)
+class Shuffled(Local):
+    """One pass over the samples in shuffled order (FedRR, FedSO)."""
+
+    order: Order
+    batch: int
+    importance: bool
+    seed: int
+
+    def load(self, client: FiniteSum) -> Load:
+        rng = Stream(self.seed, 0).at(0)
+        sampling = permuted(client, Reshuffle(), self.batch, self.importance, rng)
+        count = round(sampling.steps / sampling.average)
+        return Load(count, sampling.steps, sampling.smoothness)
+
+    def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
+        first = Stream(self.seed, 0).at(position)
+        sampling = permuted(client, self.order, self.batch, self.importance, first)
+        average = factor * sampling.average
+        problem, weights, batch = sampling.problem, sampling.weights, sampling.batch
+
+        def epoch(
+            x: Array, step: float, number: int, stream: Stream, control: Array | None
+        ) -> Array:
+            model = x.copy()
+            visits = sampling.visits(stream.at(position), number)
+            problem.sweep(model, visits, step, weights=weights, batch=batch, average=average)
+            return model
+
+        return epoch
+
+
+@dataclass(frozen=True)
+class Sampled(Local):
+    """A number of steps on samples drawn with replacement (Local SGD)."""
+
+    steps: int
+    batch: int
+    seed: int
+
+    def load(self, client: FiniteSum) -> Load:
+        try:
+            smoothness = client.smoothness.maximum
+        except ValueError:
+            smoothness = np.nan
+        return Load(self.steps * self.batch, self.steps, smoothness)
+
+    def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
+        def epoch(
+            x: Array, step: float, number: int, stream: Stream, control: Array | None
+        ) -> Array:
+            model = x.copy()
+            rng = stream.at(position)
+            visits = with_replacement(self.steps * self.batch, client.n, rng)
+            client.sweep(model, visits, step, batch=self.batch, average=factor / self.batch)
+            return model
+
+        return epoch
+
+
+@dataclass(frozen=True)
+class Corrected(Local):
+    """Passes along differences to the slopes at x, plus their mean, less h (ExactFedRR)."""
+
+    order: Order
+    passes: int
+    importance: bool | None
+    seed: int
+
+    def load(self, client: FiniteSum) -> Load:
+        owner, _, largest = resampled(client, self.importance)
+        visits = self.passes * (owner.size or client.n)
+        return Load(visits, visits, largest)
+
+    def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
+        owner, weights, _ = resampled(client, self.importance)
+        memory = memory_of(client, owner, weights)
+        pool = np.arange(owner.size or client.n, dtype=np.uint32)
+        fixed = Stream(self.seed, 0) if self.order.fixed else None
+
+        def epoch(
+            x: Array, step: float, number: int, stream: Stream, control: Array | None
+        ) -> Array:
+            state = memory.start(x)
+            state["q"] = state["g"] - control if control is not None else state["g"]
+            rng = (fixed or stream).at(position)
+            visits = np.concatenate(
+                [self.order.visits(pool, rng, number) for _ in range(self.passes)]
+            )
+            y = x.copy()
+            memory.block(state, y, visits, 0, visits.size, factor * step)
+            return y - factor * step * visits.size * state["q"]
+
+        return epoch

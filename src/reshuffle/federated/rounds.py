@@ -1,0 +1,197 @@
+"""The driver: one round of a federated method, whatever the engine and the local work.
+
+    every client m:   x̂_m = its local epoch from x
+    the server:       x⁺ = prox_{γ(S/M)R}( mean_m (x̂_m - τ_m h_m) ),    h_m ← h_m + (x⁺ - x̂_m)/τ_m
+
+This is a method of the single machine on the product space, with ψ = (N/n)(R + consensus): the prox of
+the consensus is the mean, and that of R comes with its parameter divided by M. Methods without control
+variates have h_m = 0 throughout.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from reshuffle.engines import Engine, Reply, Task, digest
+from reshuffle.errors import ClientError, InputError
+from reshuffle.federated.client import ClientHost
+from reshuffle.federated.federation import Federation
+from reshuffle.federated.local import Local
+from reshuffle.finite_sum import Array
+from reshuffle.orders import shuffled
+from reshuffle.randomness import generator
+from reshuffle.solvers.base import Epoch, Method, State
+from reshuffle.steps import Schedule
+
+logger = logging.getLogger("reshuffle")
+
+TRAFFIC = ("bytes_down", "bytes_up", "retries", "refused")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What to do about clients that take part, or fail to."""
+
+    participation: float = 1.0
+    retries: int = 2
+    timeout: float | None = None
+    on_missing: Literal["raise", "average"] = "raise"
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What the clients' work amounts to, all together."""
+
+    local: Local
+    positions: list[int]
+    """Where each client's random numbers begin."""
+    factors: list[float]
+    totals: Array
+    """τ_m/γ: the length of each client's epoch, proportional to N_m."""
+    visits: Array
+    smoothness: float
+    """Of the functions of single steps, over all clients."""
+
+
+def plan(federation: Federation, local: Local) -> Plan:
+    """Make the sum of each client's steps S·N_m/N, where S counts the steps of all.
+
+    With one sample a step and no copies that is N_m, and all factors are 1.
+    """
+    loads = [local.load(client) for client in federation.clients]
+    visits = np.array([load.visits for load in loads])
+    steps = np.array([load.steps for load in loads])
+    totals = steps.sum() * federation.sizes / federation.n
+    factors = totals / steps
+    smoothness = max(f * load.smoothness for f, load in zip(factors, loads, strict=True))
+    positions = np.concatenate([[0], np.cumsum(visits)[:-1]])
+    return Plan(local, positions.tolist(), factors.tolist(), totals, visits, float(smoothness))
+
+
+class Rounds(Method):
+    """A round as an epoch of the solvers' loop."""
+
+    problem: Federation
+
+    def __init__(
+        self,
+        federation: Federation,
+        work: Plan,
+        schedule: Schedule,
+        engine: Engine,
+        policy: Policy,
+        *,
+        corrected: bool,
+        seed: int,
+    ) -> None:
+        super().__init__(federation)
+        self.plan, self.schedule, self.engine, self.policy = work, schedule, engine, policy
+        self.corrected, self.seed = corrected, seed
+        self.safe_step = 1.0 / work.smoothness
+        self.run = uuid.uuid4().hex
+        self.header |= {"clients": str(len(federation.clients)), "samples": str(federation.n)}
+        reported = engine.open(federation.sizes.tolist(), self._make_host)
+        for c, size in enumerate(federation.sizes):
+            if reported.get(c) != size:
+                raise InputError(f"client {c} reports {reported.get(c)} samples, not {size}")
+
+    def start(self, x0: Array) -> State:
+        state = {"x": x0, "traffic": np.zeros(len(TRAFFIC))}
+        if self.corrected:
+            state["controls"] = np.zeros((len(self.problem.clients), *self.problem.shape))
+        return state
+
+    def columns(self, state: State) -> dict[str, float]:
+        return dict(zip(TRAFFIC, state["traffic"].tolist(), strict=True))
+
+    def advance(self, state: State, epoch: int, step: float) -> Epoch:
+        chosen, x = self._participants(epoch), state["x"]
+        controls = {c: state["controls"][c] for c in chosen} if self.corrected else {}
+        task = Task(self.run, epoch, step, x, digest(x), tuple(chosen), controls)
+        models, traffic = self._collect(task)
+        answered = sorted(models)
+        new: State = {"traffic": state["traffic"] + traffic}
+        lengths = step * self.plan.totals
+        total = np.zeros(self.problem.shape)
+        for c in answered:  # always in the order of the clients: the same sum on every engine
+            total += models[c] - lengths[c] * controls[c] if self.corrected else models[c]
+        parameter = step * (self.plan.totals[answered].sum() / len(answered))
+        mean = total / len(answered)
+        if self.corrected:
+            new["x"] = self.problem.prox_with_ridge(mean, parameter)
+            new["controls"] = state["controls"].copy()
+            for c in answered:
+                new["controls"][c] += (new["x"] - models[c]) / lengths[c]
+        else:
+            new["x"] = self.problem.prox(mean, parameter)
+        return Epoch(new, int(self.plan.visits[answered].sum()), 1)
+
+    def close(self) -> None:
+        self.engine.close()
+
+    # --- clients -------------------------------------------------------------------------------
+
+    def _make_host(self, clients: Sequence[int]) -> ClientHost:
+        return ClientHost(
+            tuple(clients),
+            [self.problem.clients[c] for c in clients],
+            self.plan.local,
+            [self.plan.positions[c] for c in clients],
+            [self.plan.factors[c] for c in clients],
+        )
+
+    def _participants(self, number: int) -> list[int]:
+        """All clients, or the next few of a random order in which each comes once."""
+        everyone = np.arange(len(self.problem.clients), dtype=np.uint32)
+        few = max(1, round(self.policy.participation * everyone.size))
+        if few >= everyone.size:
+            return everyone.tolist()
+        turns = -(-everyone.size // few)
+        order = shuffled(everyone, generator(self.seed, number // turns, 1))
+        turn = number % turns
+        return sorted(order[turn * few : (turn + 1) * few].tolist())
+
+    def _collect(self, task: Task) -> tuple[dict[int, Array], Array]:
+        """The models of the task's clients, asking again where an answer is missing or wrong."""
+        models: dict[int, Array] = {}
+        reasons: dict[int, str] = {}
+        traffic = np.zeros(len(TRAFFIC))
+        size = task.x.nbytes
+        for attempt in range(self.policy.retries + 1):
+            asked = [c for c in task.clients if c not in models]
+            if not asked:
+                break
+            traffic[0] += len(asked) * size * (2 if self.corrected else 1)
+            traffic[2] += len(asked) if attempt else 0
+            for answer in self.engine.run_round(task.part(asked), self.policy.timeout):
+                if not isinstance(answer, Reply):
+                    reasons[answer.client] = answer.reason
+                elif self._belongs(answer, task):
+                    models[answer.client] = answer.model
+                    traffic[1] += answer.model.nbytes
+                else:
+                    traffic[3] += 1
+                    reasons[answer.client] = "its reply belongs to another run, round or model"
+        missing = [c for c in task.clients if c not in models]
+        if missing:
+            self._handle_missing(missing, reasons, task, len(models))
+        return models, traffic
+
+    def _belongs(self, reply: Reply, task: Task) -> bool:
+        same = (reply.run, reply.round, reply.digest) == (task.run, task.round, task.digest)
+        return same and reply.client in task.clients and reply.model.shape == task.x.shape
+
+    def _handle_missing(
+        self, missing: list[int], reasons: dict[int, str], task: Task, answered: int
+    ) -> None:
+        told = "; ".join(f"client {c}: {reasons.get(c, 'no answer')}" for c in missing[:5])
+        text = f"round {task.round}: {len(missing)} of {len(task.clients)} clients missing ({told})"
+        if self.policy.on_missing == "raise" or not answered or self.corrected:
+            raise ClientError(text, missing)
+        logger.warning("%s; averaging the %d that answered", text, answered)

@@ -1,0 +1,213 @@
+"""FedRR, LocalSGD and ExactFedRR: hyper-parameters, and which local work they mean."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from reshuffle.engines import check_engine
+from reshuffle.errors import InputError
+from reshuffle.federated.federation import Federation
+from reshuffle.federated.local import Corrected, Local, Sampled, Shuffled
+from reshuffle.federated.rounds import Plan, Policy, Rounds, plan
+from reshuffle.finite_sum import FiniteSum
+from reshuffle.orders import Order, Reshuffle, check_order
+from reshuffle.solvers.base import LIMITS, Solver
+from reshuffle.steps import Setting, check_step, checked
+from reshuffle.validation import check_positive
+
+EXACT_SAFETY = 0.25  # of 1/L_max
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederatedSolver(Solver):
+    """What every federated solver has besides its method.
+
+    Parameters
+    ----------
+    rounds : the most rounds to run; a round is an epoch of the trace.
+    engine : "threads", "ray", or an engine object such as ``engines.Threads(workers=2)``. The model
+        is the same on all, to the last bit.
+    participation : the fraction of clients in a round, drawn so that each takes part once before any
+        takes part twice. The theory covers 1.
+    retries : how often a client that did not answer is asked again in the same round.
+    round_timeout : seconds that a round may take before clients count as missing.
+    on_missing : "raise" a ``ClientError`` that names who stayed away, or "average" those that answered,
+        which solves another problem in that round, and is logged.
+    """
+
+    rounds: int = 100
+    engine: Any = "threads"
+    participation: float = 1.0
+    retries: int = 2
+    round_timeout: float | None = None
+    on_missing: Literal["raise", "average"] = "raise"
+    step: Any = None
+
+    corrected: ClassVar[bool] = False
+    limits: ClassVar[frozenset[str]] = LIMITS | {
+        "rounds", "engine", "retries", "round_timeout", "on_missing",
+    }  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check_positive("rounds", self.rounds, integer=True)
+        object.__setattr__(self, "epochs", self.rounds)
+        super().__post_init__()
+        object.__setattr__(self, "step", check_step(self.step))
+        check_engine(self.engine)
+        if not (isinstance(self.participation, (int, float)) and 0 < self.participation <= 1):
+            raise InputError(f"participation must be in (0, 1], got {self.participation!r}")
+        if not isinstance(self.retries, int) or self.retries < 0:
+            raise InputError(f"retries must be a non-negative integer, got {self.retries!r}")
+        if self.round_timeout is not None:
+            check_positive("round_timeout", self.round_timeout)
+        if self.on_missing not in ("raise", "average"):
+            raise InputError(f'on_missing must be "raise" or "average", got {self.on_missing!r}')
+
+    @abstractmethod
+    def local(self, federation: Federation) -> Local:
+        """What each client does in a round."""
+
+    @abstractmethod
+    def default_step(self, work: Plan) -> float:
+        """The largest constant step that the theory allows."""
+
+    def bind(self, problem: FiniteSum) -> Rounds:
+        if not isinstance(problem, Federation):
+            raise InputError(
+                "a federated solver takes a Federation: reshuffle.federated.split(problem, ...); "
+                f"got {problem!r}"
+            )
+        work = plan(problem, self.local(problem))
+        steps = float(work.totals.sum()) / len(problem.clients)
+        setting = Setting(
+            work.smoothness,
+            problem.strong_convexity,
+            problem.contraction,
+            steps,
+            self.rounds,
+            default=self.default_step(work),
+        )
+        policy = Policy(self.participation, self.retries, self.round_timeout, self.on_missing)
+        return Rounds(
+            problem,
+            work,
+            checked(self.step.bind(setting)),
+            check_engine(self.engine),
+            policy,
+            corrected=self.corrected,
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedRR(FederatedSolver):
+    """Federated random reshuffling: a local pass, an average, a prox (Algorithm 2 of the paper).
+
+        client m:  x_m = x_t;  x_m ← x_m - γ∇f_{m,π_i}(x_m)  for its N_m samples, reshuffled,
+        server:    x_{t+1} = prox_{γ(N/M)R}( (1/M) Σ_m x_m ).
+
+    It is ProxRR on the product space. With ``order=ShuffleOnce()`` it is FedSO.
+
+    Parameters
+    ----------
+    step : γ, as for ``ProxRR``; default 1/L_max over all clients.
+    order, batch_size, importance : of the local pass, as for ``ProxRR``.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> problem = rs.Problem(*rs.datasets.breast_cancer(), penalty=rs.penalties.L2(0.01))
+    >>> clients = rs.federated.split(problem, clients=5, seed=0)
+    >>> result = rs.FedRR(step=rs.steps.InverseTime(), rounds=20, seed=0).solve(clients)
+    >>> int(result.trace["bytes_up"][-1]) == 20 * 5 * 30 * 8
+    True
+    """
+
+    order: Order = field(default_factory=Reshuffle)
+    batch_size: int = 1
+    importance: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_order(self.order)
+        check_positive("batch_size", self.batch_size, integer=True)
+
+    def local(self, federation: Federation) -> Local:
+        return Shuffled(self.order, self.batch_size, self.importance, self.seed)
+
+    def default_step(self, work: Plan) -> float:
+        return 1.0 / work.smoothness
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalSGD(FederatedSolver):
+    """Local SGD: H local steps with replacement, an average, a prox.
+
+    A client's gradients are scaled by N_m·M/N, so that the objective is that of the pooled samples.
+
+    Parameters
+    ----------
+    local_steps : H; default N/M, about a local pass.
+    step : γ; default 1/(L_max·H), the order that the theory of Local SGD asks for.
+    batch_size : samples of a step.
+    """
+
+    local_steps: int | None = None
+    batch_size: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("batch_size", self.batch_size, integer=True)
+        if self.local_steps is not None:
+            check_positive("local_steps", self.local_steps, integer=True)
+
+    def local(self, federation: Federation) -> Local:
+        passes = federation.n / len(federation.clients) / self.batch_size
+        return Sampled(self.local_steps or max(1, round(passes)), self.batch_size, self.seed)
+
+    def default_step(self, work: Plan) -> float:
+        return 1.0 / (work.smoothness * float(work.totals.mean()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactFedRR(FederatedSolver):
+    """Federated random reshuffling with control variates: the pooled solution, whatever the split.
+
+        client m:  from y = x, passes with  x_m ← x_m - γ(∇f_i(x_m) - ∇f_i(y) + ∇f_m(y) - h_m),
+        server:    x⁺ = prox_{γ(N/M)R}( (1/M) Σ_m (x_m - γN_m h_m) ),
+                   h_m ← h_m + (x⁺ - x_m)/(γN_m).
+
+    Clients keep nothing between rounds: h_m travels with the model, so that a restarted client goes on
+    as if nothing had happened. A ridge inside f_i is applied by the server, within the prox.
+
+    Parameters
+    ----------
+    step : γ; default 1/(4 L_max) over all clients.
+    local_passes : stochastic passes of a round (a full one at y comes before them).
+    order, importance : of the local passes; importance is used where it saves work.
+    """
+
+    local_passes: int = 1
+    order: Order = field(default_factory=Reshuffle)
+    importance: bool | None = None
+
+    corrected: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_order(self.order)
+        check_positive("local_passes", self.local_passes, integer=True)
+        if self.participation < 1:
+            raise InputError("ExactFedRR needs all clients in every round: participation must be 1")
+        if self.on_missing == "average":
+            raise InputError('ExactFedRR cannot leave clients out: on_missing must be "raise"')
+
+    def local(self, federation: Federation) -> Local:
+        return Corrected(self.order, self.local_passes, self.importance, self.seed)
+
+    def default_step(self, work: Plan) -> float:
+        return EXACT_SAFETY / work.smoothness if np.isfinite(work.smoothness) else np.nan
