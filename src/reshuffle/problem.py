@@ -86,6 +86,9 @@ class Problem(FiniteSum):
 
     # --- the objective -------------------------------------------------------------------------
 
+    def objective(self, x: Array) -> float:
+        return super().objective(self._check(x))
+
     def value(self, x: Array) -> float:
         from reshuffle.kernels.passes import value_kernel
 

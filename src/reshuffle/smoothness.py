@@ -28,12 +28,14 @@ class Smoothness:
     curvature_product: Callable[[Array], Array] | None = None
     dim: int = 0
 
-    def __post_init__(self) -> None:
+    def require(self) -> Smoothness:
+        """These constants, refused where no step can be made of them."""
         if not (np.isfinite(self.maximum) and self.maximum > 0):
             raise InputError(
                 f"the largest smoothness constant L_max is {self.maximum:g}: "
                 "with all rows zero (or constants not positive) there is nothing to learn"
             )
+        return self
 
     @cached_property
     def maximum(self) -> float:
@@ -48,7 +50,7 @@ class Smoothness:
     @property
     def average(self) -> float:
         """L_f, from above: the computed eigenvalue plus its error bound, and at most L̄."""
-        eigenvalue, error = self._largest_eigenvalue
+        eigenvalue, error = self.require()._largest_eigenvalue
         return min(eigenvalue + error, self.mean)
 
     @property

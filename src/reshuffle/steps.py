@@ -148,7 +148,8 @@ def check_step(step: Any) -> Step:
         return step
     if callable(step):
         return Custom(step)
-    if step is not None and not isinstance(step, (int, float, np.floating, np.integer)):
+    number = isinstance(step, (int, float, np.floating, np.integer)) and not isinstance(step, bool)
+    if step is not None and not number:
         raise InputError(f"step must be a number, a schedule or a function, got {step!r}")
     return Constant(None if step is None else float(step))
 

@@ -43,7 +43,7 @@ def check_rows(X: Any) -> tuple[Rows, int, int]:
     """The rows of X, without a copy where X is C-ordered or canonical CSR, float32 or float64."""
     if sp.issparse(X):
         return _check_sparse(X)
-    given = np.asarray(X)
+    given = _array("X", X)
     if given.dtype.kind not in "fiub":
         raise InputError(f"X must hold numbers, got an array of dtype {given.dtype}")
     if given.ndim != 2:
@@ -51,7 +51,7 @@ def check_rows(X: Any) -> tuple[Rows, int, int]:
     _check_size(*given.shape)
     dtype = given.dtype if given.dtype in (np.float32, np.float64) else np.float64
     if given.dtype == dtype and not given.flags.c_contiguous:
-        _note("X is not stored row by row (C order) and was copied into that order")
+        _note("X is not stored row by row (C order) and was copied into that order", depth=4)
     values = np.require(given, dtype=dtype, requirements=["C", "A"])
     _check_finite("X", values)
     empty = np.empty(0, dtype=np.uint32)
@@ -65,21 +65,40 @@ def _check_sparse(X: Any) -> tuple[Rows, int, int]:
     if X.dtype.kind not in "fiub":
         raise InputError(f"X must hold numbers, got a sparse matrix of dtype {X.dtype}")
     if X.format != "csr":
-        _note(f"X is sparse in {X.format.upper()} format and was converted to CSR")
+        if hasattr(X, "check_format"):  # the conversion trusts the indices
+            try:
+                X.check_format(full_check=True)
+            except ValueError as error:
+                kind = X.format.upper()
+                raise InputError(f"X is not a valid {kind} matrix: {error}") from None
+        _note(f"X is sparse in {X.format.upper()} format and was converted to CSR", depth=5)
         X = X.tocsr()
-    try:
-        X.check_format(full_check=True)
-    except ValueError as error:
-        raise InputError(f"X is not a valid CSR matrix: {error}") from None
+    _check_csr(X)
     if not X.has_canonical_format:
-        _note("X has unsorted or duplicate column indices and was copied with them in order")
+        _note(
+            "X has unsorted or duplicate column indices and was copied with them in order", depth=5
+        )
         X = X.copy()
         X.sum_duplicates()
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
-    values = np.require(X.data, dtype=dtype, requirements=["C", "A"])
+    values = np.require(X.data[: X.nnz], dtype=dtype, requirements=["C", "A"])
     _check_finite("X", values)
-    rows = Rows(read_only(values), _unsigned(X.indices, X), _unsigned(X.indptr, X))
+    rows = Rows(read_only(values), _unsigned(X.indices[: X.nnz], X), _unsigned(X.indptr, X))
     return rows, *X.shape
+
+
+def _check_csr(X: Any) -> None:
+    """Indices in range. (scipy's own check "prunes" the caller's arrays, which may copy them.)"""
+    indptr, stored = X.indptr, int(X.indptr[-1])
+    if indptr.size != X.shape[0] + 1 or indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
+        fault = f"indptr must rise from 0 in {X.shape[0] + 1} entries"
+    elif stored > min(X.indices.size, X.data.size):
+        fault = f"indptr ends at {stored}, but indices and data are shorter"
+    elif stored and not 0 <= X.indices[:stored].min() <= X.indices[:stored].max() < X.shape[1]:
+        fault = f"column indices must lie in 0 … {X.shape[1] - 1}"
+    else:
+        return
+    raise InputError(f"X is not a valid CSR matrix: {fault}")
 
 
 def _unsigned(index: NDArray[Any], X: Any) -> NDArray[Any]:
@@ -91,9 +110,16 @@ def _unsigned(index: NDArray[Any], X: Any) -> NDArray[Any]:
     return read_only(np.ascontiguousarray(index, dtype=np.int64).view(np.uint64))
 
 
+def _array(name: str, given: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise InputError(f"{name} must be an array, got rows of different lengths") from None
+
+
 def check_targets(y: Any, n: int, loss: Loss) -> NDArray[Any]:
     """y as the loss wants it: -1/+1, real numbers, or classes 0 … K-1."""
-    given = np.asarray(y)
+    given = _array("y", y)
     if given.shape != (n,):
         raise InputError(f"y must have shape ({n},), one target a row of X, got {given.shape}")
     if given.dtype.kind not in "fiub":
@@ -136,7 +162,7 @@ def check_weights(sample_weight: Any, n: int) -> Array:
     """n·w_i/Σw, so that the weighted mean is a plain mean; empty when there are no weights."""
     if sample_weight is None:
         return read_only(np.empty(0))
-    weights = np.asarray(sample_weight)
+    weights = _array("sample_weight", sample_weight)
     if weights.shape != (n,) or weights.dtype.kind not in "fiub":
         raise InputError(
             f"sample_weight must be {n} numbers, one a row of X, "
@@ -146,8 +172,9 @@ def check_weights(sample_weight: Any, n: int) -> Array:
     _check_finite("sample_weight", weights)
     if weights.min() < 0:
         raise InputError(f"sample_weight must not be negative, got {weights.min():g}")
-    if not weights.sum() > 0:
+    if not weights.max() > 0:
         raise InputError("sample_weight must not be zero everywhere")
+    weights /= weights.max()  # so that no sum overflows
     weights *= n / weights.sum()
     return read_only(weights)
 
@@ -156,9 +183,11 @@ def check_start(x0: Any, shape: tuple[int, ...]) -> Array:
     """A fresh, writable start: zeros where none is given."""
     if x0 is None:
         return np.zeros(shape)
-    start = np.array(x0, dtype=np.float64, order="C")
-    if start.shape != shape:
-        raise InputError(f"x0 must have shape {shape}, got {start.shape}")
+    given = _array("x0", x0)
+    if given.shape != shape or given.dtype.kind not in "fiub":
+        found = f"shape {given.shape}, dtype {given.dtype}"
+        raise InputError(f"x0 must have shape {shape} and hold numbers, got {found}")
+    start = np.array(given, dtype=np.float64, order="C")
     _check_finite("x0", start)
     return start
 
@@ -181,7 +210,10 @@ def encode_labels(labels: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     >>> y, classes.tolist()
     (array([-1.,  1., -1.]), ['edible', 'poisonous'])
     """
-    classes, codes = np.unique(np.asarray(labels), return_inverse=True)
+    given = _array("labels", labels)
+    if given.ndim != 1:
+        raise InputError(f"labels must be one for each sample, got shape {given.shape}")
+    classes, codes = np.unique(given, return_inverse=True)
     if classes.size < 2:
         raise InputError(f"labels hold one class only ({classes.tolist()}); two are needed")
     return (2.0 * codes - 1.0 if classes.size == 2 else codes.astype(np.int32)), classes
@@ -200,5 +232,6 @@ def _check_finite(name: str, values: NDArray[Any]) -> None:
             raise InputError(f"{name} must be finite, got {kind}")
 
 
-def _note(message: str) -> None:
-    warnings.warn(message, ConversionWarning, stacklevel=5)
+def _note(message: str, depth: int) -> None:
+    """A warning at the line that made the problem, so many calls up."""
+    warnings.warn(message, ConversionWarning, stacklevel=depth)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +9,9 @@ from typing import Any
 from reshuffle.engines.base import Failure, Host, Reply, Task, balanced
 from reshuffle.errors import InputError
 from reshuffle.validation import check_positive
+
+LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Set to 0, it makes a local cluster listen on loopback only, on every system."""
 
 
 @dataclass
@@ -78,6 +82,11 @@ class Ray:
             self._started = False
 
     def _connect(self) -> Any:
+        early = "ray" in sys.modules
+        bound = os.environ.get(LOOPBACK) == "0"
+        if self.address is None and not early:
+            os.environ[LOOPBACK] = "0"  # Ray reads it when it is imported
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             import ray
         except ImportError:
@@ -87,10 +96,12 @@ class Ray:
         common: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
         if self.address is not None:
             ray.init(address=self.address, **common)
+        elif early and not bound:
+            raise InputError(
+                "Ray was imported before it could be bound to loopback: set the environment variable "
+                f"{LOOPBACK}=0 before importing it, call ray.init yourself, or give an address"
+            )
         else:
-            os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # bind loopback only
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
             ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", **common)
         self._started = True
         return ray

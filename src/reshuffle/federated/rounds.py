@@ -27,6 +27,7 @@ from reshuffle.finite_sum import Array
 from reshuffle.orders import shuffled
 from reshuffle.randomness import generator
 from reshuffle.solvers.base import Epoch, Method, State
+from reshuffle.solvers.incremental import inverse
 from reshuffle.steps import Schedule
 
 logger = logging.getLogger("reshuffle")
@@ -93,7 +94,7 @@ class Rounds(Method):
         super().__init__(federation)
         self.plan, self.schedule, self.engine, self.policy = work, schedule, engine, policy
         self.corrected, self.seed = corrected, seed
-        self.safe_step = 1.0 / work.smoothness
+        self.safe_step = inverse(work.smoothness)
         self.run = uuid.uuid4().hex
         self.header |= {"clients": str(len(federation.clients)), "samples": str(federation.n)}
         reported = engine.open(federation.sizes.tolist(), self._make_host)

@@ -6,8 +6,6 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from reshuffle.engines import check_engine
 from reshuffle.errors import InputError
 from reshuffle.federated.federation import Federation
@@ -16,7 +14,8 @@ from reshuffle.federated.rounds import Plan, Policy, Rounds, plan
 from reshuffle.finite_sum import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
 from reshuffle.solvers.base import LIMITS, Solver
-from reshuffle.steps import Setting, check_step, checked
+from reshuffle.solvers.incremental import bound, inverse
+from reshuffle.steps import Setting, check_step
 from reshuffle.validation import check_positive
 
 EXACT_SAFETY = 0.25  # of 1/L_max
@@ -95,7 +94,7 @@ class FederatedSolver(Solver):
         return Rounds(
             problem,
             work,
-            checked(self.step.bind(setting)),
+            bound(self.step, setting, problem),
             check_engine(self.engine),
             policy,
             corrected=self.corrected,
@@ -140,7 +139,7 @@ class FedRR(FederatedSolver):
         return Shuffled(self.order, self.batch_size, self.importance, self.seed)
 
     def default_step(self, work: Plan) -> float:
-        return 1.0 / work.smoothness
+        return inverse(work.smoothness)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +169,7 @@ class LocalSGD(FederatedSolver):
         return Sampled(self.local_steps or max(1, round(passes)), self.batch_size, self.seed)
 
     def default_step(self, work: Plan) -> float:
-        return 1.0 / (work.smoothness * float(work.totals.mean()))
+        return inverse(work.smoothness * float(work.totals.mean()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,4 +209,4 @@ class ExactFedRR(FederatedSolver):
         return Corrected(self.order, self.local_passes, self.importance, self.seed)
 
     def default_step(self, work: Plan) -> float:
-        return EXACT_SAFETY / work.smoothness if np.isfinite(work.smoothness) else np.nan
+        return EXACT_SAFETY * inverse(work.smoothness)

@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 Function = Callable[..., Any]
 
 
@@ -50,13 +52,40 @@ def _parts(function: Function, seen: set[int]) -> Iterator[str]:
     yield from _code_parts(code)
     yield repr(getattr(function, "__defaults__", None))
     cells = getattr(function, "__closure__", None) or ()
-    values = [cell.cell_contents for cell in cells]
-    values += [function.__globals__[n] for n in code.co_names if n in function.__globals__]
-    for value in values:
-        if callable(value):
-            yield from _parts(value, seen)
-        elif not isinstance(value, types.ModuleType):
-            yield repr(value)
+    for cell in cells:
+        yield from _value_parts(cell.cell_contents, seen)
+    yield from _named_parts(function.__globals__, set(_names(code)), seen)
+
+
+def _named_parts(namespace: dict[str, Any], names: set[str], seen: set[int]) -> Iterator[str]:
+    """What the names stand for in a module, and in the modules that they lead to."""
+    for name in sorted(names & namespace.keys()):
+        value = namespace[name]
+        if not isinstance(value, types.ModuleType):
+            yield from _value_parts(value, seen)
+        elif id(value) not in seen:
+            seen.add(id(value))
+            yield from _named_parts(vars(value), names, seen)
+
+
+def _value_parts(value: Any, seen: set[int]) -> Iterator[str]:
+    if isinstance(value, np.ndarray):  # its repr rounds, and leaves out the middle
+        yield f"{value.dtype} {value.shape} {value.tobytes().hex()}"
+    elif isinstance(value, tuple):
+        for entry in value:
+            yield from _value_parts(entry, seen)
+    elif callable(value):
+        yield from _parts(value, seen)
+    else:
+        yield repr(value)
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Every global and attribute that a code names, those of its inner functions included."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
 
 
 def _code_parts(code: types.CodeType) -> Iterator[str]:

@@ -30,8 +30,9 @@ from reshuffle.kernels.rows import (
 def separable_prox(value, step, l1, l2, low, high):
     """argmin_u  l1 |u| + (l2/2) u^2 + indicator[low, high](u) + (u - value)^2 / (2 step)."""
     shrunk = abs(value) - step * l1
-    u = (shrunk if shrunk > 0.0 else 0.0) / (1.0 + step * l2)
-    return min(max(u if value > 0.0 else -u, low), high)
+    u = (0.0 if shrunk <= 0.0 else shrunk) / (1.0 + step * l2)  # written so that NaN stays NaN
+    u = u if value > 0.0 else -u
+    return low if u < low else high if u > high else u
 
 
 @cache

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from reshuffle.errors import InputError
 from reshuffle.losses.base import Loss
 
@@ -19,7 +21,7 @@ class Huber(Loss):
     curvature = 1.0
 
     def __post_init__(self) -> None:
-        if not self.delta > 0:
+        if not (isinstance(self.delta, (int, float, np.number)) and self.delta > 0):
             raise InputError(f"delta must be positive, got {self.delta!r}")
 
     @staticmethod

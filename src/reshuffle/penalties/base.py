@@ -58,10 +58,15 @@ class Separable:
     upper: Numbers = np.inf
 
     def __post_init__(self) -> None:
+        for name in ("l1", "l2", "lower", "upper"):
+            if isinstance(getattr(self, name), (list, tuple)):
+                object.__setattr__(self, name, np.array(getattr(self, name)))
         for name in ("l1", "l2"):
             check_non_negative(name, getattr(self, name))
         low, high = np.asarray(self.lower), np.asarray(self.upper)
-        if np.isnan(low).any() or np.isnan(high).any() or not np.all(low <= high):
+        numbers = low.dtype.kind in "iuf" and high.dtype.kind in "iuf"
+        # lower ≤ upper with a real number between them; false where one is NaN
+        if not (numbers and np.all((low <= high) & (low < np.inf) & (high > -np.inf))):
             raise InputError(
                 f"lower must not exceed upper, got lower={self.lower!r}, upper={self.upper!r}"
             )

@@ -55,7 +55,8 @@ class GroupLasso:
     def prox(self, x: Array, step: float) -> Array:
         norms, weights, labels = self._norms(x)
         threshold = step * self.strength * weights
-        factor = np.maximum(1.0 - threshold / np.maximum(norms, np.finfo(float).tiny), 0.0)
+        ratio = np.divide(threshold, norms, out=np.ones_like(norms), where=norms > threshold)
+        factor = 1.0 - ratio  # 0 where the norm is at most the threshold
         # the label -1 (not penalised) picks the factor 1 that is appended
         shrunk: Array = (x.ravel() * np.append(factor, 1.0)[labels]).reshape(x.shape)
         return shrunk
@@ -95,9 +96,13 @@ def _labels(groups: object) -> NDArray[np.int64]:
         if flat.min() < -1:
             raise InputError(f"groups must be -1 or more, got {flat.min()}")
         return flat.astype(np.int64)
-    lists = [np.asarray(g, dtype=np.int64).ravel() for g in groups]  # type: ignore[attr-defined]
+    if not isinstance(groups, Sequence | np.ndarray) or isinstance(groups, str):
+        raise InputError(f"groups must be labels or index lists, got {groups!r}")
+    lists = [np.asarray(g).ravel() for g in groups]
     if not lists or any(g.size == 0 for g in lists):
         raise InputError("groups must not be empty")
+    if any(np.ndim(g) != 1 for g in groups) or any(g.dtype.kind not in "iu" for g in lists):
+        raise InputError(f"groups must hold integers (labels or index lists), got {groups!r}")
     members = np.concatenate(lists)
     if members.min() < 0 or np.unique(members).size != members.size:
         raise InputError("groups must be disjoint lists of non-negative coordinate numbers")

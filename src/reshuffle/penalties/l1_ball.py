@@ -19,7 +19,8 @@ class L1Ball:
     radius: float
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.radius) and self.radius > 0):
+        good = isinstance(self.radius, (int, float, np.number)) and np.isfinite(self.radius)
+        if not (good and self.radius > 0):
             raise InputError(f"radius must be positive and finite, got {self.radius!r}")
 
     def value(self, x: Array) -> float:
@@ -38,8 +39,9 @@ class L1Ball:
         magnitudes = np.abs(x)
         if magnitudes.sum() <= self.radius:
             return x.copy()
-        ordered = np.sort(magnitudes, axis=None)[::-1]
-        excess = (np.cumsum(ordered) - self.radius) / np.arange(1, x.size + 1)
-        theta = excess[np.flatnonzero(ordered > excess)[-1]]
-        projected: Array = np.copysign(np.maximum(magnitudes - theta, 0.0), x)
+        # counted from the largest magnitude down, so that large ones cancel without rounding
+        below = magnitudes - magnitudes.max()
+        ordered = np.sort(below, axis=None)[::-1]
+        theta = np.max((np.cumsum(ordered) - self.radius) / np.arange(1, x.size + 1))
+        projected: Array = np.copysign(np.maximum(below - theta, 0.0), x)
         return projected

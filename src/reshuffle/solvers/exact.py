@@ -75,6 +75,7 @@ class ExactProxRR(Solver):
             memory.epoch(state, np.zeros(1, dtype=np.uint32), 1, 1.0)
 
     def bind(self, problem: FiniteSum) -> _Exact:
+        problem.smoothness.require()
         owner, weights, largest = resampled(problem, self.importance)
         count = owner.size or problem.n
         safe_step = SAFETY / largest
@@ -102,7 +103,7 @@ def resampled(problem: FiniteSum, importance: bool | None) -> tuple[Visits, Arra
     """
     constants = problem.smoothness.individual - problem.ridge
     none = np.empty(0, dtype=np.uint32), problem.weights, float(constants.max())
-    if importance is False:
+    if importance is False or not none[2] > 0:
         return none
     n, mean = problem.n, float(constants.mean())
     mu = max(problem.strong_convexity, mean / n)

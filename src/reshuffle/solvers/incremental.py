@@ -14,7 +14,7 @@ from reshuffle.finite_sum import Array, FiniteSum, Visits
 from reshuffle.orders import Order, copies, with_replacement
 from reshuffle.randomness import generator
 from reshuffle.solvers.base import Epoch, Method, State
-from reshuffle.steps import Schedule
+from reshuffle.steps import Schedule, Setting, Step, checked
 from reshuffle.validation import read_only
 
 
@@ -44,7 +44,7 @@ def permuted(
     ``rng`` is the generator of the first epoch, from which a fixed order is drawn.
     """
     pool, weights = np.arange(problem.n, dtype=np.uint32), None
-    if importance:
+    if importance and problem.smoothness.maximum > problem.ridge:
         pool, weights = copies(problem.smoothness.individual - problem.ridge)
     count, steps = pool.size, ceil(pool.size / batch)
     average = steps / count
@@ -93,6 +93,20 @@ def _step_smoothness(problem: FiniteSum, weights: Array | None, factor: float) -
         return factor * constants.maximum
     losses = constants.individual - problem.ridge
     return factor * (float(np.max(weights * losses)) + problem.ridge)
+
+
+def bound(step: Step, setting: Setting, problem: FiniteSum) -> Schedule:
+    """γ_t for this problem; where γ_0 wants a constant that it lacks, the problem says why."""
+    schedule = step.bind(setting)
+    first = schedule(0)
+    if isinstance(first, float) and not np.isfinite(first) and not setting.smoothness > 0:
+        problem.smoothness.require()
+    return checked(schedule)
+
+
+def inverse(smoothness: float) -> float:
+    """1/L, infinite where L = 0."""
+    return 1.0 / smoothness if smoothness else np.inf
 
 
 def _combined(problem: FiniteSum, weights: Array | None) -> Array | None:

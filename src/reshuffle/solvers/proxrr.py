@@ -8,8 +8,8 @@ from reshuffle.finite_sum import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
 from reshuffle.randomness import generator
 from reshuffle.solvers.base import Solver
-from reshuffle.solvers.incremental import Incremental, permuted
-from reshuffle.steps import Setting, check_step, checked
+from reshuffle.solvers.incremental import Incremental, bound, inverse, permuted
+from reshuffle.steps import Setting, check_step
 from reshuffle.validation import check_positive
 
 
@@ -73,9 +73,9 @@ class ProxRR(Solver):
             problem.contraction,
             sampling.steps,
             self.epochs,
-            default=1.0 / sampling.smoothness,
+            default=inverse(sampling.smoothness),
         )
-        schedule = checked(self.step.bind(setting))
+        schedule = bound(self.step, setting, problem)
         return Incremental(
             problem, sampling, schedule, self.seed, prox_each_step=self.prox == "step"
         )

@@ -5,8 +5,8 @@ from typing import Any
 
 from reshuffle.finite_sum import FiniteSum
 from reshuffle.solvers.base import Solver
-from reshuffle.solvers.incremental import Incremental, independent
-from reshuffle.steps import Setting, check_step, checked
+from reshuffle.solvers.incremental import Incremental, bound, independent, inverse
+from reshuffle.steps import Setting, check_step
 from reshuffle.validation import check_positive
 
 
@@ -53,7 +53,7 @@ class ProxSGD(Solver):
             problem.contraction,
             sampling.steps,
             self.epochs,
-            default=0.5 / sampling.smoothness,
+            default=0.5 * inverse(sampling.smoothness),
         )
-        schedule = checked(self.step.bind(setting))
+        schedule = bound(self.step, setting, problem)
         return Incremental(problem, sampling, schedule, self.seed, prox_each_step=True)

@@ -1,0 +1,68 @@
+"""What all tests share: small data, the real data where they lie on this machine, determinism."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import settings
+
+import reshuffle as rs
+
+VARIABLE = "RESHUFFLE_DATA"
+MakeData = Callable[..., tuple[Any, Any]]
+
+settings.register_profile("reshuffle", deadline=None, derandomize=True, database=None)
+settings.load_profile("reshuffle")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def data_folder() -> Iterator[Path | None]:
+    """The folder of data files, named in RESHUFFLE_DATA as long as the tests run."""
+    named, beside = os.environ.get(VARIABLE), Path(__file__).parents[2] / "shared" / "data"
+    folder = next((f for f in (Path(named) if named else beside, beside) if f.is_dir()), None)
+    with pytest.MonkeyPatch.context() as patch:
+        if folder is not None:
+            patch.setenv(VARIABLE, str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def a1a(data_folder: Path | None) -> tuple[Any, Any]:
+    """The set a1a (1605 × 123 or a few columns fewer, CSR) and its labels -1/+1."""
+    if data_folder is None or not (data_folder / "a1a").is_file():
+        pytest.skip(f"no file a1a: name a folder that has it in {VARIABLE}")
+    return rs.datasets.load_libsvm("a1a")
+
+
+@pytest.fixture(scope="session")
+def make_data() -> MakeData:
+    """``make_data(layout, dtype, targets, n, d, seed)``: rows with zeros in them, and targets.
+
+    ``targets`` are as a loss names them: "signs", "real", or "classes" (three of them).
+    """
+
+    def make(
+        layout: str = "dense",
+        dtype: Any = np.float64,
+        targets: str = "signs",
+        n: int = 30,
+        d: int = 5,
+        seed: int = 0,
+    ) -> tuple[Any, Any]:
+        rng = np.random.default_rng(seed)
+        X = (rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.7)).astype(dtype)
+        X[4:5] = 0.0  # a row without a single value
+        y = {
+            "signs": np.where(np.arange(n) % 2 == 0, 1.0, -1.0),
+            "real": rng.standard_normal(n),
+            "classes": np.arange(n) % 3,
+        }[targets]
+        return (sp.csr_matrix(X) if layout == "csr" else X), y
+
+    return make

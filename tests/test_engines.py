@@ -1,0 +1,299 @@
+"""Engines: the same bits everywhere, whatever fails on the way."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import fields, replace
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from oracles import random_data, sparse
+
+import reshuffle as rs
+from reshuffle.engines import Failure, Reply, Task, Threads, balanced
+
+
+def federation(clients: int = 6) -> rs.federated.Federation:
+    X, y = random_data(rs.losses.Logistic(), n=120)
+    whole = rs.Problem(sparse(X), y, penalty=rs.penalties.ElasticNet(0.01, 0.05))
+    return rs.federated.split(whole, clients=clients, by="quantity", seed=1)
+
+
+SOLVERS: dict[str, Any] = {
+    "FedRR": rs.FedRR(rounds=5, step=0.1, seed=2, batch_size=2),
+    "FedSO": rs.FedRR(rounds=5, step=0.1, seed=2, order=rs.orders.ShuffleOnce()),
+    "LocalSGD": rs.LocalSGD(rounds=5, step=0.01, seed=2),
+    "ExactFedRR": rs.ExactFedRR(rounds=5, seed=2),
+    "participation": rs.FedRR(rounds=5, step=0.1, seed=2, participation=0.4),
+}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_the_model_does_not_depend_on_the_number_of_workers(name: str) -> None:
+    digests = {
+        replace(SOLVERS[name], engine=Threads(workers)).solve(federation()).digest
+        for workers in (1, 2, 5)
+    }
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_the_model_does_not_depend_on_a_resume(name: str, tmp_path: Path) -> None:
+    solver = SOLVERS[name]
+    whole = solver.solve(federation())
+    path = tmp_path / "run.npz"
+    solver.solve(federation(), callbacks=[rs.Checkpoint(path), lambda r: r.epoch == 2])
+    resumed = replace(solver, engine=Threads(2)).solve(federation(), resume=path)
+    assert resumed.digest == whole.digest
+    for column in ("objective", "bytes_up", "bytes_down"):
+        assert resumed.trace[column].tolist() == whole.trace[column].tolist()
+
+
+def test_a_foreign_checkpoint_is_refused(tmp_path: Path) -> None:
+    SOLVERS["FedRR"].solve(federation()).save(tmp_path / "run.npz")
+    with pytest.raises(rs.InputError, match="problem = <Federation: 6 clients"):
+        SOLVERS["FedRR"].solve(federation(5), resume=tmp_path / "run.npz")
+    with pytest.raises(rs.InputError, match="seed = 2, this one 3"):
+        replace(SOLVERS["FedRR"], seed=3).solve(federation(), resume=tmp_path / "run.npz")
+
+
+def test_clients_are_spread_evenly() -> None:
+    assert balanced([5, 100, 1, 1, 100], 2) in ([[0, 1], [2, 3, 4]], [[1, 2, 3], [0, 4]], [[0, 1, 2], [3, 4]], [[1, 3], [0, 2, 4]])  # fmt: skip
+    assert balanced([1, 1], 5) == [[0], [1]]
+
+
+# --- what travels -------------------------------------------------------------------------------
+
+
+class Recording(Threads):
+    """Threads that remember every message, and may spoil some."""
+
+    def __init__(self, spoil: Callable[[Task, Any], Any] | None = None) -> None:
+        super().__init__(workers=2)
+        self.tasks: list[Task] = []
+        self.answers: list[Any] = []
+        self.spoil = spoil or (lambda task, answer: answer)
+
+    def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
+        answers = [self.spoil(task, a) for a in super().run_round(task, timeout)]
+        self.tasks.append(task)
+        self.answers += answers
+        return answers
+
+
+@pytest.mark.parametrize("name", ["FedRR", "LocalSGD", "ExactFedRR"])
+def test_only_the_model_leaves_a_client(name: str) -> None:
+    engine = Recording()
+    replace(SOLVERS[name], engine=engine).solve(federation())
+    assert len(engine.answers) == 5 * 6
+    allowed = {"run": str, "round": int, "client": int, "digest": str, "model": np.ndarray}
+    for answer in engine.answers:
+        assert {f.name: type(getattr(answer, f.name)) for f in fields(answer)} == allowed
+        assert answer.model.shape == (6,)
+    sizes = engine.open(federation().sizes.tolist(), lambda group: Sized(group))
+    assert set(map(type, sizes.values())) == {int}
+
+
+class Sized:
+    def __init__(self, clients: Any) -> None:
+        self.clients = tuple(clients)
+
+    def sizes(self) -> dict[int, int]:
+        return dict.fromkeys(self.clients, 1)
+
+    def work(self, task: Task) -> list[Reply | Failure]:
+        return []
+
+
+# --- failures -----------------------------------------------------------------------------------
+
+
+def test_a_failed_client_is_asked_again_and_nothing_changes() -> None:
+    failed: set[tuple[int, int]] = set()
+
+    def once(task: Task, answer: Any) -> Any:
+        key = (task.round, answer.client)
+        if answer.client == 3 and key not in failed:
+            failed.add(key)
+            return Failure(3, "power cut")
+        return answer
+
+    expected = SOLVERS["ExactFedRR"].solve(federation())
+    result = replace(SOLVERS["ExactFedRR"], engine=Recording(once)).solve(federation())
+    assert result.digest == expected.digest
+    assert result.trace["retries"][-1] == 5
+    assert result.trace["refused"][-1] == 0
+
+
+@pytest.mark.parametrize("field", ["run", "round", "digest", "model"])
+def test_replies_that_belong_elsewhere_are_refused_and_counted(field: str) -> None:
+    wrong = {"run": "another", "round": 99, "digest": "0" * 64, "model": np.zeros(5)}
+    seen: set[int] = set()
+
+    def stale(task: Task, answer: Any) -> Any:
+        if answer.client == 1 and task.round not in seen:
+            seen.add(task.round)
+            return replace(answer, **{field: wrong[field]})
+        return answer
+
+    expected = SOLVERS["FedRR"].solve(federation())
+    result = replace(SOLVERS["FedRR"], engine=Recording(stale)).solve(federation())
+    assert result.digest == expected.digest
+    assert result.trace["refused"][-1] == 5
+
+
+def test_a_client_that_stays_away_is_named_and_the_checkpoint_kept(tmp_path: Path) -> None:
+    def gone(task: Task, answer: Any) -> Any:
+        away = answer.client == 4 and task.round >= 3
+        return Failure(4, "connection refused") if away else answer
+
+    path = tmp_path / "run.npz"
+    solver = replace(SOLVERS["FedRR"], engine=Recording(gone))
+    with pytest.raises(rs.ClientError, match=r"round 3.*client 4: connection refused") as caught:
+        solver.solve(federation(), callbacks=[rs.Checkpoint(path)])
+    assert caught.value.clients == [4]
+    assert rs.Result.load(path).epoch == 3
+    resumed = SOLVERS["FedRR"].solve(federation(), resume=path)
+    assert resumed.digest == SOLVERS["FedRR"].solve(federation()).digest
+
+
+def test_averaging_those_that_answered_is_opt_in_and_logged(caplog: Any) -> None:
+    def gone(task: Task, answer: Any) -> Any:
+        return Failure(4, "away") if answer.client == 4 else answer
+
+    solver = replace(SOLVERS["FedRR"], engine=Recording(gone), on_missing="average")
+    with caplog.at_level("WARNING", logger="reshuffle"):
+        result = solver.solve(federation())
+    assert result.epoch == 5
+    assert "client 4: away" in caplog.text
+    assert "averaging the 5 that answered" in caplog.text
+    with pytest.raises(rs.InputError, match="on_missing"):
+        rs.ExactFedRR(on_missing="average")
+
+
+def test_a_round_that_takes_too_long() -> None:
+    release = threading.Event()
+
+    class Stuck(Threads):
+        def open(self, sizes: Any, make_host: Any) -> dict[int, int]:
+            found = super().open(sizes, make_host)
+            host: Any = self._hosts[0]
+            work = host.work
+            host.work = lambda task: (release.wait(20), work(task))[1]
+            return found
+
+    solver = replace(SOLVERS["FedRR"], engine=Stuck(2), round_timeout=0.2, retries=0)
+    started = time.perf_counter()
+    with pytest.raises(rs.ClientError, match=r"no answer within 0.2 s"):
+        solver.solve(federation())
+    assert time.perf_counter() - started < 10
+    release.set()
+
+
+KILLED = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from test_engines import SOLVERS, federation
+import reshuffle as rs
+from dataclasses import replace
+import os
+solver = replace(SOLVERS["ExactFedRR"], rounds=400)
+resume = sys.argv[1] if os.path.exists(sys.argv[1]) else None
+said = []
+say = lambda r: None if said else (said.append(1), print("go", flush=True))[0]
+callbacks = [rs.Checkpoint(sys.argv[1]), say]
+print(solver.solve(federation(), callbacks=callbacks, resume=resume).digest)
+"""
+
+
+def test_a_driver_killed_twenty_times_ends_in_the_same_digest(tmp_path: Path) -> None:
+    expected = replace(SOLVERS["ExactFedRR"], rounds=400).solve(federation()).digest
+    path, rng = tmp_path / "run.npz", np.random.default_rng(0)
+    command = [sys.executable, "-c", KILLED, str(path), str(Path(__file__).parent)]
+    kills, reached = 0, 0
+    while kills < 20:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "go\n"
+        time.sleep(float(rng.uniform(0.0, 0.02)))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        kills += 1
+        if path.exists():
+            epoch = rs.Result.load(path).epoch  # whole, whenever it was killed
+            assert epoch >= reached
+            reached = epoch
+    assert 20 <= reached < 400  # every life got on, and none was the last
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == expected
+
+
+# --- Ray ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Any:
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip('Ray is an extra: pip install "reshuffle[ray]"')
+    engine = rs.engines.Ray(hosts=1)
+    yield engine._connect()
+    engine.close()
+
+
+@pytest.mark.parametrize("hosts", [1, 3])
+@pytest.mark.parametrize("name", ["FedRR", "ExactFedRR"])
+def test_ray_gives_the_same_bits_as_threads(cluster: Any, name: str, hosts: int) -> None:
+    expected = SOLVERS[name].solve(federation()).digest
+    result = replace(SOLVERS[name], engine=rs.engines.Ray(hosts=hosts)).solve(federation())
+    assert result.digest == expected
+
+
+def test_a_killed_actor_is_restarted_and_nothing_changes(cluster: Any) -> None:
+    expected = SOLVERS["ExactFedRR"].solve(federation()).digest
+    engine = rs.engines.Ray(hosts=2)
+
+    def kill(result: rs.Result) -> None:
+        if result.epoch == 2:
+            cluster.kill(engine._actors[0][0], no_restart=False)
+
+    solver = replace(SOLVERS["ExactFedRR"], engine=engine)
+    assert solver.solve(federation(), callbacks=[kill]).digest == expected
+
+
+def test_an_actor_that_stays_dead_is_named(cluster: Any) -> None:
+    engine = rs.engines.Ray(hosts=2)
+
+    def kill(result: rs.Result) -> None:
+        if result.epoch == 2:
+            cluster.kill(engine._actors[0][0], no_restart=True)
+
+    with pytest.raises(rs.ClientError, match=r"round 2: \d of 6 clients missing \(client"):
+        replace(SOLVERS["FedRR"], engine=engine).solve(federation(), callbacks=[kill])
+
+
+def on_loopback(ip: str) -> bool:
+    address = ip_address(ip)
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def test_the_local_cluster_listens_on_loopback_only(cluster: Any) -> None:
+    """Every listening TCP socket of this process's Ray children is bound to 127.0.0.1 or ::1."""
+    psutil = pytest.importorskip("psutil")
+    offenders = []
+    for process in psutil.process_iter(["name", "cmdline"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if not any(word in line for word in ("raylet", "gcs_server", "ray::")):
+            continue
+        listening = [c for c in process.net_connections(kind="tcp") if c.status == "LISTEN"]
+        offenders += [(line[:60], c.laddr) for c in listening if not on_loopback(c.laddr.ip)]
+    assert offenders == []

@@ -1,0 +1,260 @@
+"""Federated methods: the product space made visible, and the pooled solution reached."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from oracles import LOSSES, PENALTIES, random_data, sparse
+
+import reshuffle as rs
+from reshuffle.federated.partition import indices
+
+
+def problem(loss: str = "logistic", n: int = 61, **kwargs: Any) -> rs.Problem:
+    X, y = random_data(LOSSES[loss], n=n)
+    kwargs = {"penalty": rs.penalties.ElasticNet(0.01, 0.05)} | kwargs
+    return rs.Problem(sparse(X), y, LOSSES[loss], **kwargs)
+
+
+# --- FedRR is ProxRR on the product space --------------------------------------------------------
+
+
+class Consensus:
+    """ψ = (N/n)(R + consensus) on the stacked unknown: the paper's lemma on its prox."""
+
+    def __init__(self, federation: rs.federated.Federation) -> None:
+        self.federation, self.clients = federation, len(federation.clients)
+        self.factor = federation.n / federation.sizes.max()
+
+    def value(self, x: Any) -> float:
+        penalty: Any = self.federation.penalty
+        return float(self.factor * penalty.value(x.reshape(self.clients, -1)[0]))
+
+    def prox(self, x: Any, step: float) -> Any:
+        mean = x.reshape(self.clients, -1).mean(axis=0)
+        one = self.federation.penalty.prox(mean, step * self.factor / self.clients)
+        return np.tile(one, self.clients)
+
+
+@pytest.mark.parametrize(
+    "order", [rs.orders.Reshuffle(), rs.orders.ShuffleOnce(), rs.orders.Cyclic()]
+)
+@pytest.mark.parametrize("sizes", [(4, 4, 4), (6, 3, 1)])
+def test_fedrr_is_proxrr_on_the_stacked_problem(sizes: tuple[int, ...], order: Any) -> None:
+    """f_i(x_1, …, x_M) = Σ_m f_{m,π_m(i)}(x_m), zero where client m has no i-th sample."""
+    N, M, n, d = sum(sizes), len(sizes), max(sizes), 6
+    whole = problem(n=N)
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    federation = rs.federated.split(whole, by=[list(range(a, b)) for a, b in pairwise(bounds)])
+    step, rounds, seed = 0.3, 3, 4
+    result = rs.FedRR(step=step, rounds=rounds, order=order, seed=seed).solve(federation)
+
+    # the orders that the clients drew, as the local work draws them
+    from reshuffle.randomness import Stream
+
+    x = np.zeros(d)
+    for t in range(rounds):
+        stream = Stream(seed, 0 if order.fixed else t)
+        drawn = [
+            order.visits(np.arange(size, dtype=np.uint32), stream.at(int(bounds[m])), t).copy()
+            for m, size in enumerate(sizes)
+        ]
+
+        def gradient(i: int, stacked: Any, drawn: Any = drawn) -> Any:
+            blocks = np.zeros((M, d))
+            for m in range(M):
+                if i < sizes[m]:
+                    one = federation.clients[m].take(drawn[m][i : i + 1])
+                    blocks[m] = one.gradient(np.ascontiguousarray(stacked.reshape(M, d)[m]))
+            return blocks.ravel()
+
+        stacked = rs.OracleProblem(
+            n=n, dim=M * d, gradient=gradient, value=lambda x: 0.0, penalty=Consensus(federation)
+        )
+        solver = rs.ProxRR(step=step, order=rs.orders.Cyclic(), epochs=1)
+        blocks = solver.solve(stacked, np.tile(x, M)).x.reshape(M, d)
+        assert np.all(blocks == blocks[0])
+        x = blocks[0]
+    np.testing.assert_allclose(result.x, x, rtol=0, atol=1e-13)
+    assert np.abs(x).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"order": rs.orders.ShuffleOnce()},
+        {"batch_size": 4},
+        {"importance": True},
+        {"importance": True, "batch_size": 3, "step": rs.steps.InverseTime()},
+        {"step": rs.steps.Decreasing()},
+    ],
+)
+def test_with_one_client_fedrr_is_proxrr_to_the_bit(settings: dict[str, Any]) -> None:
+    settings = {"step": 0.1, "seed": 3} | settings
+    federation = rs.federated.split(problem(), clients=1)
+    federated = rs.FedRR(rounds=6, **settings).solve(federation)
+    single = rs.ProxRR(epochs=6, **settings).solve(federation.clients[0])
+    assert federated.digest == single.digest
+    assert federated.trace["objective"].tolist() == single.trace["objective"].tolist()
+
+
+# --- where the methods go -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("penalty", ["zero", "elastic_net", "group_lasso"])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("by", ["iid", "label", "quantity"])
+def test_exact_fedrr_finds_the_pooled_solution(loss: str, penalty: str, by: str) -> None:
+    """Whatever the split: ridge, weights and intercept included."""
+    kwargs: Any = {
+        "penalty": PENALTIES[penalty],
+        "ridge": 0.05,
+        "fit_intercept": True,
+        "sample_weight": np.linspace(0.5, 1.5, 61),
+    }
+    whole = problem(loss, **kwargs)
+    federation = rs.federated.split(whole, clients=4, by=by, seed=1)
+    reference = rs.FISTA().solve(whole)
+    result = rs.ExactFedRR(rounds=3000, eval_every=3000).solve(federation)
+    np.testing.assert_allclose(
+        result.trace["objective"][-1], reference.trace["objective"][-1], rtol=1e-12
+    )
+    assert whole.gradient_mapping(result.x) < 1e-9
+
+
+def test_exact_fedrr_to_1e_10_with_copies_and_several_passes() -> None:
+    X, y = random_data(rs.losses.Logistic(), n=60)
+    X[::7] *= 12
+    whole = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.01, 0.05))
+    best = rs.FISTA().solve(whole).trace["objective"][-1]
+    federation = rs.federated.split(
+        whole, by=[list(range(25)), list(range(25, 30)), list(range(30, 60))]
+    )
+    for settings in ({"importance": True}, {"importance": False}, {"local_passes": 2}):
+        result = rs.ExactFedRR(rounds=4000, eval_every=4000, **settings).solve(federation)
+        assert result.trace["objective"][-1] - best < 1e-10
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        rs.FedRR(step=rs.steps.InverseTime(), rounds=4000, eval_every=4000),
+        rs.FedRR(step=rs.steps.InverseTime(), rounds=4000, eval_every=4000, batch_size=3),
+        rs.FedRR(step=rs.steps.InverseTime(), rounds=4000, eval_every=4000, importance=True),
+        rs.LocalSGD(step=rs.steps.InverseTime(), rounds=4000, eval_every=4000),
+        rs.LocalSGD(step=rs.steps.InverseTime(), rounds=4000, eval_every=4000, local_steps=4),
+        rs.FedRR(step=rs.steps.InverseTime(), rounds=4000, eval_every=4000, participation=0.5),
+    ],
+    ids=["FedRR", "batches", "importance", "LocalSGD", "few steps", "participation"],
+)
+def test_decreasing_steps_tend_to_the_pooled_solution(solver: Any) -> None:
+    """Unequal clients: with equal weights of clients the answer would be elsewhere."""
+    whole = problem()
+    lists = [list(range(40)), list(range(40, 55)), list(range(55, 61)), [0]]
+    lists[0] = lists[0][1:]
+    federation = rs.federated.split(whole, by=lists)
+    x = rs.FISTA().solve(whole).x
+    found = solver.solve(federation).x
+    sizes = np.concatenate([np.full(len(part), len(part)) for part in lists])
+    by_client = problem(sample_weight=(1.0 / sizes)[np.argsort(np.concatenate(lists))])
+    elsewhere = np.linalg.norm(rs.FISTA().solve(by_client).x - x)
+    assert elsewhere > 0.5 * np.linalg.norm(x)
+    near = 0.35 if isinstance(solver, rs.LocalSGD) else 0.03  # the noise of SGD falls slowly
+    assert np.linalg.norm(found - x) < near * np.linalg.norm(x)
+
+
+def test_federation_is_the_pooled_problem() -> None:
+    whole = problem(ridge=0.1, sample_weight=np.linspace(0.1, 2, 61), fit_intercept=True)
+    federation = rs.federated.split(whole, clients=5, by="quantity", seed=2)
+    x = np.random.default_rng(0).standard_normal(whole.shape)
+    assert np.isclose(federation.objective(x), whole.objective(x), rtol=1e-14)
+    np.testing.assert_allclose(federation.gradient(x), whole.gradient(x), atol=1e-15)
+    assert np.isclose(federation.smoothness.maximum, whole.smoothness.maximum)
+    assert np.isclose(federation.smoothness.average, whole.smoothness.average, rtol=1e-6)
+    assert np.isclose(federation.gradient_mapping(x), whole.gradient_mapping(x), rtol=1e-5)
+
+
+# --- splits -------------------------------------------------------------------------------------
+
+Y = np.array([-1.0, 1.0] * 50)
+
+
+@pytest.mark.parametrize("by", ["iid", "label", "quantity", "dirichlet"])
+def test_splits_are_partitions_and_repeatable(by: str) -> None:
+    parts = indices(Y, 7, by, seed=3, alpha=0.3)
+    assert len(parts) == 7
+    assert min(part.size for part in parts) >= 1
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(100))
+    again = indices(Y, 7, by, seed=3, alpha=0.3)
+    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
+
+
+def test_split_by_label_and_by_a_column_and_by_lists() -> None:
+    assert all(abs(Y[part].sum()) == part.size for part in indices(Y, 4, "label"))
+    site = np.repeat(["north", "south", "east", "west"], 25)
+    parts = indices(Y, 99, site)
+    assert [set(site[part]) for part in parts] == [{"east"}, {"north"}, {"south"}, {"west"}]
+    assert [part.tolist() for part in indices(np.arange(3.0), 9, [[2], [0, 1]])] == [[2], [0, 1]]
+    uneven = [part.size for part in indices(Y, 10, "quantity", alpha=0.1)]
+    assert max(uneven) > 3 * sorted(uneven)[5]
+
+
+@pytest.mark.parametrize(
+    ("by", "message"),
+    [
+        ("color", "by must be one of iid, label"),
+        (np.arange(5), "one value for each of 100 samples"),
+        ([[0, 1], [1, 2]], "exactly once"),
+        ([list(range(100)), []], "without samples"),
+    ],
+)
+def test_bad_splits(by: Any, message: str) -> None:
+    with pytest.raises(rs.InputError, match=message):
+        indices(Y, 4, by)
+
+
+def test_more_clients_than_samples() -> None:
+    with pytest.raises(rs.InputError, match="at most the 100 samples"):
+        indices(Y, 101, "iid")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rounds": 0}, "rounds"),
+        ({"engine": "mpi"}, 'engine must be "threads", "ray"'),
+        ({"participation": 0.0}, r"participation must be in \(0, 1\]"),
+        ({"on_missing": "ignore"}, "on_missing"),
+        ({"retries": -1}, "retries"),
+        ({"round_timeout": 0}, "round_timeout"),
+        ({"step": -1.0}, "step"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(rs.InputError, match=message):
+        rs.FedRR(**arguments)
+    with pytest.raises(rs.InputError, match=message):
+        rs.ExactFedRR(**arguments)
+
+
+def test_a_single_problem_is_not_a_federation() -> None:
+    with pytest.raises(rs.InputError, match="split"):
+        rs.FedRR().solve(problem())
+    with pytest.raises(rs.InputError, match="use FedRR"):
+        rs.ProxRR(step=0.1, epochs=1).solve(rs.federated.split(problem(), clients=2))
+
+
+def test_every_client_takes_part_once_before_any_twice() -> None:
+    federation = rs.federated.split(problem(), clients=7)
+    rounds = rs.FedRR(participation=0.3, rounds=1).bind(federation)
+    turns = [rounds._participants(t) for t in range(8)]
+    for epoch in (turns[:4], turns[4:]):
+        assert sorted(c for turn in epoch for c in turn) == list(range(7))
+    assert turns[:4] != turns[4:]
+    rounds.close()
+    with pytest.raises(rs.InputError, match="participation must be 1"):
+        rs.ExactFedRR(participation=0.5)
