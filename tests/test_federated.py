@@ -119,7 +119,9 @@ def test_exact_fedrr_finds_the_pooled_solution(loss: str, penalty: str, by: str)
     whole = problem(loss, **kwargs)
     federation = rs.federated.split(whole, clients=4, by=by, seed=1)
     reference = rs.FISTA().solve(whole)
-    result = rs.ExactFedRR(rounds=3000, eval_every=3000).solve(federation)
+    solver = rs.ExactFedRR(rounds=5000, tol=1e-10, check_every=25, eval_every=5000)
+    result = solver.solve(federation)
+    assert result.converged, result.message
     np.testing.assert_allclose(
         result.trace["objective"][-1], reference.trace["objective"][-1], rtol=1e-12
     )
@@ -135,7 +137,9 @@ def test_exact_fedrr_to_1e_10_with_copies_and_several_passes() -> None:
         whole, by=[list(range(25)), list(range(25, 30)), list(range(30, 60))]
     )
     for settings in ({"importance": True}, {"importance": False}, {"local_passes": 2}):
-        result = rs.ExactFedRR(rounds=4000, eval_every=4000, **settings).solve(federation)
+        limits: Any = {"tol": 1e-8, "check_every": 25, "eval_every": 9000}
+        result = rs.ExactFedRR(rounds=9000, **limits, **settings).solve(federation)
+        assert result.converged
         assert result.trace["objective"][-1] - best < 1e-10
 
 

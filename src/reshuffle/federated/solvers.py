@@ -6,6 +6,8 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from reshuffle.engines import check_engine
 from reshuffle.errors import InputError
 from reshuffle.federated.federation import Federation
@@ -17,8 +19,6 @@ from reshuffle.solvers.base import LIMITS, Solver
 from reshuffle.solvers.incremental import bound, inverse
 from reshuffle.steps import Setting, check_step
 from reshuffle.validation import check_positive
-
-EXACT_SAFETY = 0.25  # of 1/L_max
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +71,8 @@ class FederatedSolver(Solver):
         """What each client does in a round."""
 
     @abstractmethod
-    def default_step(self, work: Plan) -> float:
-        """The largest constant step that the theory allows."""
+    def default_step(self, federation: Federation, work: Plan) -> float:
+        """The constant step that is used where none is given."""
 
     def bind(self, problem: FiniteSum) -> Rounds:
         if not isinstance(problem, Federation):
@@ -88,7 +88,7 @@ class FederatedSolver(Solver):
             problem.contraction,
             steps,
             self.rounds,
-            default=self.default_step(work),
+            default=self.default_step(problem, work),
         )
         policy = Policy(self.participation, self.retries, self.round_timeout, self.on_missing)
         return Rounds(
@@ -138,7 +138,7 @@ class FedRR(FederatedSolver):
     def local(self, federation: Federation) -> Local:
         return Shuffled(self.order, self.batch_size, self.importance, self.seed)
 
-    def default_step(self, work: Plan) -> float:
+    def default_step(self, federation: Federation, work: Plan) -> float:
         return inverse(work.smoothness)
 
 
@@ -168,7 +168,7 @@ class LocalSGD(FederatedSolver):
         passes = federation.n / len(federation.clients) / self.batch_size
         return Sampled(self.local_steps or max(1, round(passes)), self.batch_size, self.seed)
 
-    def default_step(self, work: Plan) -> float:
+    def default_step(self, federation: Federation, work: Plan) -> float:
         return inverse(work.smoothness * float(work.totals.mean()))
 
 
@@ -185,7 +185,8 @@ class ExactFedRR(FederatedSolver):
 
     Parameters
     ----------
-    step : γ; default 1/(4 L_max) over all clients.
+    step : γ; default min{1/L_max, τ/(N/M)} with τ = 1/√(L_f·μ), the parameter at which
+        Douglas-Rachford splitting is fastest, and 1/(4 L_max) where μ = 0.
     local_passes : stochastic passes of a round (a full one at y comes before them).
     order, importance : of the local passes; importance is used where it saves work.
     """
@@ -208,5 +209,9 @@ class ExactFedRR(FederatedSolver):
     def local(self, federation: Federation) -> Local:
         return Corrected(self.order, self.local_passes, self.importance, self.seed)
 
-    def default_step(self, work: Plan) -> float:
-        return EXACT_SAFETY * inverse(work.smoothness)
+    def default_step(self, federation: Federation, work: Plan) -> float:
+        mu = federation.strong_convexity
+        if not mu > 0:
+            return 0.25 * inverse(work.smoothness)
+        length = 1.0 / np.sqrt(federation.smoothness.average * mu)
+        return min(inverse(work.smoothness), float(length / work.totals.mean()))
