@@ -6,10 +6,9 @@ with the package's own sweep and prox, and E‖x_T - x*‖² is compared with th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -21,78 +20,33 @@ from scipy.optimize import minimize
 
 import reshuffle as rs
 from reshuffle import theory
+from reshuffle.experiments.paths import (
+    all_orders,
+    all_rounds,
+    below,
+    fedrr,
+    proxrr,
+    resampled,
+    reshuffled,
+    sgd_step,
+    shuffled_once,
+    shuffled_once_by,
+)
+from reshuffle.experiments.theorems import rates, slope
+from reshuffle.experiments.tiny import (
+    f_strongly_convex,
+    homogeneous,
+    make,
+    psi_strongly_convex,
+    split,
+    starts,
+    unequal,
+)
 
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
-Epoch = Callable[[Array, Any], Array]
 
 STEPS = (1.0, 0.3, 0.03)  # in units of the largest that a theorem allows
-LOSSES: dict[str, rs.losses.Loss] = {
-    "logistic": rs.losses.Logistic(),
-    "squared": rs.losses.Squared(),
-}
-
-
-def make(
-    loss: str, n: int, ridge: float, l1: float, l2: float, *, d: int = 2, seed: int = 0
-) -> rs.Problem:
-    rng = np.random.default_rng(seed)
-    X, y = rng.standard_normal((n, d)), np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
-    penalty = rs.penalties.ElasticNet(l1, l2)
-    return rs.Problem(X, y, LOSSES[loss], penalty, ridge)
-
-
-def f_strongly_convex(loss: str = "logistic", n: int = 3, **more: Any) -> rs.Problem:
-    return make(loss, n, ridge=0.2, l1=0.05, l2=0.0, **more)
-
-
-def psi_strongly_convex(loss: str = "logistic", n: int = 3, **more: Any) -> rs.Problem:
-    return make(loss, n, ridge=0.0, l1=0.05, l2=0.2, **more)
-
-
-# --- exact expectations ----------------------------------------------------------------------
-
-
-def all_orders(n: int) -> list[Visits]:
-    return [np.array(order, dtype=np.uint32) for order in permutations(range(n))]
-
-
-def proxrr(problem: rs.Problem, step: float, prox_step: float | None = None) -> Epoch:
-    """One epoch of ProxRR; the prox has parameter γn unless another is given."""
-
-    def epoch(x: Array, order: Visits) -> Array:
-        moved = x.copy()
-        problem.sweep(moved, order, step)
-        return problem.prox(moved, step * problem.n if prox_step is None else prox_step)
-
-    return epoch
-
-
-def reshuffled(epoch: Epoch, orders: Sequence[Any], x0: Array, x_star: Array, T: int) -> Array:
-    """E‖x_t - x*‖² for t = 0, …, T, a fresh order each epoch: all len(orders)^T paths."""
-    points, errors = [x0], [np.sum((x0 - x_star) ** 2)]
-    for _ in range(T):
-        points = [epoch(x, order) for x in points for order in orders]
-        errors.append(np.mean(np.sum((np.array(points) - x_star) ** 2, axis=1)))
-    return np.array(errors)
-
-
-def shuffled_once(epoch: Epoch, orders: Sequence[Any], x0: Array, x_star: Array, T: int) -> Array:
-    """E‖x_t - x*‖² for t = 0, …, T, one order for all epochs."""
-    points, errors = [x0] * len(orders), [np.sum((x0 - x_star) ** 2)]
-    for _ in range(T):
-        points = [epoch(x, order) for x, order in zip(points, orders, strict=True)]
-        errors.append(np.mean(np.sum((np.array(points) - x_star) ** 2, axis=1)))
-    return np.array(errors)
-
-
-def starts(x_star: Array) -> list[Array]:
-    """Far away, where the contraction is seen, and the solution, where the noise is."""
-    return [x_star + np.array([2.0, -1.0]), x_star]
-
-
-def below(errors: Array, bound: Array) -> bool:
-    return bool(np.all(errors <= bound * (1 + 1e-9) + 1e-20))
 
 
 # --- ProxRR and ProxSO -----------------------------------------------------------------------
@@ -225,11 +179,8 @@ def test_theorem_for_decreasing_steps(loss: str, l2: float) -> None:
         for T in (1, 2, 3, 4, 5, 30, 200):
             steps = theory.decreasing_steps(c, T)
             radius = max(theory.shuffling_radius(problem, x_star, s) for s in np.unique(steps))
-            points = [x0] * 6
-            for step in steps:
-                epoch = proxrr(problem, step)
-                points = [epoch(x, o) for x, o in zip(points, all_orders(3), strict=True)]
-            error = np.mean(np.sum((np.array(points) - x_star) ** 2, axis=1))
+            epochs = [proxrr(problem, step) for step in steps]
+            error = shuffled_once_by(epochs, all_orders(3), x0, x_star)[-1]
             recursion = theory.recursion_bound(c, steps, radius)[-1]
             assert error <= recursion * (1 + 1e-9) + 1e-20
             assert recursion <= theory.decreasing_bound(c, T, radius) * (1 + 1e-9)
@@ -237,24 +188,10 @@ def test_theorem_for_decreasing_steps(loss: str, l2: float) -> None:
 
 def test_decreasing_steps_give_one_over_t_squared_and_proxsgd_one_over_t() -> None:
     """Slopes of log E‖x_T - x*‖² against log T, from T = 50 to 800."""
-    problem = make("squared", 8, ridge=0.0, l1=0.05, l2=0.3, d=3)
-    x_star, horizons, seeds = theory.solve(problem), np.array([50, 100, 200, 400, 800]), 6
-
-    def slope(solver: Callable[[int, int], rs.ProxRR | rs.ProxSGD]) -> float:
-        errors = [
-            np.mean([np.sum((solver(int(T), s).solve(problem).x - x_star) ** 2) for s in range(k)])
-            for T, k in zip(horizons, 1600 // horizons + seeds, strict=True)
-        ]
-        return float(np.polyfit(np.log(horizons), np.log(errors), 1)[0])
-
-    def rr(T: int, seed: int) -> rs.ProxRR:
-        return rs.ProxRR(step=rs.steps.Decreasing(), epochs=T, eval_every=T, seed=seed)
-
-    def sgd(T: int, seed: int) -> rs.ProxSGD:
-        return rs.ProxSGD(step=rs.steps.InverseTime(), epochs=T, eval_every=T, seed=seed)
-
-    assert slope(rr) == pytest.approx(-2.0, abs=0.2)
-    assert slope(sgd) == pytest.approx(-1.0, abs=0.35)
+    horizons = np.array([50, 100, 200, 400, 800])
+    rr, sgd = (slope(horizons, errors) for errors in rates(horizons).values())
+    assert rr == pytest.approx(-2.0, abs=0.2)
+    assert sgd == pytest.approx(-1.0, abs=0.35)
 
 
 # --- ProxSGD ---------------------------------------------------------------------------------
@@ -273,15 +210,6 @@ def test_theorem_for_proximal_sgd(kind: str, loss: str) -> None:
             step = fraction / (2 * c.L_max)
             errors = reshuffled(sgd_step(problem, step), range(3), x0, x_star, 6)
             assert below(errors, theory.proxsgd_bound(c, np.arange(7) / 3, step))
-
-
-def sgd_step(problem: rs.Problem, step: float) -> Epoch:
-    def one(x: Array, i: int) -> Array:
-        moved = x.copy()
-        problem.sweep(moved, np.array([i], dtype=np.uint32), step, prox_step=step)
-        return moved
-
-    return one
 
 
 def test_the_printed_theorem_for_proximal_sgd_needs_mu_at_most_l_max() -> None:
@@ -315,25 +243,6 @@ def test_sampling_with_replacement_breaks_the_bound_of_reshuffling() -> None:
 
 
 # --- importance resampling -------------------------------------------------------------------
-
-
-def unequal() -> rs.Problem:
-    """Two short rows and a long one: L_i = 1, 1, 4 (squared loss), so N = 4 copies."""
-    X = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, -2.0]])
-    return rs.Problem(X, [1.0, -1.0, 0.5], rs.losses.Squared(), rs.penalties.ElasticNet(0.05, 0.2))
-
-
-def resampled(problem: rs.Problem, step: float, correct: bool = True) -> tuple[Epoch, Visits]:
-    pool, weights = rs.orders.copies(problem.smoothness.individual)
-    if not correct:  # the paper's 1/n_i
-        weights = weights * problem.n / pool.size
-
-    def epoch(x: Array, order: Visits) -> Array:
-        moved = x.copy()
-        problem.sweep(moved, pool[order], step, weights=weights)
-        return problem.prox(moved, step * pool.size)
-
-    return epoch, pool
 
 
 def test_theorem_for_importance_resampling() -> None:
@@ -395,34 +304,6 @@ def test_importance_resampling_at_most_doubles_the_functions(L: list[float]) -> 
 # --- federated -------------------------------------------------------------------------------
 
 
-def split(problem: rs.Problem, sizes: Sequence[int]) -> list[rs.Problem]:
-    ends = np.cumsum([0, *sizes])
-    return [
-        problem.take(np.arange(end - size, end, dtype=np.uint32))
-        for size, end in zip(sizes, ends[1:], strict=True)
-    ]
-
-
-def fedrr(clients: Sequence[rs.Problem], step: float, prox_step: float | None = None) -> Epoch:
-    """A round: every client's epoch from the same x, the mean, prox_{γ(N/M)R}."""
-    M, N = len(clients), sum(client.n for client in clients)
-
-    def epoch(x: Array, orders: Sequence[Visits]) -> Array:
-        local = [x.copy() for _ in clients]
-        for client, own, order in zip(clients, local, orders, strict=True):
-            client.sweep(own, order, step)
-        return clients[0].prox(
-            np.mean(local, axis=0), step * N / M if prox_step is None else prox_step
-        )
-
-    return epoch
-
-
-def all_rounds(sizes: Sequence[int]) -> list[tuple[Visits, ...]]:
-    """An order for each client, independently."""
-    return list(product(*(all_orders(size) for size in sizes)))
-
-
 @pytest.mark.parametrize("sizes", [(2, 2, 2), (3, 3), (3, 1), (1, 2, 4)])
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_theorem_for_heterogeneous_clients(loss: str, sizes: tuple[int, ...]) -> None:
@@ -452,18 +333,6 @@ def test_theorem_for_equal_clients_and_strongly_convex_functions() -> None:
             so = shuffled_once(fedrr(clients, step), rounds, x0, x_star, 15)
             assert below(rr, theory.fed_bound(c, np.arange(3), step))
             assert below(so, theory.fed_bound(c, np.arange(16), step))
-
-
-def homogeneous() -> tuple[list[rs.Problem], Array]:
-    """Two clients with other samples and one minimiser: Σ_j (a_jᵀx - y_j)a_j + 3·ridge·x = 0."""
-    rng, x_star, ridge, clients = np.random.default_rng(5), np.array([1.0, -0.5]), 0.2, []
-    for _ in range(2):
-        X = rng.standard_normal((3, 2))
-        residual = np.linalg.lstsq(X.T, -3 * ridge * x_star)[0]
-        kernel = np.linalg.svd(X.T)[2][2]  # Xᵀ·kernel = 0
-        y = X @ x_star - residual - 1.5 * kernel
-        clients.append(rs.Problem(X, y, rs.losses.Squared(), ridge=ridge))
-    return clients, x_star
 
 
 def test_theorem_for_homogeneous_clients() -> None:

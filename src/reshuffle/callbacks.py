@@ -49,11 +49,11 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("P = {task.fields[objective]:.6g}"),
+            TextColumn("P = {task.fields[objective]:.6g}{task.fields[traffic]}"),
             Remaining(),
             console=Console(stderr=True),
         )
-        self._task = self._bar.add_task(title, total=epochs, objective=float("nan"))
+        self._task = self._bar.add_task(title, total=epochs, objective=float("nan"), traffic="")
 
     def __enter__(self) -> ProgressBar:
         self._bar.start()
@@ -64,7 +64,11 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
 
     def __call__(self, result: Result) -> None:
         row: dict[str, Any] = result.trace.last()
-        self._bar.update(self._task, completed=result.epoch, objective=row["objective"])
+        sent = row.get("bytes_up", 0.0) + row.get("bytes_down", 0.0)
+        traffic = f", {sent / 1e6:.1f} MB" if "bytes_up" in row else ""
+        self._bar.update(
+            self._task, completed=result.epoch, objective=row["objective"], traffic=traffic
+        )
 
     def line(self) -> str:
         """The line as text."""

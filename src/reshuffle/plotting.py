@@ -13,6 +13,8 @@ from reshuffle.trace import Result, Trace
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from reshuffle.federated import Federation
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's palette: told apart by colour-blind readers too."""
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (3, 1)), (0, (1, 1)))
@@ -66,4 +68,28 @@ def plot_gap(
     ax.set_xlabel(LABELS[against])
     ax.set_ylabel("P(x) - P*")
     ax.grid(alpha=0.3)
+    return ax
+
+
+def plot_split(federation: Federation, ax: Axes | None = None) -> Axes:
+    """How many samples each client has, by label where there are few labels."""
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5, 3.6), layout="constrained")
+    targets = [getattr(client, "targets", np.empty(0)) for client in federation.clients]
+    labels = np.unique(np.concatenate(targets))
+    numbers = np.arange(len(federation.clients))
+    if not 1 < labels.size <= len(COLOURS):
+        ax.bar(numbers, federation.sizes, color=COLOURS[0])
+    else:
+        below = np.zeros(len(numbers))
+        for colour, label in zip(COLOURS, labels, strict=False):
+            counts = np.array([np.count_nonzero(y == label) for y in targets])
+            ax.bar(numbers, counts, bottom=below, color=colour, label=f"label {label:g}")
+            below += counts
+        ax.set_ylim(0, 1.2 * federation.sizes.max())  # room for the legend
+        ax.legend(frameon=False, ncols=len(labels), loc="upper center")
+    ax.set_xlabel("client")
+    ax.set_ylabel("samples")
     return ax

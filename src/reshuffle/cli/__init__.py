@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from reshuffle import __version__
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Group(click.Group):
+    """Bad input is a message and exit code 1, not a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from reshuffle.errors import InputError
+
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            raise click.ClickException(str(error)) from None
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="reshuffle")
 def main() -> None:
     """Regularised learning with shuffled data: one proximal step for many gradient steps."""
@@ -35,3 +48,140 @@ def demo(epochs: int, seed: int, out: Path, no_progress: bool) -> None:
     from reshuffle.cli.demo import run
 
     run(epochs=epochs, seed=seed, out=out, progress=not no_progress)
+
+
+@main.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--fetch", is_flag=True, help="Download what is not here.")
+def datasets(names: tuple[str, ...], fetch: bool) -> None:
+    """List data sets of LIBSVM's page: which are here, and where.
+
+    They are looked for in the folder that RESHUFFLE_DATA names, then in the cache (RESHUFFLE_CACHE).
+    """
+    from reshuffle.cli.datasets import run
+
+    if fetch and not names:
+        raise click.UsageError("--fetch needs the names of the sets to download")
+    run(names=names, fetch=fetch)
+
+
+@main.command()
+@click.argument("data")
+@click.option("--l1", type=click.FloatRange(min=0.0), default=0.0, help="λ1 of the penalty.")
+@click.option(
+    "--l2",
+    type=click.FloatRange(min=0.0),
+    help="λ2 of the penalty.  [default: L_f/n, or 0 with --ridge]",
+)
+@click.option("--ridge", type=click.FloatRange(min=0.0), default=0.0, help="Inside each f_i.")
+@click.option(
+    "--loss",
+    type=click.Choice(["logistic", "squared", "huber", "squared_hinge"]),
+    default="logistic",
+    show_default=True,
+)
+@click.option(
+    "--accuracy",
+    type=click.FloatRange(min=0.0, min_open=True),
+    help="ε, the wanted E‖x - x*‖².  [default: a hundredth of the start's]",
+)
+def theory(
+    data: str, l1: float, l2: float | None, ridge: float, loss: str, accuracy: float | None
+) -> None:
+    """What the paper's theorems say about DATA, a file in LIBSVM format or the name of one.
+
+    Prints the constants, the step for a target accuracy, the epochs, gradients and prox evaluations
+    that each method is predicted to need, and which method the theory prefers.
+    """
+    from reshuffle.cli.theory import run
+
+    run(data=data, l1=l1, l2=l2, ridge=ridge, loss=loss, accuracy=accuracy)
+
+
+@main.command()
+@click.argument("names", nargs=-1, required=True, metavar="figure1|figure2|theorems|all")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder where data files are looked up first.",
+)
+@click.option("--seeds", type=click.IntRange(min=1), help="Random seeds.  [default: 10]")
+@click.option("--epochs", type=click.IntRange(min=1), help="Passes of a run.  [default: 100]")
+@click.option("--quick", is_flag=True, help="Fewer seeds and epochs: a try in seconds.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("reshuffle-paper"),
+    show_default=True,
+    help="Folder for figures, numbers, pages, and finished runs to reuse.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["threads", "ray"]),
+    default="threads",
+    show_default=True,
+    help="Where the clients of figure2 run.",
+)
+@click.option("--no-progress", is_flag=True, help="Show no progress bar.")
+def reproduce(
+    names: tuple[str, ...],
+    data: Path | None,
+    seeds: int | None,
+    epochs: int | None,
+    quick: bool,
+    out: Path,
+    engine: str,
+    no_progress: bool,
+) -> None:
+    """Run the paper: its figures and its theorems, each with its claim checked.
+
+    Writes figures (PNG and PDF), numbers (CSV) and an HTML page each. Ends with exit code 1 if a
+    claim does not hold in the run.
+    """
+    from reshuffle.cli.reproduce import run
+    from reshuffle.experiments import Settings
+
+    run(names, Settings(out, data, seeds, epochs, quick, not no_progress, engine))
+
+
+@main.command()
+@click.argument("data")
+@click.option("--clients", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option(
+    "--split",
+    default="iid",
+    show_default=True,
+    help="iid, by-label, quantity, dirichlet, or column:J (a client per value of feature J).",
+)
+@click.option("--alpha", type=click.FloatRange(min=0.0, min_open=True), default=0.5, show_default=True,
+              help="Of the Dirichlet splits; the smaller, the more uneven.")  # fmt: skip
+@click.option(
+    "--method",
+    type=click.Choice(["exact", "fedrr", "local-sgd"]),
+    default="exact",
+    show_default=True,
+)
+@click.option(
+    "--engine", type=click.Choice(["threads", "ray"]), default="threads", show_default=True
+)
+@click.option("--rounds", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option("--l1", type=click.FloatRange(min=0.0), default=0.0, help="λ1 of the penalty.")
+@click.option("--l2", type=click.FloatRange(min=0.0), help="λ2 of the penalty.  [default: L_f/N]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("reshuffle-federation"),
+    show_default=True,
+    help="Folder for checkpoint, model, trace and pictures.",
+)
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint in the folder.")
+@click.option("--no-progress", is_flag=True, help="Show no progress bar.")
+def federate(no_progress: bool, **options: Any) -> None:
+    """Train a logistic model on DATA, split among clients, with rounds of local work.
+
+    DATA is a file in LIBSVM format or the name of one. A checkpoint is written after every round.
+    """
+    from reshuffle.cli.federate import Options, run
+
+    run(Options(progress=not no_progress, **options))

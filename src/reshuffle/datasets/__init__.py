@@ -2,10 +2,11 @@
 
 from reshuffle.datasets.bundled import breast_cancer, synthetic
 from reshuffle.datasets.catalogue import CATALOGUE, Entry
-from reshuffle.datasets.libsvm import cache_folder, fetch, find, load_libsvm
+from reshuffle.datasets.libsvm import VARIABLE, cache_folder, fetch, find, load_libsvm
 
 __all__ = [
     "CATALOGUE",
+    "VARIABLE",
     "Entry",
     "breast_cancer",
     "cache_folder",

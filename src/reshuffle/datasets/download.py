@@ -18,6 +18,7 @@ from reshuffle.errors import InputError
 from reshuffle.trace import write_atomically
 
 PIECE = 1 << 16  # bytes between two looks at the clock of the progress bar
+PAUSE = 1.0  # seconds between the first two attempts, then twice as long
 TEMPORARY = (408, 416, 425, 429)  # refusals that another attempt may not meet
 
 Advance = Callable[[int, int | None], None]
@@ -32,31 +33,25 @@ def download(
     progress: bool = False,
     timeout: float = 30.0,
     attempts: int = 3,
-    pause: float = 1.0,
 ) -> None:
     """Put the file at ``url`` into ``target``, and its sha256 into a JSON file beside it.
 
     What has arrived is kept in ``target``.part: a further attempt, or a later call, asks for the
-    rest only. ``timeout`` is that of connecting and of each wait for data, in seconds; ``pause`` is
-    slept, and doubled, between attempts.
+    rest only. ``timeout`` is that of connecting and of each wait for data, in seconds.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
     part = beside(target, ".part")
-    with _alone(beside(target, ".lock")):
+    with _alone(target.parent):
         if target.is_file():  # somebody else was first
             return
         with _bar(target.name, progress) as advance:
-            for attempt in range(attempts):
+            for attempt in range(1, attempts + 1):
                 try:
                     _receive(url, part, sha256 is not None, timeout, advance)
                     break
-                except (OSError, HTTPException) as error:
-                    refused = isinstance(error, HTTPError) and error.code < 500
-                    if refused and error.code not in TEMPORARY:  # type: ignore[union-attr]
+                except (OSError, HTTPException, ValueError) as error:
+                    if attempt == attempts or not _may_pass(error):
                         raise InputError(_failure(url, target, error)) from None
-                    if attempt + 1 == attempts:
-                        raise InputError(_failure(url, target, error)) from None
-                    time.sleep(pause * 2**attempt)
+                    time.sleep(PAUSE * 2 ** (attempt - 1))
         digest = digest_of(part)
         if sha256 is not None and digest != sha256:
             _forget(part)
@@ -141,6 +136,13 @@ def _forget(part: Path) -> None:
     beside(part, ".version").unlink(missing_ok=True)
 
 
+def _may_pass(error: Exception) -> bool:
+    """Whether another attempt may succeed."""
+    if isinstance(error, HTTPError):
+        return error.code >= 500 or error.code in TEMPORARY
+    return not isinstance(error, ValueError)  # an address that is none
+
+
 def _failure(url: str, target: Path, error: Exception) -> str:
     reason = getattr(error, "reason", None) or str(error) or type(error).__name__
     code = f"HTTP {error.code}, " if isinstance(error, HTTPError) else ""
@@ -152,15 +154,21 @@ def _failure(url: str, target: Path, error: Exception) -> str:
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """One process at a time; others wait."""
-    with open(lock, "w") as file:
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time downloads into a folder; others wait."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".lock").touch()
+    except OSError as error:
+        raise InputError(
+            f"cannot write into {folder} ({error}); name another folder in RESHUFFLE_CACHE"
+        ) from None
+    with open(folder / ".lock") as file:
         if sys.platform != "win32":
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-    lock.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -131,7 +131,10 @@ class Rounds(Method):
                 new["controls"][c] += (new["x"] - models[c]) / lengths[c]
         else:
             new["x"] = self.problem.prox(mean, parameter)
-        return Epoch(new, int(self.plan.visits[answered].sum()), 1)
+        work = self.plan.visits[answered].sum()
+        if self.corrected:  # and the pass at y
+            work += self.problem.n
+        return Epoch(new, int(work), 1)
 
     def close(self) -> None:
         self.engine.close()

@@ -178,7 +178,7 @@ class ExactFedRR(FederatedSolver):
 
         client m:  from y = x, passes with  x_m ← x_m - γ(∇f_i(x_m) - ∇f_i(y) + ∇f_m(y) - h_m),
         server:    x⁺ = prox_{γ(N/M)R}( (1/M) Σ_m (x_m - γN_m h_m) ),
-                   h_m ← h_m + (x⁺ - x_m)/(γN_m).
+        and then   h_m ← h_m + (x⁺ - x_m)/(γN_m).
 
     Clients keep nothing between rounds: h_m travels with the model, so that a restarted client goes on
     as if nothing had happened. A ridge inside f_i is applied by the server, within the prox.

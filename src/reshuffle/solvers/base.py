@@ -56,6 +56,8 @@ class Method(ABC):
     safe_step: float
     certificate: str = "gradient_mapping"
     """The column of the trace that ``tol`` is compared with."""
+    start_gradients: int = 0
+    """Gradients that ``start`` evaluates."""
     header: dict[str, str]
     """What the method chose by itself, for the header of the trace."""
 
@@ -192,6 +194,7 @@ class _Run:
         self.step = self.method.schedule(0)
         self.state = previous.state if previous else self.method.start(x0)
         self.seconds += time.perf_counter() - clock
+        self.gradients += self.method.start_gradients
         if previous:
             row = previous.trace.last()
             self.trace, self.epoch = previous.trace, previous.epoch

@@ -135,6 +135,7 @@ class _Exact(Method):
         super().__init__(memory.problem)
         self.memory, self.order, self.seed = memory, order, seed
         self.blocks, self.tol = blocks, tol
+        self.start_gradients = memory.problem.n
         self.safe_step, self.careful = safe_step, step > safe_step
         self.schedule = lambda epoch: step
         self.certificate = "gap" if memory.has_dual else "gradient_mapping"

@@ -24,6 +24,7 @@ from reshuffle.theory.complexity import (
     proxsgd_step,
 )
 from reshuffle.theory.constants import Constants, constants, solve
+from reshuffle.theory.prediction import Prediction, predictions
 from reshuffle.theory.radius import (
     RadiusEstimate,
     shuffling_radius,
@@ -35,6 +36,7 @@ __all__ = [
     "ClientConstants",
     "Constants",
     "Overtaking",
+    "Prediction",
     "RadiusEstimate",
     "client_constants",
     "constants",
@@ -44,6 +46,7 @@ __all__ = [
     "fed_heterogeneous_bound",
     "fed_homogeneous_bound",
     "overtaking",
+    "predictions",
     "proxrr_f_bound",
     "proxrr_f_complexity",
     "proxrr_f_step",

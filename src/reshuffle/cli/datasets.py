@@ -1,0 +1,56 @@
+"""``reshuffle datasets``: which data files are here, and where from to get the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+
+from reshuffle.datasets import CATALOGUE, VARIABLE, cache_folder, fetch, find
+
+
+def run(*, names: Sequence[str], fetch: bool) -> None:
+    """List the sets of these names (all, where none is given), downloaded first where asked."""
+    if fetch:
+        _fetch(names)
+    console = Console()
+    console.print(_table(names or list(CATALOGUE)))
+    for place, folder in _places().items():
+        console.print(f"{place}: {folder or 'names no folder'}", soft_wrap=True, highlight=False)
+
+
+def _fetch(names: Sequence[str]) -> None:
+    for name in names:
+        fetch(name, progress=True)
+
+
+def _places() -> dict[str, Path | None]:
+    named = os.environ.get(VARIABLE)
+    return {VARIABLE: Path(named) if named else None, "cache": cache_folder()}
+
+
+def _table(names: Sequence[str]) -> Table:
+    table = Table()
+    for title in ("name", "rows", "features", "size", "where"):
+        numbers = title in ("rows", "features", "size")
+        table.add_column(title, justify="right" if numbers else "left", overflow="fold")
+    for name in names:
+        entry, path = CATALOGUE.get(name), find(name)
+        if entry is None and path is None:
+            fetch(name)  # which says why it cannot
+        table.add_row(
+            name,
+            f"{entry.rows:,}" if entry else "",
+            f"{entry.features:,}" if entry else "",
+            decimal(path.stat().st_size) if path else "",
+            _where(path) if path else "[dim]not here[/dim]",
+        )
+    return table
+
+
+def _where(path: Path) -> str:
+    return next((p for p, folder in _places().items() if path.parent == folder), str(path.parent))

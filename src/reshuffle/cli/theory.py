@@ -1,0 +1,126 @@
+"""``reshuffle theory``: the theorems' predictions for a data file, as a table."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from reshuffle import datasets, losses, theory
+from reshuffle.penalties import ElasticNet
+from reshuffle.problem import Problem
+from reshuffle.theory import Constants, Prediction, RadiusEstimate
+from reshuffle.theory.bounds import strongly_convex
+
+LOSSES = {
+    "logistic": losses.Logistic,
+    "squared": losses.Squared,
+    "huber": losses.Huber,
+    "squared_hinge": losses.SquaredHinge,
+}
+
+
+def run(
+    *, data: str, l1: float, l2: float | None, ridge: float, loss: str, accuracy: float | None
+) -> None:
+    """Load, find x*, and print constants, predictions and the preferred method."""
+    console = Console()
+    X, y = datasets.load_libsvm(data, progress=True)
+    plain = Problem(X, y, LOSSES[loss]())
+    if l2 is None:
+        l2 = 0.0 if ridge > 0 else plain.smoothness.average / plain.n
+    problem = Problem(X, y, plain.loss, ElasticNet(l1, l2), ridge)
+    strongly_convex("f or ψ", problem.strong_convexity)  # before a long search for x*
+    with console.status("finding x* with FISTA"):
+        c = theory.constants(problem)
+    eps = 0.01 * c.r0 if accuracy is None else accuracy
+    with console.status("measuring the shuffling radius"):
+        found, radius = theory.predictions(problem, c, eps)
+    console.print(
+        f"{data}: {problem.n:,} samples, {problem.features:,} features, {loss} loss, "
+        f"λ1 = {l1:.4g}, λ2 = {l2:.4g}, ridge = {ridge:.4g}",
+        soft_wrap=True,
+        highlight=False,
+    )
+    console.print(_constants(problem, plain, c, radius))
+    console.print(_predictions(found, eps, c))
+    for line in _advice(found, eps, c):
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def _constants(problem: Problem, plain: Problem, c: Constants, radius: RadiusEstimate) -> Table:
+    strongest = float(np.abs(plain.gradient(np.zeros(plain.shape))).max())
+    mu = max(c.mu_f, c.mu_psi)
+    table = Table(title="constants", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("")
+    table.add_column("value", justify="right")
+    table.add_column("what it is")
+    rows: list[tuple[str, float, str]] = [
+        ("L_max", c.L_max, "smoothness of the least smooth f_i"),
+        ("L̄", c.L_mean, f"mean of the L_i, which are {c.L_min:.4g} or more"),
+        ("L_f", c.L_f, "smoothness of their average f"),
+        ("μ_f", c.mu_f, "strong convexity of each f_i"),
+        ("μ_ψ", c.mu_psi, "strong convexity of the penalty"),
+        ("κ", c.L_max / mu, "L_max/μ"),
+        ("σ*²", c.sigma_star_sq, "mean of ‖∇f_i(x*) - ∇f(x*)‖²"),
+        ("‖∇f(x*)‖", c.grad_norm, "not zero because of the penalty"),
+        (
+            "σ_rad²",
+            radius.value,
+            f"shuffling radius, measured: {radius.low:.3g} to {radius.high:.3g}",
+        ),
+        ("", theory.shuffling_radius_bound(c), "its upper bound"),
+        ("r_0", c.r0, "‖x_0 - x*‖² from x_0 = 0"),
+        ("λ_max", strongest, "the λ1 from which on x* = 0"),
+    ]
+    for name, value, meaning in rows:
+        table.add_row(name, f"{value:.4g}", meaning)
+    nonzero = int(np.count_nonzero(c.x_star))
+    table.add_row("x* ≠ 0", f"{nonzero:,}", f"nonzero coordinates, of {problem.features:,}")
+    return table
+
+
+def _predictions(found: list[Prediction], eps: float, c: Constants) -> Table:
+    what = "f_i" if c.mu_f >= c.mu_psi else "ψ"
+    title = f"for ε = {eps:.3g}, by the theorems for strongly convex {what}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("method", no_wrap=True)
+    for column in ("step γ", "epochs", "gradients", "prox evals", "reached"):
+        table.add_column(column, justify="right")
+    for row in found:
+        table.add_row(
+            row.method,
+            f"{row.step:.3g}",
+            _count(row.epochs),
+            _count(row.gradients),
+            _count(row.prox_evals),
+            "ε" if row.reached == eps else f"{row.reached / eps:.2g}ε",
+        )
+    return table
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number < 10_000_000 else f"{number:.2e}"
+
+
+def _advice(found: list[Prediction], eps: float, c: Constants) -> list[str]:
+    few = min(found, key=lambda row: row.gradients)
+    rare = min(found, key=lambda row: row.prox_evals)
+    lines = [
+        f"fewest gradients:  {few.method}, γ = {few.step:.3g}",
+        f"fewest prox evals: {rare.method}, γ = {rare.step:.3g}",
+    ]
+    for word, (low, high) in {
+        "gradients": theory.proxsgd_cheaper(c, "gradients"),
+        "prox evaluations": theory.proxsgd_cheaper(c, "prox"),
+    }.items():
+        text = f"at no ε ≤ r_0 = {c.r0:.3g}"
+        if low < min(high, c.r0):
+            text = f"for ε from {low:.2g} to {min(high, c.r0):.2g}"
+        lines.append(f"ProxSGD needs fewer {word} than ProxRR {text}")
+    lines.append(
+        "These are worst cases over all problems with these constants; `reached` bounds E‖x - x*‖². "
+        "'copies' are importance resampling. For the minimiser itself use ExactProxRR."
+    )
+    return lines

@@ -1,0 +1,234 @@
+"""The paper's Figure 1: a prox each step against a prox each epoch, on a1a with an elastic net."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reshuffle import datasets
+from reshuffle.errors import StepWarning
+from reshuffle.experiments import claim
+from reshuffle.experiments.claim import Curve
+from reshuffle.experiments.figures import band, drawing
+from reshuffle.experiments.recipe import Numbers, Report, Settings, progress_bar, write_csv
+from reshuffle.experiments.store import Store, fingerprint
+from reshuffle.penalties import ElasticNet
+from reshuffle.problem import Problem
+from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
+from reshuffle.solvers.base import Solver
+from reshuffle.steps import InverseTime
+from reshuffle.trace import Result
+
+DATA, OURS, EXACT = "a1a", "ProxRR", "ExactProxRR"
+STRONGER, FEW = 3, 3  # how often λ1 is doubled to see where the claim ends, and with how many seeds
+
+TEXT = """\
+Logistic loss with ψ(x) = λ1‖x‖₁ + (λ2/2)‖x‖², steps that begin with the largest of the theory, 1/L_max \
+(ProxSGD: 1/(2L_max)), and decrease as O(1/t): γ_t = γ_0/(1 + γ_0·μ·n·t/2), which tends to 2/(μnt). \
+Batches of one sample. Lines are medians over seeds, bands go from the first to the third quartile.
+
+λ2 = L/n with L = L_f, the smoothness of the average loss, as in the authors' published code. λ1 is the \
+smallest of λ_max/2, λ_max/4, … for which fewer than half of the coordinates of x* are nonzero; from λ_max \
+on, x* = 0.
+
+The last panel adds the exact method, which goes on to the minimiser."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The problem with λ1 = λ_max/2^k, and its solution."""
+
+    problem: Problem
+    k: int
+    l1: float
+    l2: float
+    nonzero: int
+    minimum: float
+
+
+def task(X: Any, y: Any, k: int, store: Store) -> Task:
+    """The elastic net with λ1 = λ_max/2^k and λ2 = L_f/n, solved by FISTA to 1e-12."""
+    plain = Problem(X, y)
+    l1 = float(np.abs(plain.gradient(np.zeros(plain.shape))).max()) / 2**k
+    l2 = plain.smoothness.average / plain.n
+    problem = Problem(X, y, penalty=ElasticNet(l1, l2))
+    found = store.solve(f"minimum-{k}", FISTA(), problem)
+    nonzero, minimum = int(np.count_nonzero(found.x)), float(found.trace["objective"].min())
+    return Task(problem, k, l1, l2, nonzero, minimum)
+
+
+def choose(X: Any, y: Any, store: Store) -> Task:
+    """The weakest penalty of these under which fewer than half of the coordinates are nonzero."""
+    chosen = task(X, y, 0, store)
+    for k in count(1):
+        weaker = task(X, y, k, store)
+        if 2 * weaker.nonzero >= weaker.problem.features:
+            break
+        chosen = weaker
+    return chosen
+
+
+def methods(epochs: int, seed: int) -> dict[str, Solver]:
+    """The three methods of the paper."""
+    step = InverseTime()
+    return {
+        "ProxSGD": ProxSGD(step=step, epochs=epochs, seed=seed),
+        "RR (heuristic)": ProxRR(step=step, prox="step", epochs=epochs, seed=seed),
+        OURS: ProxRR(step=step, epochs=epochs, seed=seed),
+    }
+
+
+def exact(epochs: int, seed: int) -> dict[str, Solver]:
+    """The method that goes to the minimiser; ``tol=0``, so that it does all epochs."""
+    return {EXACT: ExactProxRR(tol=0.0, epochs=epochs, seed=seed)}
+
+
+def run(settings: Settings) -> Report:
+    """Run the recipe; figure, numbers and finished seeds go to ``settings.out``."""
+    seeds, epochs = settings.amounts()
+    X, y = datasets.load_libsvm(DATA, folder=settings.data, progress=settings.progress)
+    store = Store(settings.out / "runs", fingerprint(Problem(X, y)))
+    chosen = choose(X, y, store)
+    stronger = [] if settings.quick else range(chosen.k - 1, max(chosen.k - 1 - STRONGER, 0), -1)
+    few = min(seeds, FEW)
+    with progress_bar("figure 1", 4 * seeds + 3 * few * len(stronger), settings.progress) as tick:
+        runs = _runs(chosen, store, seeds, lambda s: methods(epochs, s) | exact(epochs, s), tick)
+        others = [(t, _runs(t, store, few, lambda s: methods(epochs, s), tick))
+                  for t in (task(X, y, k, store) for k in stronger)]  # fmt: skip
+    curves = _curves(chosen, runs)
+    paper = {name: curve for name, curve in curves.items() if name != EXACT}
+    tables = [claim.numbers(paper, OURS), _last(chosen, runs, curves)]
+    if others:
+        penalties = [(chosen, paper), *((t, _curves(t, found)) for t, found in others)]
+        tables.append(_penalties(penalties))
+    stem = settings.out / "figure1"
+    _draw(paper, curves[EXACT], stem)
+    return Report(
+        title="Figure 1: one prox a step, or one an epoch",
+        text=TEXT,
+        configuration=_configuration(chosen, seeds, epochs, store),
+        tables=tables,
+        checks=claim.check(paper, OURS),
+        figures=[stem.with_suffix(".png")],
+        files=[stem.with_suffix(".pdf"), _csv(chosen, runs, stem.with_suffix(".csv"))],
+    )
+
+
+Runs = dict[str, list[Result]]
+
+
+def _runs(
+    at: Task,
+    store: Store,
+    seeds: int,
+    solvers: Callable[[int], dict[str, Solver]],
+    tick: Callable[[], None],
+) -> Runs:
+    found: Runs = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StepWarning)  # the table says how strong the prox is
+        for seed in range(seeds):
+            for name, solver in solvers(seed).items():
+                label = f"{name.split()[0]}-{at.k}-seed{seed}"
+                found.setdefault(name, []).append(store.solve(label, solver, at.problem))
+                tick()
+    return found
+
+
+def _curves(at: Task, runs: Runs) -> dict[str, Curve]:
+    return {
+        name: Curve.of([result.trace for result in results], at.minimum, at.problem.n)
+        for name, results in runs.items()
+    }
+
+
+def _last(at: Task, runs: Runs, curves: dict[str, Curve]) -> Numbers:
+    rows = []
+    for name, curve in curves.items():
+        sparse = np.median([np.count_nonzero(result.x) for result in runs[name]])
+        epochs = runs[name][0].epoch
+        rows.append(
+            [
+                name,
+                f"{curve.median[-1]:.1e}",
+                f"{curve.passes[-1]:.0f}",
+                f"{curve.prox_evals[-1]:,.0f}",
+                f"{1e3 * curve.seconds[-1] / epochs:.2f}",
+                f"{sparse:.0f} of {at.problem.features}",
+            ]
+        )
+    columns = ["method", "P(x) - P*", "passes", "prox evals", "ms an epoch", "nonzero"]
+    return Numbers(f"After the last epoch (x*: {at.nonzero} nonzero)", columns, rows)
+
+
+def _penalties(found: list[tuple[Task, dict[str, Curve]]]) -> Numbers:
+    names = list(found[0][1])
+    columns = ["λ1", "nonzero", "γ0·n·λ1"]
+    columns += [f"gap, {name.split()[0]}" for name in names] + ["claim"]
+    rows = []
+    for at, curves in found:
+        holds = all(check.holds for check in claim.check(curves, OURS))
+        strength = at.problem.n * at.l1 / at.problem.smoothness.maximum
+        gaps = [f"{curves[name].median[-1]:.1e}" for name in names]
+        first = [f"λ_max/{2**at.k}", str(at.nonzero), f"{strength:.2f}"]
+        rows.append([*first, *gaps, "holds" if holds else "fails"])
+    title = f"Stronger penalties, where one prox an epoch stalls (after the first row {FEW} seeds)"
+    return Numbers(title, columns, rows)
+
+
+def _configuration(at: Task, seeds: int, epochs: int, store: Store) -> dict[str, str]:
+    problem, L = at.problem, at.problem.smoothness
+    return {
+        "data": f"{DATA}, {problem.n:,} × {problem.features}, sha256 of the arrays "
+        f"{store.fingerprint[:16]}…",
+        "L_max, L_f": f"{L.maximum:.6g}, {L.average:.6g}",
+        "λ2 = L_f/n": f"{at.l2:.6g}",
+        "λ1": f"{at.l1:.6g} = λ_max/{2**at.k}",
+        "nonzero coordinates of x*": f"{at.nonzero} of {problem.features}",
+        "P*": f"{at.minimum:.15g} (FISTA, gradient mapping ≤ 1e-12)",
+        "γ_0": f"{1 / L.maximum:.6g}, for ProxSGD {0.5 / L.maximum:.6g}",
+        "seeds, epochs": f"{seeds}, {epochs}",
+        "runs": f"{store.computed} computed, {store.reused} reused",
+    }
+
+
+def _csv(at: Task, runs: Runs, path: Path) -> Path:
+    columns = ("epoch", "gradients", "prox_evals", "seconds", "step", "objective")
+    rows: list[list[object]] = []
+    for name, results in runs.items():
+        for seed, result in enumerate(results):
+            trace = [result.trace[column] for column in columns]
+            gap = result.trace["objective"] - at.minimum
+            rows += ([name, seed, *map(float, row)] for row in zip(*trace, gap, strict=True))
+    return write_csv(path, ("method", "seed", *columns, "gap"), rows)
+
+
+def _draw(paper: dict[str, Curve], last: Curve, stem: Path) -> None:
+    with drawing(stem, (9.0, 7.4)) as figure:
+        (passes, prox), (seconds, whole) = figure.subplots(2, 2)
+        prox.set_xscale("log")
+        for k, (name, curve) in enumerate(paper.items()):
+            band(passes, curve.passes, curve.gaps, name, k)
+            band(prox, curve.prox_evals, curve.gaps, name, k)
+            band(seconds, curve.seconds, curve.gaps, name, k)
+            band(whole, curve.passes, curve.gaps, name, k)
+        band(whole, last.passes, last.gaps, EXACT, len(paper))
+        work = "passes over the data"
+        labels = {passes: work, prox: "prox evaluations", seconds: "seconds, one core", whole: work}
+        for letter, (ax, label) in zip("abcd", labels.items(), strict=True):
+            ax.set_yscale("log")
+            ax.set_xlabel(label)
+            ax.set_title(f"({letter})", loc="left")
+        whole.set_title("(d) with the exact method", loc="left")
+        passes.set_ylabel("P(x) - P*")
+        seconds.set_ylabel("P(x) - P*")
+        prox.sharey(passes)
+        seconds.sharey(passes)
+        figure.legend(*whole.get_legend_handles_labels(), loc="outside upper center", ncols=4,
+                      frameon=False, columnspacing=1.2, handlelength=2.2)  # fmt: skip

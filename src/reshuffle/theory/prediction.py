@@ -1,0 +1,93 @@
+"""What the theorems predict for a target accuracy, method by method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from reshuffle.errors import InputError
+from reshuffle.finite_sum import FiniteSum
+from reshuffle.theory.bounds import decreasing_bound
+from reshuffle.theory.complexity import (
+    proxrr_f_complexity,
+    proxrr_f_step,
+    proxrr_psi_complexity,
+    proxrr_psi_step,
+    proxsgd_complexity,
+    proxsgd_step,
+)
+from reshuffle.theory.constants import Constants, constants
+from reshuffle.theory.radius import RadiusEstimate, shuffling_radius_estimate
+
+LONGEST = 2**62  # epochs, when the least sufficient number is searched for
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A method with the step for ε, and the work after which E‖x - x*‖² ≤ ``reached``."""
+
+    method: str
+    step: float
+    """γ; the first one, where it decreases."""
+    gradients: int
+    prox_evals: int
+    epochs: int
+    reached: float
+
+
+def predictions(
+    problem: FiniteSum, c: Constants, eps: float, *, permutations: int = 32
+) -> tuple[list[Prediction], RadiusEstimate]:
+    """The paper's methods for the accuracy ε, and the shuffling radius as measured.
+
+    The theorem for strongly convex f_i is used where μ_f ≥ μ_ψ, else the one for ψ. ProxRR appears
+    with the bound on σ_rad² and with the upper end of a 95% interval for it, measured by walking
+    along random permutations; with importance copies; and with decreasing steps (ψ only).
+    """
+    if not c.r0 > eps:
+        raise InputError(f"the start already has ‖x_0 - x*‖² = {c.r0:.3g} ≤ ε = {eps:.3g}")
+    measured = _measure(problem, c, eps, permutations)
+    found = [
+        _proxrr("ProxRR", c, eps, None),
+        _proxrr("ProxRR, measured σ_rad", c, eps, measured.high),
+        _proxrr("ProxRR, copies", constants(problem, c.x_star, importance=True), eps, None),
+    ]
+    if c.mu_psi > 0:
+        found.append(_decreasing(c, eps))
+    steps = ceil(proxsgd_complexity(c, eps))
+    found.append(Prediction("ProxSGD", proxsgd_step(c, eps), steps, steps, ceil(steps / c.n), eps))
+    return found, measured
+
+
+def _proxrr(method: str, c: Constants, eps: float, radius: float | None) -> Prediction:
+    f = c.mu_f >= c.mu_psi
+    step = (proxrr_f_step if f else proxrr_psi_step)(c, eps, radius)
+    epochs = ceil((proxrr_f_complexity if f else proxrr_psi_complexity)(c, eps, radius) / c.n)
+    return Prediction(method, step, epochs * c.n, epochs, epochs, 1.5 * eps)
+
+
+def _decreasing(c: Constants, eps: float) -> Prediction:
+    """The fewest epochs T for which the bound, which falls with T, is at most ε."""
+    low, high = 0, 1
+    while decreasing_bound(c, high) > eps:
+        low, high = high, 2 * high
+        if high > LONGEST:
+            raise InputError(f"ε = {eps:.3g} is out of reach")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if decreasing_bound(c, middle) > eps else (low, middle)
+    return Prediction("ProxRR, decreasing", 1.0 / c.L_max, high * c.n, high, high, eps)
+
+
+def _measure(problem: FiniteSum, c: Constants, eps: float, permutations: int) -> RadiusEstimate:
+    """σ_rad² at the step that it leads to, or at the one of its bound, whichever is larger."""
+    f = c.mu_f >= c.mu_psi
+    tuned = proxrr_f_step if f else proxrr_psi_step
+    estimates = []
+    radius = None
+    for _ in range(2):
+        step = tuned(c, eps, radius)
+        found = shuffling_radius_estimate(problem, c.x_star, step, permutations=permutations)
+        estimates.append(found)
+        radius = found.high
+    return max(estimates, key=lambda estimate: estimate.high)

@@ -1,0 +1,311 @@
+"""The recipes: what they write, what they reuse, and that a claim which fails is loud."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from sklearn.datasets import dump_svmlight_file
+
+import reshuffle as rs
+from reshuffle import theory
+from reshuffle.cli import main
+from reshuffle.experiments import (
+    RECIPES,
+    Check,
+    Numbers,
+    Report,
+    Settings,
+    claim,
+    comparisons,
+    figure1,
+    page,
+    theorems,
+)
+from reshuffle.experiments.claim import Curve
+from reshuffle.experiments.store import Store, fingerprint
+
+
+def reproduce(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["reproduce", *arguments, "--no-progress"])
+
+
+def recipe(name: str, text: str) -> tuple[int, int]:
+    """How many runs were computed and reused."""
+    found = re.search(r"runs: (\d+) computed, (\d+) reused", text)
+    assert found, f"{name} does not say what it computed: {text}"
+    return int(found[1]), int(found[2])
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Path:
+    """A folder with a small file called a1a: 200 binary rows of 8 among 24 features."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((200, 24))
+    for row in X:
+        row[rng.choice(24, 8, replace=False)] = 1.0
+    y = np.sign(X @ rng.standard_normal(24) + 0.3 * rng.standard_normal(200))
+    folder = tmp_path / "data"
+    folder.mkdir()
+    dump_svmlight_file(X, y, str(folder / "a1a"), zero_based=False)
+    return folder
+
+
+# --- figure 1 ----------------------------------------------------------------------------------
+
+
+def test_figure_1_on_a1a_writes_all_and_its_claim_holds(a1a: Any, tmp_path: Path) -> None:
+    done = reproduce("figure1", "--quick", "--out", str(tmp_path))
+    assert done.exit_code == 0, done.output
+    assert done.output.count("holds: ") == 3
+    nonzero, of = map(
+        int, re.findall(r"nonzero coordinates of x\*: (\d+) of (\d+)", done.output)[0]
+    )
+    assert 0 < nonzero < of / 2
+    savings = [float(s.replace(",", "")) for s in re.findall(r"([\d,]+)×", done.output)]
+    assert min(savings) > 500  # the ratio of prox evaluations at equal accuracy
+    assert (tmp_path / "figure1.png").read_bytes()[:4] == b"\x89PNG"
+    assert (tmp_path / "figure1.pdf").read_bytes()[:4] == b"%PDF"
+    with open(tmp_path / "figure1.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4 * 3 * 31  # methods, seeds, epochs and the start
+    last = {row["method"]: row for row in rows if row["epoch"] == "30.0" and row["seed"] == "0"}
+    assert float(last["ProxRR"]["prox_evals"]) == 30
+    assert float(last["ProxSGD"]["prox_evals"]) == 30 * len(a1a[1])
+    assert float(last["ExactProxRR"]["gap"]) < 1e-7 < float(last["ProxRR"]["gap"])
+    html = (tmp_path / "figure1.html").read_text()
+    for word in ("data:image/png;base64", "λ_max/", "numba", "figure1.csv", "DOES NOT HOLD"):
+        assert (word in html) is (word != "DOES NOT HOLD")
+
+
+def test_a_second_call_reuses_finished_seeds(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figure1, "_draw", lambda *curves: curves[-1].with_suffix(".png").touch())
+    out = tmp_path / "out"
+    options = ("figure1", "--quick", "--data", str(stand_in), "--out", str(out))
+    computed, reused = recipe("first", reproduce(*options, "--seeds", "2").output)
+    minima = len(list((out / "runs").glob("minimum-*.npz")))
+    assert computed == 8 + minima
+    assert reused == 0
+    numbers = (out / "figure1.csv").read_bytes()
+    assert recipe("again", reproduce(*options, "--seeds", "2").output) == (0, computed)
+    assert (out / "figure1.csv").read_bytes() == numbers  # the clocks too are those of then
+    assert recipe("more", reproduce(*options, "--seeds", "3").output) == (4, computed)
+    damaged, lost = sorted((out / "runs").glob("ProxRR-*.npz"))[:2]
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    lost.unlink()
+    assert recipe("repaired", reproduce(*options, "--seeds", "3").output) == (2, computed + 2)
+    assert recipe("longer", reproduce(*options, "--seeds", "2", "--epochs", "31").output)[0] == 8
+
+
+def test_other_data_are_another_run(stand_in: Path, tmp_path: Path) -> None:
+    X, y = rs.datasets.load_libsvm(stand_in / "a1a")
+    store = Store(tmp_path, fingerprint(rs.Problem(X, y)))
+    other = Store(tmp_path, fingerprint(rs.Problem(X, -y)))
+    solver, problem = rs.ProxRR(epochs=2), rs.Problem(X, y)
+    store.solve("run", solver, problem)
+    other.solve("run", solver, problem)
+    store.solve("run", rs.ProxRR(epochs=2, seed=1), problem)
+    assert (store.computed, other.computed, store.reused) == (2, 1, 0)
+    again = store.solve("run", solver, problem)
+    np.testing.assert_array_equal(again.x, solver.solve(problem).x)
+    assert store.reused == 1
+
+
+def test_the_penalty_is_the_weakest_with_under_half_nonzero(stand_in: Path, tmp_path: Path) -> None:
+    X, y = rs.datasets.load_libsvm(stand_in / "a1a")
+    store = Store(tmp_path, fingerprint(rs.Problem(X, y)))
+    chosen = figure1.choose(X, y, store)
+    weaker = figure1.task(X, y, chosen.k + 1, store)
+    assert 2 * chosen.nonzero < 24 <= 2 * weaker.nonzero
+    assert weaker.l1 == chosen.l1 / 2
+    assert chosen.l2 == pytest.approx(rs.Problem(X, y).smoothness.average / 200)
+    assert figure1.task(X, y, 0, store).nonzero == 0
+
+
+def test_where_one_prox_an_epoch_stalls_the_recipe_fails_loudly(
+    a1a: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """λ1 = λ_max/16: the prox of an epoch has γnλ1 = 7.6 and sets everything to zero."""
+    monkeypatch.setattr(figure1, "choose", lambda X, y, store: figure1.task(X, y, 4, store))
+    done = reproduce("figure1", "--quick", "--seeds", "1", "--out", str(tmp_path))
+    assert done.exit_code == 1
+    assert "a claim does not hold in this run" in done.output
+    assert "DOES NOT HOLD: All methods reach a tenth" in done.output
+    assert "DOES NOT HOLD" in (tmp_path / "figure1.html").read_text()
+
+
+# --- the claim ---------------------------------------------------------------------------------
+
+
+def curve(rate: float, prox: int) -> Curve:
+    """gap = 10^{-rate·epoch}, ``prox`` evaluations an epoch."""
+    epochs = np.arange(31.0)
+    return Curve(epochs, prox * epochs, epochs, np.tile(10.0 ** (-rate * epochs), (2, 1)))
+
+
+def holding(**curves: Curve) -> list[bool]:
+    return [check.holds for check in claim.check(curves, "ours")]
+
+
+def test_the_claim_in_all_its_parts() -> None:
+    assert holding(sgd=curve(0.1, 1000), ours=curve(0.1, 1)) == [True, True, True]
+    assert holding(sgd=curve(0.1, 1000), ours=curve(0.3, 1)) == [True, True, True]  # faster is well
+    assert holding(sgd=curve(0.16, 1000), ours=curve(0.04, 1)) == [True, False, True]
+    assert holding(sgd=curve(0.1, 1000), ours=curve(0.1, 20)) == [True, True, False]
+    assert holding(sgd=curve(0.03, 1000), ours=curve(0.1, 1)) == [False, True, True]
+    assert holding(sgd=curve(0.0, 1000), ours=curve(0.1, 1)) == [False, False, False]
+
+
+def test_work_at_equal_accuracy() -> None:
+    curves = {"sgd": curve(0.1, 1000), "ours": curve(0.05, 1)}
+    rungs = claim.ladder(curves)
+    assert [rung.accuracy for rung in rungs] == pytest.approx([10**-0.5, 0.1, 10**-1.5])
+    assert [rung.passes["sgd"] for rung in rungs] == [5, 10, 15]
+    assert [rung.prox_evals["ours"] for rung in rungs] == [10, 20, 30]
+    assert rungs[1].slowdown("ours") == 2
+    assert rungs[1].saving("ours") == 500
+    assert claim.numbers(curves, "ours").rows[1][-1] == "500×"
+
+
+# --- the theorems ------------------------------------------------------------------------------
+
+
+def test_all_theorems_hold(tmp_path: Path) -> None:
+    done = reproduce("theorems", "--quick", "--out", str(tmp_path))
+    assert done.exit_code == 0, done.output
+    assert "160 of 160 hold" in done.output
+    assert (tmp_path / "theorems.png").read_bytes()[:4] == b"\x89PNG"
+    with open(tmp_path / "theorems.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 164
+    broken = [row["method"] for row in rows if float(row["exact"]) > float(row["bound"])]
+    assert broken == ["γ = 3/L_max for 1/L_max", "prox with γ for γn"]
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("proxrr_f_bound", comparisons.proximal),
+        ("proxsgd_bound", comparisons.proximal_sgd),
+        ("fed_bound", comparisons.federated),
+    ],
+)
+def test_a_bound_that_is_too_small_is_found_out(
+    name: str, part: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right: Callable[..., Any] = getattr(theory, name)
+    monkeypatch.setattr(theory, name, lambda *given, **named: 0.8 * right(*given, **named))
+    assert not all(one.holds for one in part())
+
+
+def test_a_theorem_that_does_not_hold_is_loud(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one() -> list[comparisons.Comparison]:
+        return [
+            comparisons.Comparison("T", "p", "RR", start, 1.0, 1, exact, 1.0)
+            for start, exact in (("far", 0.5), ("x*", 1.1))
+        ]
+
+    horizons = np.array([50, 100, 200, 400])
+    rates = dict(zip(theorems.RATES, (1.0 / horizons**2, 1.0 / horizons**3), strict=True))
+    monkeypatch.setattr(theorems, "everything", one)
+    monkeypatch.setattr(theorems, "rates", lambda horizons: rates)
+    done = reproduce("theorems", "--quick", "--out", str(tmp_path))
+    assert done.exit_code == 1
+    assert "DOES NOT HOLD: Every bound holds in every comparison. 1 of 2 hold" in done.output
+    assert "DOES NOT HOLD: ProxSGD, 1/t steps" in done.output
+    assert "DOES NOT HOLD: ProxRR, decreasing" not in done.output
+
+
+# --- pages and the command ---------------------------------------------------------------------
+
+
+def test_a_page_stands_alone_and_shows_what_fails(tmp_path: Path) -> None:
+    report = Report(
+        title="A < B",
+        text="one\n\ntwo",
+        configuration={"λ1": "0.1"},
+        tables=[Numbers("numbers", ["x", "y"], [["<1>", "2"]])],
+        checks=[Check("It holds.", False, "it is 3")],
+    )
+    assert not report.holds
+    page.write(report, tmp_path / "page.html")
+    html = (tmp_path / "page.html").read_text()
+    for piece in ("A &lt; B", "<p>two</p>", "<td>&lt;1&gt;</td>", "DOES NOT HOLD", rs.__version__):
+        assert piece in html
+    assert "http" not in html
+
+
+def test_settings_choose_amounts(tmp_path: Path) -> None:
+    assert Settings(tmp_path).amounts() == (10, 100)
+    assert Settings(tmp_path, quick=True).amounts() == (3, 30)
+    assert Settings(tmp_path, seeds=4, quick=True).amounts() == (4, 30)
+    assert Settings(tmp_path, epochs=7).amounts(seeds=(5, 2)) == (5, 7)
+
+
+def test_the_command_knows_its_recipes(tmp_path: Path) -> None:
+    done = reproduce("figure7", "--out", str(tmp_path))
+    assert done.exit_code == 2
+    for name in (*RECIPES, "all"):
+        assert name in done.output
+    assert reproduce("--out", str(tmp_path)).exit_code == 2
+
+
+# --- what the theory predicts ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ridge", "l2"), [(0.0, 0.02), (0.02, 0.0)])
+def test_predictions_are_what_the_bounds_grant(ridge: float, l2: float) -> None:
+    X, y = rs.datasets.synthetic(60, 5, seed=1)
+    problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.002, l2), ridge=ridge)
+    c = theory.constants(problem)
+    eps = 0.01 * c.r0
+    found, radius = theory.predictions(problem, c, eps)
+    by_name = {one.method: one for one in found}
+    assert ("ProxRR, decreasing" in by_name) is (l2 > 0)
+    bound = theory.proxrr_f_bound if ridge else theory.proxrr_psi_bound
+    plain, measured = by_name["ProxRR"], by_name["ProxRR, measured σ_rad"]
+    assert bound(c, plain.epochs, plain.step) <= plain.reached
+    assert bound(c, measured.epochs, measured.step, radius.high) <= measured.reached
+    assert measured.epochs < plain.epochs
+    sgd = by_name["ProxSGD"]
+    assert theory.proxsgd_bound(c, sgd.gradients / c.n, sgd.step) <= sgd.reached
+    assert (plain.prox_evals, sgd.prox_evals) == (plain.gradients // c.n, sgd.gradients)
+    if l2 > 0:
+        T = by_name["ProxRR, decreasing"].epochs
+        assert theory.decreasing_bound(c, T) <= eps < theory.decreasing_bound(c, T - 1)
+    with pytest.raises(rs.InputError, match="the start already has"):
+        theory.predictions(problem, c, 2 * c.r0)
+
+
+def test_the_theory_command_prints_constants_steps_and_preference(stand_in: Path) -> None:
+    file = str(stand_in / "a1a")
+    done = CliRunner().invoke(main, ["theory", file, "--l1", "0.01", "--accuracy", "0.01"])
+    assert done.exit_code == 0, done.output
+    for word in ("L_max", "σ_rad²", "‖∇f(x*)‖", "ProxSGD", "ProxRR, copies", "fewest prox evals"):
+        assert word in done.output
+    X, y = rs.datasets.load_libsvm(file)
+    plain = rs.Problem(X, y)
+    l2 = plain.smoothness.average / plain.n
+    c = theory.constants(rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.01, l2)))
+    assert f"{c.sigma_star_sq:.4g}" in done.output
+    assert f"{theory.proxsgd_step(c, 0.01):.3g}" in done.output
+    ridge = CliRunner().invoke(main, ["theory", file, "--ridge", "0.1", "--loss", "squared"])
+    assert "strongly convex f_i" in ridge.output
+    assert "λ2 = 0," in ridge.output
+
+
+def test_the_theory_command_needs_strong_convexity(stand_in: Path) -> None:
+    done = CliRunner().invoke(main, ["theory", str(stand_in / "a1a"), "--l2", "0"])
+    assert done.exit_code == 1
+    assert "strongly convex" in done.output
+    assert "Traceback" not in done.output
