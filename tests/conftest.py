@@ -32,12 +32,22 @@ def data_folder() -> Iterator[Path | None]:
         yield folder
 
 
+def load(name: str, folder: Path | None) -> tuple[Any, Any]:
+    if folder is None or not (folder / name).is_file():
+        pytest.skip(f"no file {name}: name a folder that has it in {VARIABLE}")
+    return rs.datasets.load_libsvm(name)
+
+
 @pytest.fixture(scope="session")
 def a1a(data_folder: Path | None) -> tuple[Any, Any]:
-    """The set a1a (1605 × 123 or a few columns fewer, CSR) and its labels -1/+1."""
-    if data_folder is None or not (data_folder / "a1a").is_file():
-        pytest.skip(f"no file a1a: name a folder that has it in {VARIABLE}")
-    return rs.datasets.load_libsvm("a1a")
+    """The set a1a (1605 × 119, CSR) and its labels -1/+1."""
+    return load("a1a", data_folder)
+
+
+@pytest.fixture(scope="session")
+def mushrooms(data_folder: Path | None) -> tuple[Any, Any]:
+    """The set mushrooms (8124 × 112, CSR) and its labels -1/+1."""
+    return load("mushrooms", data_folder)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,65 @@
+"""Several contestants in one run: turn by turn, one thread, the best time of each."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from importlib.metadata import version
+
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+Contestant = Callable[[], float]
+"""Does its work once and returns the seconds that count."""
+
+PACKAGES = ("reshuffle", "numpy", "scipy", "numba", "scikit-learn")
+
+
+def timed(work: Callable[[], object]) -> Contestant:
+    """The contestant whose seconds are those of the whole call."""
+
+    def contestant() -> float:
+        clock = time.perf_counter()
+        work()
+        return time.perf_counter() - clock
+
+    return contestant
+
+
+def interleaved(contestants: Mapping[str, Contestant], rounds: int) -> dict[str, float]:
+    """The best seconds of each contestant; every round has all of them, so they share the noise.
+
+    A first round that does not count warms up caches and compilers.
+    """
+    best = dict.fromkeys(contestants, float("inf"))
+    with one_thread():
+        for number in range(rounds + 1):
+            for name, contestant in contestants.items():
+                seconds = contestant()
+                if number > 0:
+                    best[name] = min(best[name], seconds)
+    return best
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Limits BLAS and OpenMP to one thread; the kernels use no more anyway."""
+    limits: AbstractContextManager[object] = threadpool_limits(limits=1)
+    return limits
+
+
+def environment() -> dict[str, str]:
+    """What the figures were measured with."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    about = {"Python": platform.python_version(), "processor": _processor(), "cores": str(cores)}
+    return about | {name: version(name) for name in PACKAGES}
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
+        return names[0]
+    except (OSError, IndexError):
+        return platform.processor() or platform.machine()
