@@ -66,7 +66,36 @@ def test_a_foreign_checkpoint_is_refused(tmp_path: Path) -> None:
         replace(SOLVERS["FedRR"], seed=3).solve(federation(), resume=tmp_path / "run.npz")
 
 
+@pytest.mark.parametrize("layout", [sparse, np.array])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_small_clients_trained_together_have_the_same_bits(
+    layout: Any, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One kernel call for many clients, against one for each; also when some are asked again."""
+    X, y = random_data(rs.losses.Logistic(), n=200)
+    kwargs: Any = {"ridge": 0.1, "fit_intercept": True, "sample_weight": np.arange(1.0, 201.0)}
+    whole = rs.Problem(layout(X), y, penalty=rs.penalties.L1(0.01), **kwargs)
+    many = rs.federated.split(whole, clients=40, by="quantity", seed=3)
+    solver = rs.FedRR(rounds=4, step=0.02, seed=1, batch_size=batch)
+    together = {replace(solver, engine=Threads(k)).solve(many).digest for k in (1, 2)}
+    failed: set[int] = set()
+
+    def once(task: Task, answer: Any) -> Any:
+        if answer.client == 17 and task.round not in failed:
+            failed.add(task.round)
+            return Failure(17, "power cut")
+        return answer
+
+    together.add(replace(solver, engine=Recording(once)).solve(many).digest)
+    monkeypatch.setattr("reshuffle.federated.client.SMALL", 0)
+    one_by_one = replace(solver, engine=Threads(2)).solve(many).digest
+    assert together == {one_by_one}
+
+
 def test_clients_are_spread_evenly() -> None:
+    parts = balanced([10] * 100, 3)
+    assert sum(parts, []) == list(range(100))  # neighbours stay together  # noqa: RUF017
+    assert max(map(len, parts)) - min(map(len, parts)) <= 2
     assert balanced([5, 100, 1, 1, 100], 2) in ([[0, 1], [2, 3, 4]], [[1, 2, 3], [0, 4]], [[0, 1, 2], [3, 4]], [[1, 3], [0, 2, 4]])  # fmt: skip
     assert balanced([1, 1], 5) == [[0], [1]]
 

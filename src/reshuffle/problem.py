@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -204,6 +205,55 @@ class Problem(FiniteSum):
             self._scratch(batch),
             AHEAD,
         )
+
+    def sweep_clients(
+        self,
+        x: Array,
+        bounds: NDArray[np.int64],
+        uniforms: Array,
+        step: float,
+        batch: int,
+        averages: Array,
+    ) -> Array:
+        """The models of many clients, whose samples lie one after the other here, from the same x.
+
+        Client c has the samples bounds[c] … bounds[c+1]-1, visits them as ``orders.Reshuffle`` does with
+        the same random numbers, and sweeps them as ``sweep`` does.
+        """
+        from reshuffle.kernels.clients import clients_kernel
+
+        models = np.empty((bounds.size - 1, *self.shape))
+        clients_kernel(self._stamp)(
+            *self._data,
+            bounds,
+            uniforms,
+            np.empty(self.n, dtype=np.uint32),
+            batch,
+            averages,
+            self._check(x),
+            models,
+            self.penalised * (x.size // len(x)),
+            step,
+            self.ridge,
+            (NOTHING,) * 4,
+            self._scratch(batch),
+            AHEAD,
+        )
+        return models
+
+    def joined(self, others: Sequence[Problem]) -> Problem:
+        """The samples of these problems, one after the other (copied, their weights as they are)."""
+        parts = [other.rows for other in others]
+        values = np.concatenate([part.values for part in parts])
+        if self.rows.dense:
+            rows = self.rows._replace(values=read_only(values))
+        else:
+            indices = np.concatenate([part.indices for part in parts])
+            lengths = np.concatenate([np.diff(part.indptr) for part in parts])
+            indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(self.rows.indptr.dtype)
+            rows = Rows(read_only(values), read_only(indices), read_only(indptr))
+        targets = np.concatenate([other.targets for other in others])
+        return self._with(rows, targets, np.concatenate([other.weights for other in others]))
 
     def take(self, order: Visits) -> Problem:
         """The same samples in the given order, in memory in that order (a copy of the rows)."""

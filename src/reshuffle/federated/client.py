@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from reshuffle.engines import Failure, Reply, Task, digest
-from reshuffle.federated.local import Local, LocalEpoch
-from reshuffle.finite_sum import FiniteSum
+from reshuffle.federated.local import Group, GroupEpoch, Local, LocalEpoch
+from reshuffle.finite_sum import Array, FiniteSum
 from reshuffle.randomness import Stream
+
+SMALL = 512  # samples, below which a client is better trained together with its neighbours
+FEW = 8  # clients, below which that is not worth it
 
 
 @dataclass(eq=False)
@@ -20,28 +24,77 @@ class ClientHost:
     local: Local
     positions: Sequence[int]
     factors: Sequence[float]
-    _epochs: dict[int, LocalEpoch] | None = field(default=None, init=False, repr=False)
+    _work: _Work | None = field(default=None, init=False, repr=False)
 
     def sizes(self) -> dict[int, int]:
         return {c: problem.n for c, problem in zip(self.clients, self.problems, strict=True)}
 
     def work(self, task: Task) -> list[Reply | Failure]:
-        if self._epochs is None:
-            bound = zip(self.clients, self.problems, self.positions, self.factors, strict=True)
-            self._epochs = {c: self.local.bind(p, k, f) for c, p, k, f in bound}
-        x = task.x
-        if digest(x) != task.digest:
+        if self._work is None:
+            self._work = _Work(self)
+        if digest(task.x) != task.digest:
             return [Failure(c, "the model arrived damaged") for c in task.clients]
         stream = Stream(self.local.seed, task.round)
+        asked = set(task.clients)
         answers: list[Reply | Failure] = []
-        for c in task.clients:
+        for members, together in self._work.groups:
+            if asked.issuperset(members):
+                models = together(task.x, task.step, stream)
+                answers += map(partial(_reply, task), members, models)
+                asked.difference_update(members)
+        for c in sorted(asked):
             try:
-                epoch = self._epochs[c]
-                model = epoch(x, task.step, task.round, stream, task.controls.get(c))
-                answers.append(Reply(task.run, task.round, c, task.digest, model))
+                epoch = self._work.epoch(c)
+                model = epoch(task.x, task.step, task.round, stream, task.controls.get(c))
+                answers.append(_reply(task, c, model))
             except Exception as error:  # what ails one client is the driver's to decide upon
                 answers.append(Failure(c, f"{type(error).__name__}: {error}"))
         return answers
 
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"_epochs": None}
+        return vars(self) | {"_work": None}
+
+
+def _reply(task: Task, client: int, model: Array) -> Reply:
+    return Reply(task.run, task.round, client, task.digest, model)
+
+
+class _Work:
+    """The clients' epochs, made when they are first needed, and groups of small clients."""
+
+    def __init__(self, host: ClientHost) -> None:
+        self.host = host
+        self.places = {c: k for k, c in enumerate(host.clients)}
+        self.epochs: dict[int, LocalEpoch] = {}
+        self.groups: list[tuple[list[int], GroupEpoch]] = []
+        for members in _neighbours([c for c in host.clients if self._problem(c).n < SMALL]):
+            places = [self.places[c] for c in members]
+            group = Group(
+                [host.problems[k] for k in places],
+                host.positions[places[0]],
+                [host.factors[k] for k in places],
+            )
+            together = host.local.bind_group(group) if len(members) >= FEW else None
+            if together is not None:
+                self.groups.append((members, together))
+
+    def epoch(self, client: int) -> LocalEpoch:
+        if client not in self.epochs:
+            k = self.places[client]
+            position, factor = self.host.positions[k], self.host.factors[k]
+            self.epochs[client] = self.host.local.bind(self.host.problems[k], position, factor)
+        return self.epochs[client]
+
+    def _problem(self, client: int) -> FiniteSum:
+        return self.host.problems[self.places[client]]
+
+
+def _neighbours(clients: Sequence[int]) -> list[list[int]]:
+    """Runs of consecutive numbers."""
+    runs: list[list[int]] = []
+    for c in clients:
+        if runs and runs[-1][-1] == c - 1:
+            runs[-1].append(c)
+        else:
+            runs.append([c])
+    return runs

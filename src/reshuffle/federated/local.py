@@ -7,7 +7,7 @@ its random numbers begin, and a factor that makes the sum of its steps proportio
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 from reshuffle.finite_sum import Array, FiniteSum
 from reshuffle.memory import memory_of
 from reshuffle.orders import Order, Reshuffle, with_replacement
+from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
 from reshuffle.solvers.exact import resampled
 from reshuffle.solvers.incremental import permuted
@@ -34,10 +35,26 @@ class Load(NamedTuple):
     """Of the functions of its steps, where the factor is 1."""
 
 
+class Group(NamedTuple):
+    """Clients with consecutive numbers, and where their random numbers begin."""
+
+    problems: Sequence[FiniteSum]
+    position: int
+    factors: Sequence[float]
+
+
+GroupEpoch = Callable[[Array, float, Stream], Array]
+"""(x, γ, random numbers of the round) -> the models of a group, in order."""
+
+
 class Local(ABC):
     """A kind of local work."""
 
     seed: int
+
+    def bind_group(self, group: Group) -> GroupEpoch | None:
+        """The work of many small clients in one call, where there is such a call; the same bits."""
+        return None
 
     @abstractmethod
     def load(self, client: FiniteSum) -> Load: ...
@@ -75,6 +92,23 @@ class Shuffled(Local):
             visits = sampling.visits(stream.at(position), number)
             problem.sweep(model, visits, step, weights=weights, batch=batch, average=average)
             return model
+
+        return epoch
+
+    def bind_group(self, group: Group) -> GroupEpoch | None:
+        plain = type(self.order) is Reshuffle and not self.importance
+        problems = [p for p in group.problems if isinstance(p, Problem)]
+        if not plain or len(problems) < len(group.problems):
+            return None
+        sizes = np.array([p.n for p in problems])
+        bounds = np.concatenate([[0], np.cumsum(sizes)])
+        steps = -(-sizes // self.batch)
+        averages = np.array(group.factors) * (steps / sizes)
+        together = problems[0].joined(problems)
+
+        def epoch(x: Array, step: float, stream: Stream) -> Array:
+            uniforms = stream.at(group.position).random(together.n)
+            return together.sweep_clients(x, bounds, uniforms, step, self.batch, averages)
 
         return epoch
 

@@ -171,12 +171,13 @@ class Rounds(Method):
             asked = [c for c in task.clients if c not in models]
             if not asked:
                 break
+            wanted = set(asked)
             traffic[0] += len(asked) * size * (2 if self.corrected else 1)
             traffic[2] += len(asked) if attempt else 0
             for answer in self.engine.run_round(task.part(asked), self.policy.timeout):
                 if not isinstance(answer, Reply):
                     reasons[answer.client] = answer.reason
-                elif self._belongs(answer, task):
+                elif answer.client in wanted and self._belongs(answer, task):
                     models[answer.client] = answer.model
                     traffic[1] += answer.model.nbytes
                 else:
@@ -189,7 +190,7 @@ class Rounds(Method):
 
     def _belongs(self, reply: Reply, task: Task) -> bool:
         same = (reply.run, reply.round, reply.digest) == (task.run, task.round, task.digest)
-        return same and reply.client in task.clients and reply.model.shape == task.x.shape
+        return same and reply.model.shape == task.x.shape
 
     def _handle_missing(
         self, missing: list[int], reasons: dict[int, str], task: Task, answered: int

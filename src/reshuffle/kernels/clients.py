@@ -1,0 +1,42 @@
+"""Many small clients in one call: each a shuffled sweep from the same model.
+
+A client of ten samples takes a microsecond to train and ten to call from Python, and calls from several
+threads wait for each other. Here a host's clients lie in one matrix, client after client.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from numba import njit
+
+from reshuffle.kernels.rows import FAST
+from reshuffle.kernels.shuffle import shuffle
+from reshuffle.kernels.sweep import sweep_kernel
+
+
+@cache
+def clients_kernel(stamp: int) -> Any:
+    """models[c] = x after a sweep over rows bounds[c] … bounds[c+1]-1 in an order drawn from ``uniforms``."""
+    sweep = sweep_kernel(stamp)
+
+    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    def run(
+        values, indices, indptr, targets, weights, params, bias, bounds, uniforms, visits, batch,
+        averages, x, models, penalised, step, ridge, separable, coefs, ahead,
+    ):  # fmt: skip
+        for c in range(bounds.size - 1):
+            first, last = bounds[c], bounds[c + 1]
+            for k in range(first, last):
+                visits[k] = k
+            mine = visits[first:last]
+            shuffle(mine, uniforms[first : last - 1], last - first - 1)
+            model = models[c]
+            model[...] = x
+            sweep(
+                values, indices, indptr, targets, weights, params, bias, mine, batch, averages[c],
+                model, model.reshape(-1), penalised, step, ridge, 0.0, separable, coefs, ahead,
+            )  # fmt: skip
+
+    return run
