@@ -32,7 +32,7 @@ BENCHMARKS: dict[str, Benchmark] = {
 @click.option("--quick", is_flag=True, help="Smaller data, fewer rounds: a look, not a verdict.")
 def main(only: tuple[str, ...], out: Path | None, quick: bool) -> None:
     """Measure the foundations against their bars."""
-    console, missed = Console(), 0
+    console, missed, left_out = Console(), 0, 0
     about = environment()
     console.print(", ".join(f"{name} {value}" for name, value in about.items()))
     for name in only or BENCHMARKS:
@@ -41,12 +41,13 @@ def main(only: tuple[str, ...], out: Path | None, quick: bool) -> None:
             findings = list(benchmark(quick))
         except (rs.InputError, OSError, NotImplementedError) as error:
             console.print(f"[bold]{name}: left out.[/] {error}")
+            left_out += 1
             continue
         show(console, f"{name}: {benchmark.__doc__}", findings)
         missed += sum(found.passed is False for found in findings)
         if out is not None:
             write_csv(out / f"{name}.csv", findings, about)
-    console.print(f"{missed} missed" if missed else "no bar missed")
+    console.print(f"bars missed: {missed}; benchmarks left out: {left_out}")
     sys.exit(1 if missed and not quick else 0)
 
 

@@ -82,7 +82,8 @@ class OracleProblem(FiniteSum):
                 "this oracle problem has no smoothness constants: "
                 "give OracleProblem(smoothness=...), or give the solver a step and no tol"
             )
-        return Smoothness(self._constants)
+        constants = self._constants
+        return Smoothness(constants.copy)
 
     def sweep(
         self,

@@ -23,7 +23,10 @@ class Order(Protocol):
     """Whether every epoch has the same visits, so that rows may be stored in that order."""
 
     def visits(self, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
-        """The visits of one epoch. ``rng`` is that of the epoch (of the first, where fixed)."""
+        """The visits of one epoch. ``rng`` is that of the epoch (of the first, where fixed).
+
+        The pool was made for this call: it may be put in order in place, and returned.
+        """
         ...
 
 
@@ -64,13 +67,12 @@ class Cyclic:
 
 
 def shuffled(pool: Visits, rng: np.random.Generator) -> Visits:
-    """A uniformly random order of the pool."""
+    """The pool itself, in a uniformly random order."""
     from reshuffle.kernels.shuffle import shuffle
 
-    visits = pool.copy()
-    for last in range(visits.size - 1, 0, -PIECE):
-        shuffle(visits, rng.random(min(PIECE, last)), last)
-    return visits
+    for last in range(pool.size - 1, 0, -PIECE):
+        shuffle(pool, rng.random(min(PIECE, last)), last)
+    return pool
 
 
 def with_replacement(
@@ -84,7 +86,7 @@ def with_replacement(
             visits[start : start + PIECE] = drawn * n
         else:
             visits[start : start + PIECE] = np.searchsorted(cumulative, drawn, side="right")
-    return np.minimum(visits, np.uint32(n - 1))
+    return np.minimum(visits, np.uint32(n - 1), out=visits)
 
 
 def copies(constants: Array, target: float | None = None) -> tuple[Visits, Array]:
@@ -100,12 +102,31 @@ def copies(constants: Array, target: float | None = None) -> tuple[Visits, Array
     >>> pool.tolist(), weights.tolist()
     ([0, 1, 2, 2], [1.3333333333333333, 1.3333333333333333, 0.6666666666666666])
     """
-    n, mean = constants.size, constants.mean()
+    weights, count = copy_weights(constants, target)
+    return expanded(weights, count), weights
+
+
+def copy_weights(constants: Array, target: float | None = None) -> tuple[Array, int]:
+    """The weights N/(n·n_i) of the copies, and N; ``expanded`` lists them."""
+    mean = constants.mean()
     if not mean > 0:
         raise InputError("importance resampling needs at least one L_i that is not zero")
-    counts = np.maximum(np.ceil(constants / (target or mean)), 1.0)
-    pool = np.repeat(np.arange(n, dtype=np.uint32), counts.astype(np.int64))
-    return pool, pool.size / (n * counts)
+    counts = constants / (target or mean)
+    np.maximum(np.ceil(counts, out=counts), 1.0, out=counts)
+    count = int(counts.sum())
+    return np.divide(count / constants.size, counts, out=counts), count
+
+
+def expanded(weights: Array, count: int) -> Visits:
+    """Each sample as often as it has copies, n_i = N/(n·w_i)."""
+    pool, end = np.empty(count, dtype=np.uint32), 0
+    for start in range(0, weights.size, PIECE):
+        piece = weights[start : start + PIECE]
+        copies = np.rint(count / weights.size / piece).astype(np.int64)
+        samples = np.arange(start, start + piece.size, dtype=np.uint32)
+        begin, end = end, end + int(copies.sum())
+        pool[begin:end] = np.repeat(samples, copies)
+    return pool
 
 
 def check_order(order: Any) -> Order:

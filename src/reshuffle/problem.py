@@ -121,6 +121,10 @@ class Problem(FiniteSum):
 
     @cached_property
     def smoothness(self) -> Smoothness:
+        return Smoothness(self._constants, self.ridge, self._curvature_product, self.shape[0])
+
+    def _constants(self) -> Array:
+        """L_i = w_i·c·(‖a_i‖² + [intercept]) + ridge."""
         from reshuffle.kernels.passes import squared_norms
 
         constants = np.empty(self.n)
@@ -130,7 +134,7 @@ class Problem(FiniteSum):
         if self.weights.size:
             constants *= self.weights
         constants += self.ridge
-        return Smoothness(constants, self.ridge, self._curvature_product, self.shape[0])
+        return constants
 
     def _curvature_product(self, v: Array) -> Array:
         """(c/n) Σ w_i a_i a_iᵀ v + ridge·v, with c the bound on the loss's second derivative."""
@@ -351,13 +355,14 @@ def _first_row(rows: Rows) -> Rows:
 def _take_rows(rows: Rows, order: Visits) -> Rows:
     if rows.dense:
         return rows._replace(values=read_only(rows.values[order]))
-    starts, stops = rows.indptr[order], rows.indptr[1:][order]
-    lengths = (stops - starts).astype(np.int64)
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    values = np.empty(indptr[-1], dtype=rows.values.dtype)
-    indices = np.empty(indptr[-1], dtype=rows.indices.dtype)
     from reshuffle.kernels.shuffle import gather
 
-    indptr = indptr.astype(np.uint32 if indptr[-1] < 2**32 else np.uint64)
+    lengths = rows.indptr[1:][order] - rows.indptr[order]
+    stored = int(lengths.sum(dtype=np.int64))
+    indptr = np.zeros(order.size + 1, dtype=np.uint32 if stored < 2**32 else np.uint64)
+    np.cumsum(lengths, out=indptr[1:])
+    del lengths  # before the large arrays come
+    values = np.empty(stored, dtype=rows.values.dtype)
+    indices = np.empty(stored, dtype=rows.indices.dtype)
     gather(rows.values, rows.indices, rows.indptr, order, values, indices, indptr)
     return Rows(read_only(values), read_only(indices), read_only(indptr))

@@ -23,7 +23,8 @@ class Smoothness:
     largest eigenvalue. Without one (an oracle), L̄ stands in: L_f ≤ L̄ always.
     """
 
-    individual: Array
+    measure: Callable[[], Array]
+    """Computes every L_i; not kept, since that would be as much memory as the targets."""
     ridge: float = 0.0
     curvature_product: Callable[[Array], Array] | None = None
     dim: int = 0
@@ -37,15 +38,25 @@ class Smoothness:
             )
         return self
 
-    @cached_property
+    @property
+    def individual(self) -> Array:
+        """Every L_i: a pass over the data each time."""
+        return self.measure()
+
+    @property
     def maximum(self) -> float:
         """L_max = max_i L_i."""
-        return float(self.individual.max())
+        return self._summary[0]
 
-    @cached_property
+    @property
     def mean(self) -> float:
         """L̄ = (1/n) Σ_i L_i."""
-        return float(self.individual.mean())
+        return self._summary[1]
+
+    @cached_property
+    def _summary(self) -> tuple[float, float]:
+        constants = self.measure()
+        return float(constants.max()), float(constants.mean())
 
     @property
     def average(self) -> float:

@@ -69,8 +69,11 @@ class Federation(FiniteSum):
             return total
 
         known = all(curvature is not None for curvature in products)
-        individual = np.concatenate([part.individual for part in parts])
-        return Smoothness(individual, self.ridge, product if known else None, self.shape[0])
+
+        def measure() -> Array:
+            return np.concatenate([part.individual for part in parts])
+
+        return Smoothness(measure, self.ridge, product if known else None, self.shape[0])
 
     def compile(self, *, gradient: bool = False) -> None:
         self.clients[0].compile(gradient=gradient)

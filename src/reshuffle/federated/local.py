@@ -168,7 +168,7 @@ class Corrected(Local):
             state["q"] = state["g"] - control if control is not None else state["g"]
             rng = (fixed or stream).at(position)
             visits = np.concatenate(
-                [self.order.visits(pool, rng, number) for _ in range(self.passes)]
+                [self.order.visits(pool.copy(), rng, number) for _ in range(self.passes)]
             )
             y = x.copy()
             memory.block(state, y, visits, 0, visits.size, factor * step)

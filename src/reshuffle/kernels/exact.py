@@ -32,6 +32,7 @@ from reshuffle.kernels.rows import (
     keep,
     margin,
     prefetch,
+    prefetch_entry,
     prefetch_pointer,
     slope,
 )
@@ -88,8 +89,14 @@ def block_kernel(stamp: int) -> Any:
             i = owner[c] if owner.size > 0 else c
             if k + 2 * ahead < visits.size:
                 later, soon = visits[k + 2 * ahead], visits[k + ahead]
-                prefetch_pointer(values, indices, indptr, owner[later] if owner.size > 0 else later)
-                prefetch(values, indices, indptr, owner[soon] if owner.size > 0 else soon)
+                prefetch_entry(table, later)
+                if weights.size > 0:
+                    prefetch_entry(weights, later)
+                if owner.size > 0:
+                    later, soon = owner[later], owner[soon]
+                prefetch_pointer(values, indices, indptr, later)
+                prefetch_entry(targets, later)
+                prefetch(values, indices, indptr, soon)
             drift = step * (k - first)
             z = drifted_margin(values, indices, indptr, i, y, q, drift, bias, coefs, 0)
             weight = weights[c] if weights.size > 0 else 1.0

@@ -21,6 +21,7 @@ from reshuffle.kernels.rows import (
     keep,
     margin,
     prefetch,
+    prefetch_entry,
     prefetch_pointer,
     slope,
 )
@@ -50,8 +51,13 @@ def sweep_kernel(stamp: int) -> Any:
             stop = min(start + batch, total)
             for k in range(start, stop):
                 i = visits[k]
-                if k + 2 * ahead < total:
-                    prefetch_pointer(values, indices, indptr, visits[k + 2 * ahead])
+                # rows in the order of the memory come unasked
+                if k + 2 * ahead < total and visits[k + ahead] != i + ahead:
+                    later = visits[k + 2 * ahead]
+                    prefetch_pointer(values, indices, indptr, later)
+                    prefetch_entry(targets, later)
+                    if weights.size > 0:
+                        prefetch_entry(weights, later)
                     prefetch(values, indices, indptr, visits[k + ahead])
                 z = margin(values, indices, indptr, i, x, scale, bias, coefs, k - start)
                 weight = average * weights[i] if weights.size > 0 else average

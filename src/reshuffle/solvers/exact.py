@@ -154,7 +154,7 @@ class _Exact(Method):
         factor, due, seen, *moves = state["watch"]
         remembered = {name: state[name] for name in ("x", "table", "g", "q")}
         visits = self.order.visits(
-            self.pool, generator(self.seed, 0 if self.order.fixed else epoch), epoch
+            self.pool.copy(), generator(self.seed, 0 if self.order.fixed else epoch), epoch
         )
         work, used = visits.size, step * factor
         with np.errstate(all="ignore"):  # a step that is too large shows in ``moved``

@@ -11,7 +11,7 @@ import numpy as np
 
 from reshuffle.errors import StepWarning
 from reshuffle.finite_sum import Array, FiniteSum, Visits
-from reshuffle.orders import Order, copies, with_replacement
+from reshuffle.orders import Order, copy_weights, expanded, with_replacement
 from reshuffle.randomness import generator
 from reshuffle.solvers.base import Epoch, Method, State
 from reshuffle.steps import Schedule, Setting, Step, checked
@@ -43,15 +43,25 @@ def permuted(
 
     ``rng`` is the generator of the first epoch, from which a fixed order is drawn.
     """
-    pool, weights = np.arange(problem.n, dtype=np.uint32), None
-    if importance and problem.smoothness.maximum > problem.ridge:
-        pool, weights = copies(problem.smoothness.individual - problem.ridge)
-    count, steps = pool.size, ceil(pool.size / batch)
+    count, weights, largest = problem.n, None, _largest(problem)
+    if importance and largest > problem.ridge:
+        constants = problem.smoothness.individual
+        constants -= problem.ridge
+        weights, count = copy_weights(constants)
+        constants *= weights
+        largest = float(constants.max()) + problem.ridge
+        del constants  # before the visits come
+    steps = ceil(count / batch)
     average = steps / count
-    smoothness = _step_smoothness(problem, weights, batch * average)
+    smoothness = batch * average * largest
+    listed = weights
     weights = _combined(problem, weights)
+
+    def pool() -> Visits:  # made anew each time: it costs little, and need not be kept
+        return np.arange(count, dtype=np.uint32) if listed is None else expanded(listed, count)
+
     if order.fixed:
-        visits = order.visits(pool, rng, 0)
+        visits = order.visits(pool(), rng, 0)
         if getattr(order, "store", False):
             problem = problem.take(visits)
             weights = None if weights is None else read_only(weights[visits])
@@ -61,38 +71,36 @@ def permuted(
         )
 
     def draw(rng: np.random.Generator, epoch: int) -> Visits:
-        return order.visits(pool, rng, epoch)
+        return order.visits(pool(), rng, epoch)
 
     return Sampling(problem, draw, weights, batch, average, steps, smoothness)
 
 
 def independent(problem: FiniteSum, batch: int, importance: bool) -> Sampling:
     """Independent draws, uniform or with p_i ∝ L_i and weight L̄/L_i (importance sampling)."""
-    steps, weights, cumulative = ceil(problem.n / batch), None, None
+    steps, weights, cumulative, largest = ceil(problem.n / batch), None, None, _largest(problem)
     if importance:
-        constants = problem.smoothness.individual - problem.ridge
-        mean = constants.mean()
+        constants = problem.smoothness.individual
+        constants -= problem.ridge
+        mean = float(constants.mean())
         weights = np.divide(mean, constants, out=np.zeros(problem.n), where=constants > 0)
-        cumulative = np.cumsum(constants) / constants.sum()
+        cumulative = np.cumsum(constants, out=constants)
+        cumulative /= cumulative[-1]
+        largest = mean + problem.ridge  # w_i·L_i = L̄
 
     def draw(rng: np.random.Generator, epoch: int) -> Visits:
         return with_replacement(steps * batch, problem.n, rng, cumulative)
 
-    smoothness = _step_smoothness(problem, weights, 1.0)
     weights = _combined(problem, weights)
-    return Sampling(problem, draw, weights, batch, 1.0 / batch, steps, smoothness)
+    return Sampling(problem, draw, weights, batch, 1.0 / batch, steps, largest)
 
 
-def _step_smoothness(problem: FiniteSum, weights: Array | None, factor: float) -> float:
-    """max_i of factor·(w_i·(L_i - ridge) + ridge); NaN for an oracle without constants."""
+def _largest(problem: FiniteSum) -> float:
+    """L_max; NaN for an oracle without constants."""
     try:
-        constants = problem.smoothness
+        return problem.smoothness.maximum
     except ValueError:
         return np.nan
-    if weights is None:
-        return factor * constants.maximum
-    losses = constants.individual - problem.ridge
-    return factor * (float(np.max(weights * losses)) + problem.ridge)
 
 
 def bound(step: Step, setting: Setting, problem: FiniteSum) -> Schedule:

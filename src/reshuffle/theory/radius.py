@@ -98,7 +98,7 @@ def shuffling_radius_estimate(
     pool, order = np.arange(problem.n, dtype=np.uint32), Reshuffle()
     mean, squares = np.zeros(problem.n), np.zeros(problem.n)
     for k in range(permutations):  # Welford's running mean and sum of squares
-        walked = functions.walk(order.visits(pool, generator(seed, k), k), step) / step**2
+        walked = functions.walk(order.visits(pool.copy(), generator(seed, k), k), step) / step**2
         change = walked - mean
         mean += change / (k + 1)
         squares += change * (walked - mean)
