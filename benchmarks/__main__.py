@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 import reshuffle as rs
-from benchmarks import kernel_speed, memory, startup
+from benchmarks import federation, kernel_speed, memory, startup
 from benchmarks.report import Finding, show, write_csv
 from benchmarks.timing import environment
 
@@ -20,6 +20,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "large": kernel_speed.large,
     "dense": kernel_speed.dense,
     "multinomial": kernel_speed.multinomial,
+    "federation": federation.federation,
     "memory": memory.memory,
     "startup": startup.startup,
     "first-epoch": startup.first_epoch,
