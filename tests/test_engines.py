@@ -92,6 +92,19 @@ def test_small_clients_trained_together_have_the_same_bits(
     assert together == {one_by_one}
 
 
+def test_an_engine_is_closed_when_the_run_cannot_begin() -> None:
+    """Data of the same shape, but not the same: refused after the engine was opened."""
+    saved = SOLVERS["FedRR"].solve(federation())
+    X, y = random_data(rs.losses.Logistic(), n=120, seed=9)
+    other = rs.Problem(sparse(X), y, penalty=rs.penalties.ElasticNet(0.01, 0.05))
+    engine = Threads(2)
+    with pytest.raises(rs.InputError, match="the data differ"):
+        replace(SOLVERS["FedRR"], engine=engine).solve(
+            rs.federated.split(other, clients=6, by="quantity", seed=1), resume=saved
+        )
+    assert engine._pool is None
+
+
 def test_clients_are_spread_evenly() -> None:
     parts = balanced([10] * 100, 3)
     assert sum(parts, []) == list(range(100))  # neighbours stay together  # noqa: RUF017

@@ -211,6 +211,7 @@ def test_never_worse_than_its_start() -> None:
         x0 = rs.FISTA(epochs=30, tol=0.0).solve(problem).x
         result = rs.ExactProxRR(epochs=1, tol=0.0, seed=seed, step=0.1).solve(problem, x0)
         assert problem.objective(result.x) <= problem.objective(x0)
+        assert result.trace["objective"][-1] == problem.objective(result.x)
 
 
 # --- choices -----------------------------------------------------------------------------------

@@ -59,7 +59,13 @@ def test_resuming_ends_in_the_same_digest(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "word"),
-    [(("--split", "by-colour"), "by must be one of"), (("--clients", "999"), "at most the 200")],
+    [
+        (("--split", "by-colour"), "by must be one of"),
+        (("--clients", "999"), "at most the 200"),
+        (("--resume",), "there is no checkpoint"),
+        (("--split", "column:x"), "wants a feature 0"),
+        (("--split", "column:99"), "wants a feature 0"),
+    ],
 )
 def test_bad_options_are_refused(file: Path, options: tuple[str, ...], word: str) -> None:
     done = run(file, *options)

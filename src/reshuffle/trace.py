@@ -46,6 +46,11 @@ class Trace(Mapping[str, Array]):
         for name, value in row.items():
             self._columns.setdefault(name, []).append(float(value))
 
+    def amend(self, **values: float) -> None:
+        """Correct entries of the latest row."""
+        for name, value in values.items():
+            self._columns[name][-1] = float(value)
+
     def last(self) -> dict[str, float]:
         """The latest row."""
         return {name: column[-1] for name, column in self._columns.items()}

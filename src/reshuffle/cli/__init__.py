@@ -14,11 +14,11 @@ class _Group(click.Group):
     """Bad input is a message and exit code 1, not a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        from reshuffle.errors import InputError
+        from reshuffle.errors import ClientError, DivergenceError, InputError
 
         try:
             return super().invoke(ctx)
-        except InputError as error:
+        except (InputError, ClientError, DivergenceError) as error:
             raise click.ClickException(str(error)) from None
 
 

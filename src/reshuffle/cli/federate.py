@@ -12,6 +12,7 @@ from rich.table import Table
 
 from reshuffle import datasets
 from reshuffle.callbacks import Checkpoint
+from reshuffle.errors import InputError
 from reshuffle.federated import ExactFedRR, Federation, FedRR, LocalSGD, split
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.penalties import ElasticNet
@@ -54,8 +55,10 @@ def run(options: Options) -> None:
     solver = METHODS[options.method](
         rounds=options.rounds, step=step, engine=options.engine, seed=options.seed
     )
-    options.out.mkdir(parents=True, exist_ok=True)
     checkpoint = options.out / "checkpoint.npz"
+    if options.resume and not checkpoint.is_file():
+        raise InputError(f"--resume: there is no checkpoint {checkpoint}")
+    options.out.mkdir(parents=True, exist_ok=True)
     result = solver.solve(
         federation,
         callbacks=[Checkpoint(checkpoint)],
@@ -78,7 +81,12 @@ def _federation(options: Options) -> Federation:
     problem = Problem(X, y, penalty=ElasticNet(options.l1, l2))
     by: Any = options.split.removeprefix("by-")
     if by.startswith("column:"):
-        by = np.asarray(X[:, [int(by.removeprefix("column:"))]].todense()).ravel()
+        column = by.removeprefix("column:")
+        if not column.isdecimal() or int(column) >= X.shape[1]:
+            raise InputError(
+                f"--split column:J wants a feature 0 … {X.shape[1] - 1}, got {options.split!r}"
+            )
+        by = np.asarray(X[:, [int(column)]].todense()).ravel()
     return split(problem, options.clients, by, seed=options.seed, alpha=options.alpha)
 
 

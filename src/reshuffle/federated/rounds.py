@@ -100,6 +100,7 @@ class Rounds(Method):
         reported = engine.open(federation.sizes.tolist(), self._make_host)
         for c, size in enumerate(federation.sizes):
             if reported.get(c) != size:
+                engine.close()
                 raise InputError(f"client {c} reports {reported.get(c)} samples, not {size}")
 
     def start(self, x0: Array) -> State:

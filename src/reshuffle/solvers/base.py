@@ -190,6 +190,13 @@ class _Run:
         solver.compile(problem)
         clock = time.perf_counter()
         self.method = solver.bind(problem)
+        try:
+            self._begin(x0, previous, clock)
+        except BaseException:
+            self.method.close()
+            raise
+
+    def _begin(self, x0: Array, previous: Result | None, clock: float) -> None:
         self.trace.header.update(self.method.header)
         self.step = self.method.schedule(0)
         self.state = previous.state if previous else self.method.start(x0)
@@ -232,6 +239,7 @@ class _Run:
             self._evaluate(measure)
         if not self.trace.last()["objective"] <= self.start_objective:
             self.state = self.method.give_up(self.state)
+            self.trace.amend(objective=self.problem.objective(self.state["x"]))
         return self._result(converged, message)
 
     def _one_epoch(self) -> float:

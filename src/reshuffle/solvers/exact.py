@@ -199,7 +199,7 @@ class _Exact(Method):
         return Certificate(value, self.problem.n, 0, state | renewed | {"watch": watch})
 
     def give_up(self, state: State) -> State:
-        return state | {"x": state["x0"]}
+        return state | self.memory.start(state["x0"])
 
     def _mapping(self, x: Array, g: Array) -> float:
         tau = 1.0 / self.problem.smoothness.mean
