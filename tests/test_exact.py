@@ -205,13 +205,18 @@ def test_a_step_that_is_too_large_is_noticed_and_mended(loss: str, factor: float
     assert first.trace["objective"][-1] <= first.trace["objective"][0]
 
 
-def test_never_worse_than_its_start() -> None:
-    problem = hard("wild norms")
-    for seed in range(10):
-        x0 = rs.FISTA(epochs=30, tol=0.0).solve(problem).x
-        result = rs.ExactProxRR(epochs=1, tol=0.0, seed=seed, step=0.1).solve(problem, x0)
+@pytest.mark.parametrize("name", HARD)
+def test_never_worse_than_its_start(name: str) -> None:
+    """From nearly optimal starts an epoch may end higher; then the start is the answer."""
+    problem, fell_back = hard(name), 0
+    for seed in range(5):
+        x0 = rs.FISTA(epochs=300, tol=0.0).solve(problem).x
+        result = rs.ExactProxRR(epochs=1, tol=0.0, seed=seed).solve(problem, x0)
         assert problem.objective(result.x) <= problem.objective(x0)
         assert result.trace["objective"][-1] == problem.objective(result.x)
+        fell_back += np.array_equal(result.x, x0)
+    if name in ("duplicates", "d > n"):
+        assert fell_back > 0  # so the fallback was seen at work
 
 
 # --- choices -----------------------------------------------------------------------------------
