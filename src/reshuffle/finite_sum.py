@@ -70,6 +70,11 @@ class FiniteSum(ABC):
         return  # most problems have none
 
     @property
+    def signature(self) -> tuple[object, ...]:
+        """Which kernels ``compile`` gets ready: problems with the same signature share them."""
+        return (type(self),)
+
+    @property
     def strong_convexity(self) -> float:
         """μ of P as far as it is known beforehand: the ridge plus that of ψ.
 

@@ -276,6 +276,19 @@ class Problem(FiniteSum):
         weights = self.weights[start:stop] if self.weights.size else self.weights
         return self._with(rows, self.targets[start:stop], weights)
 
+    def columns(self, kept: Visits) -> Problem:
+        """The problem in these features alone, the others held at zero (a copy of the rows).
+
+        The penalty has to be separable; an intercept stays.
+        """
+        assert isinstance(self.penalty, Separable)
+        rows = _take_columns(self.quick_rows, self.features, kept)
+        other = self._with(rows, self.targets, self.weights)
+        other.penalty = self.penalty.part(kept, (self.features, *self.shape[1:]))
+        other.features = other.penalised = kept.size
+        other.shape = (kept.size + self.fit_intercept, *self.shape[1:])
+        return other
+
     def compile(self, *, gradient: bool = False) -> None:
         from reshuffle.kernels.passes import squared_norms
         from reshuffle.kernels.shuffle import shuffle
@@ -292,9 +305,17 @@ class Problem(FiniteSum):
             first.gradient(x)
             first._curvature_product(np.zeros(self.shape[0]))
 
+    @property
+    def signature(self) -> tuple[object, ...]:
+        arrays = (*self.quick_rows, self.targets, self.rows.values)
+        kinds = tuple((array.dtype.str, array.ndim) for array in arrays)
+        return (self._stamp, kinds, isinstance(self.penalty, Separable), self.fit_intercept)
+
     def first(self) -> Problem:
         """The problem of the first sample alone, to compile kernels with."""
-        return self._with(_first_row(self.rows), self.targets[:1], self.weights[:1])
+        other = self._with(_first_row(self.rows), self.targets[:1], self.weights[:1])
+        other.quick_rows = _first_row(self.quick_rows)
+        return other
 
     def _with(self, rows: Rows, targets: NDArray[Any], weights: Array) -> Problem:
         """This problem on other samples (their weights as they are, not normalised again)."""
@@ -322,6 +343,11 @@ class Problem(FiniteSum):
         stamp = self.loss.stamp
         register(stamp, *self.loss.functions)
         return stamp
+
+    @cached_property
+    def quick_rows(self) -> Rows:
+        """The rows without their values, where all of these are 1."""
+        return self.rows.without_ones()
 
     @cached_property
     def _data(self) -> tuple[Any, ...]:
@@ -366,3 +392,25 @@ def _take_rows(rows: Rows, order: Visits) -> Rows:
     indices = np.empty(stored, dtype=rows.indices.dtype)
     gather(rows.values, rows.indices, rows.indptr, order, values, indices, indptr)
     return Rows(read_only(values), read_only(indices), read_only(indptr))
+
+
+def _take_columns(rows: Rows, features: int, kept: Visits) -> Rows:
+    if rows.dense:
+        return rows._replace(values=read_only(np.take(rows.values, kept, axis=1)))
+    from reshuffle.kernels.columns import ABSENT, count_kept, keep_columns, keep_indices
+
+    place = np.full(features, ABSENT, dtype=np.uint32)
+    place[kept] = np.arange(kept.size, dtype=np.uint32)
+    indptr = np.zeros_like(rows.indptr)
+    stored = 0
+    if kept.size:
+        count_kept(rows.indices, rows.indptr, place, indptr)
+        np.cumsum(indptr, out=indptr)
+        stored = int(indptr[-1])
+    indices = np.empty(stored + 1, dtype=rows.indices.dtype)
+    if rows.unit:
+        keep_indices(rows.indices, rows.indptr, place, indices, indptr)
+        return rows._replace(indices=read_only(indices[:stored]), indptr=read_only(indptr))
+    values = np.empty(stored + 1, dtype=rows.values.dtype)
+    keep_columns(rows.values, rows.indices, rows.indptr, place, values, indices, indptr)
+    return Rows(read_only(values[:stored]), read_only(indices[:stored]), read_only(indptr))

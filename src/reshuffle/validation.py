@@ -27,9 +27,25 @@ class Rows(NamedTuple):
         return self.values.ndim == 2
 
     @property
+    def unit(self) -> bool:
+        """Whether all values are 1, and left out."""
+        return self.values.dtype == np.bool_
+
+    @property
     def stored(self) -> int:
         """How many values are stored."""
-        return int(self.values.size)
+        return int(self.values.size if self.dense else self.indices.size)
+
+    def without_ones(self) -> Rows:
+        """These rows without their values, where they are sparse and all values are 1."""
+        if self.dense or not all(
+            np.all(self.values[k : k + PIECE] == 1) for k in range(0, self.values.size, PIECE)
+        ):
+            return self
+        return self._replace(values=UNIT)
+
+
+PIECE = 1 << 14  # values looked at at a time
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -37,6 +53,9 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
+
+
+UNIT = read_only(np.empty(0, dtype=np.bool_))
 
 
 def check_rows(X: Any) -> tuple[Rows, int, int]:

@@ -89,6 +89,8 @@ def squared_norms(values: Any, indptr: Any, out: Any) -> None:
     """out_i = ||a_i||^2, dense or CSR."""
     if values.ndim == 2:
         dense_squared_norms(values, out)
+    elif values.dtype == np.bool_:  # all ones
+        out[:] = np.diff(indptr)
     else:
         csr_squared_norms(values, indptr, out)
 

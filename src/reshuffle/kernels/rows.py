@@ -11,7 +11,7 @@ Seven operations are all that the loops above need. numba picks the implementati
     add_bias   intercept <- intercept + factor * coefs[k]
 
 A row lies in ``values, indices, indptr``: the arrays of a CSR matrix, or a C-ordered matrix and two
-empty arrays. ``x`` is a vector (one output) or a matrix with one column per output, its last row the
+empty arrays. An array of booleans for ``values`` says that all of them are 1; it is not read. ``x`` is a vector (one output) or a matrix with one column per output, its last row the
 intercept where there is one. Indices are unsigned, so that no wrap-around test stands in the inner
 loop, and sums run in float64 for float32 data too.
 """
@@ -60,6 +60,10 @@ def is_dense(values):
     return values.ndim == 2
 
 
+def is_unit(values):
+    return values.dtype == types.boolean
+
+
 # --- one row against the unknown -------------------------------------------------------------
 # Elements are reached by full indices: a view of a row would count a reference in the inner loop.
 
@@ -105,8 +109,25 @@ def _margin(values, indices, indptr, i, x, scale, bias, coefs, k):
                 coefs[k, o] += a * x[j, o]
         return coefs[k]
 
+    def unit_vector(values, indices, indptr, i, x, scale, bias, coefs, k):
+        z = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            z += x[indices[p]]
+        return scale * z + x[x.size - 1] if bias else scale * z
+
+    def unit_matrix(values, indices, indptr, i, x, scale, bias, coefs, k):
+        outputs = x.shape[1]
+        for o in range(outputs):
+            coefs[k, o] = x[x.shape[0] - 1, o] if bias else 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            for o in range(outputs):
+                coefs[k, o] += scale * x[indices[p], o]
+        return coefs[k]
+
     if is_dense(values):
         return dense_vector if x.ndim == 1 else dense_matrix
+    if is_unit(values):
+        return unit_vector if x.ndim == 1 else unit_matrix
     return csr_vector if x.ndim == 1 else csr_matrix
 
 
@@ -143,8 +164,26 @@ def _drifted_margin(values, indices, indptr, i, x, q, drift, bias, coefs, k):
                 coefs[k, o] += values[p] * (x[j, o] - drift * q[j, o])
         return coefs[k]
 
+    def unit_vector(values, indices, indptr, i, x, q, drift, bias, coefs, k):
+        z = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            z += x[indices[p]] - drift * q[indices[p]]
+        return z + (x[x.size - 1] - drift * q[x.size - 1]) if bias else z
+
+    def unit_matrix(values, indices, indptr, i, x, q, drift, bias, coefs, k):
+        last = x.shape[0] - 1
+        for o in range(x.shape[1]):
+            coefs[k, o] = x[last, o] - drift * q[last, o] if bias else 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            for o in range(x.shape[1]):
+                coefs[k, o] += x[j, o] - drift * q[j, o]
+        return coefs[k]
+
     if is_dense(values):
         return dense_vector if x.ndim == 1 else dense_matrix
+    if is_unit(values):
+        return unit_vector if x.ndim == 1 else unit_matrix
     return csr_vector if x.ndim == 1 else csr_matrix
 
 
@@ -172,8 +211,20 @@ def _add_row(values, indices, indptr, i, factor, coefs, k, x):
             for o in range(x.shape[1]):
                 x[j, o] += a * coefs[k, o]
 
+    def unit_vector(values, indices, indptr, i, factor, coefs, k, x):
+        c = factor * coefs[k]
+        for p in range(indptr[i], indptr[i + 1]):
+            x[indices[p]] += c
+
+    def unit_matrix(values, indices, indptr, i, factor, coefs, k, x):
+        for p in range(indptr[i], indptr[i + 1]):
+            for o in range(x.shape[1]):
+                x[indices[p], o] += factor * coefs[k, o]
+
     if is_dense(values):
         return dense_vector if x.ndim == 1 else dense_matrix
+    if is_unit(values):
+        return unit_vector if x.ndim == 1 else unit_matrix
     return csr_vector if x.ndim == 1 else csr_matrix
 
 
@@ -308,4 +359,7 @@ def _prefetch_row(values, indices, indptr, i):
         prefetch_span(values, indptr[i], indptr[i + 1])
         prefetch_span(indices, indptr[i], indptr[i + 1])
 
-    return dense if is_dense(values) else csr
+    def unit(values, indices, indptr, i):
+        prefetch_span(indices, indptr[i], indptr[i + 1])
+
+    return dense if is_dense(values) else unit if is_unit(values) else csr

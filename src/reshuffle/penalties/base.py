@@ -92,6 +92,24 @@ class Separable:
         other.lower, other.upper = self.lower, self.upper
         return other
 
+    def part(self, kept: NDArray[np.uint32], shape: tuple[int, ...]) -> Separable:
+        """The penalty of these rows of an x of the given shape."""
+        other = Separable()
+        for name in ("l1", "l2", "lower", "upper"):
+            given = getattr(self, name)
+            whole = np.ndim(given) == 0
+            setattr(other, name, given if whole else np.broadcast_to(given, shape)[kept])
+        return other
+
+    def holds_at_zero(self, g: Array, slack: float = 1.0) -> NDArray[np.bool_]:
+        """Where x_j = 0 is optimal against the gradient g: -g_j in ∂ψ_j(0), with l1·slack for l1."""
+        push = np.copysign(np.maximum(np.abs(g) - slack * np.asarray(self.l1), 0.0), -g)
+        low, high = np.asarray(self.lower), np.asarray(self.upper)
+        allowed = (low <= 0) & (high >= 0)
+        still = (push == 0) | ((push < 0) & (low == 0)) | ((push > 0) & (high == 0))
+        held: NDArray[np.bool_] = np.logical_and(allowed, still)
+        return held
+
     def conjugate(self, g: Array) -> float:
         """ψ*(g) = sup_x ⟨g, x⟩ - ψ(x), +inf where unbounded."""
         l2, low, high = np.broadcast_arrays(self.l2, self.lower, self.upper)
