@@ -60,6 +60,23 @@ def table_kernel(stamp: int) -> Any:
 
 
 @cache
+def combine_kernel(stamp: int) -> Any:
+    """Adds factor * sum_i w_i table_i a_i to ``out``; the stamp is that of the sources."""
+
+    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    def combine(values, indices, indptr, weights, bias, coefs, factor, table, out):
+        _ = stamp
+        for i in range(table.shape[0]):
+            coefs[0] = table[i]
+            weight = weights[i] * factor if weights.size > 0 else factor
+            add_row(values, indices, indptr, i, weight, coefs, 0, out)
+            if bias:
+                add_bias(weight, coefs, 0, out)
+
+    return combine
+
+
+@cache
 def conjugate_kernel(stamp: int) -> Any:
     """sum_c w_c l*(factor * table_c, y_c): what the dual objective is made of."""
 
@@ -110,29 +127,33 @@ def block_kernel(stamp: int) -> Any:
 
 @cache
 def epoch_kernel(stamp: int) -> Any:
-    """All blocks of an epoch, with the prox of a separable penalty after each."""
+    """All blocks of an epoch, with the prox of a separable penalty after each.
+
+    ``corrected`` is 1; with 0, and nothing remembered, the epoch is one of ProxRR that remembers.
+    """
     block = block_kernel(stamp)
 
     @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
     def epoch(
-        values, indices, indptr, targets, weights, params, bias, owner, visits, blocks, table,
-        y, flat_y, q, flat_q, start, g, penalised, step, separable, coefs, ahead,
+        values, indices, indptr, targets, weights, params, bias, owner, visits, steps, corrected,
+        table, y, flat_y, q, flat_q, start, g, penalised, separable, coefs, ahead,
     ):  # fmt: skip
         l1, l2, low, high = separable
-        total, count = visits.size, table.shape[0]
+        total, count, blocks = visits.size, table.shape[0], steps.size
         for b in range(blocks):
             first, last = b * total // blocks, (b + 1) * total // blocks
             block(
                 values, indices, indptr, targets, weights, params, bias, owner, visits, first, last,
-                table, y, q, step, coefs, ahead,
+                table, y, q, steps[b], coefs, ahead,
             )  # fmt: skip
-            tau = step * (last - first)
+            tau = steps[b] * (last - first)
+            share = 1.0 / (steps[b] * count)
             for j in range(flat_y.size):
-                x = flat_y[j] - tau * g[j]
+                x = flat_y[j] - corrected * tau * g[j]
                 if j < penalised:
                     x = separable_prox(x, tau, l1[j], l2[j], low[j], high[j])
-                change = (start[j] - flat_y[j]) / (step * count)
-                flat_q[j] = change + (flat_y[j] - x) / tau
+                change = (start[j] - flat_y[j]) * share
+                flat_q[j] = corrected * (change + (flat_y[j] - x) / tau)
                 g[j] += change
                 flat_y[j] = x
                 start[j] = x

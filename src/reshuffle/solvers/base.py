@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reshuffle.callbacks import Callback, ProgressBar
 from reshuffle.errors import DivergenceError, InputError
@@ -20,11 +21,13 @@ from reshuffle.steps import Schedule
 from reshuffle.trace import Result, Trace
 from reshuffle.validation import check_positive, check_start
 
-State = dict[str, Array]
+State = dict[str, NDArray[Any]]
 """All that an epoch changes: ``x``, and what else the method carries. Never changed in place."""
 
 LIMITS = frozenset({"epochs", "tol", "check_every", "eval_every", "time_limit"})
 """Hyper-parameters that may differ between a run and its continuation."""
+READY: set[tuple[object, ...]] = set()
+"""What kernels have been compiled for in this process."""
 BLOW_UP = 1e6  # growth of the objective that no convergent run shows
 
 
@@ -80,6 +83,10 @@ class Method(ABC):
         """‖G(x)‖, at the cost of a full gradient and a prox."""
         mapping = self.problem.gradient_mapping(state["x"])
         return Certificate(mapping, self.problem.n, 1, state)
+
+    def objective(self, state: State) -> float:
+        """P(x), for the trace."""
+        return self.problem.objective(state["x"])
 
     def columns(self, state: State) -> dict[str, float]:
         """Further columns of the trace."""
@@ -187,7 +194,10 @@ class _Run:
         self.trace = Trace()
         previous = None if resume is None else self._check_resume(resume)
 
-        solver.compile(problem)
+        ready = (type(solver), solver.tol > 0, problem.signature)
+        if ready not in READY:
+            solver.compile(problem)
+            READY.add(ready)
         clock = time.perf_counter()
         self.method = solver.bind(problem)
         try:
@@ -270,7 +280,7 @@ class _Run:
         return done.value
 
     def _evaluate(self, measure: float) -> float:
-        objective = self.problem.objective(self.state["x"])
+        objective = self.method.objective(self.state)
         if self.trace and not objective <= BLOW_UP * (1.0 + abs(self.start_objective)):
             self._raise_divergence(self.step)
         self.trace.append(
