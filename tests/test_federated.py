@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from oracles import LOSSES, PENALTIES, random_data, sparse
 
 import reshuffle as rs
+from reshuffle.federated.anderson import extrapolated
 from reshuffle.federated.partition import indices
 
 
@@ -141,6 +143,135 @@ def test_exact_fedrr_to_1e_10_with_copies_and_several_passes() -> None:
         result = rs.ExactFedRR(rounds=9000, **limits, **settings).solve(federation)
         assert result.converged
         assert result.trace["objective"][-1] - best < 1e-10
+
+
+def test_local_passes_go_on_from_one_another() -> None:
+    """Each step is along ∇f_i(x) less its last slope, plus the mean of the last slopes, less h."""
+    whole = problem(n=12, penalty=None)
+    clients = rs.federated.split(whole, by=[list(range(12))])
+    step, client = 0.2, clients.clients[0]
+    settings: Any = {"local_passes": 3, "order": rs.orders.Cyclic(), "importance": False}
+    solver = rs.ExactFedRR(rounds=1, step=step, **settings)
+    found = solver.solve(clients, x0=np.full(6, 0.3)).x
+
+    def slope(i: int, x: Any) -> Any:
+        return client.take(np.array([i], dtype=np.uint32)).gradient(x)
+
+    x = np.full(6, 0.3)
+    slopes = np.array([slope(i, x) for i in range(12)])
+    for _ in range(3):
+        mean = slopes.mean(axis=0)
+        for i in range(12):
+            new = slope(i, x)
+            x, slopes[i] = x - step * (new - slopes[i] + mean), new
+    np.testing.assert_allclose(found, x, rtol=0, atol=1e-13)
+
+
+def test_many_small_clients_take_more_passes_and_no_larger_steps() -> None:
+    whole = problem(n=240, penalty=rs.penalties.L2(0.01))
+    passes, steps = [], []
+    for count in (2, 8, 240):
+        rounds = rs.ExactFedRR().bind(rs.federated.split(whole, clients=count))
+        local: Any = rounds.plan.local
+        passes.append(local.passes)
+        steps.append(rounds.schedule(0) * rounds.plan.smoothness)
+        rounds.close()
+    assert passes[0] < passes[1] <= passes[2] <= 8
+    assert max(steps[:2]) <= 0.5
+    assert steps[2] <= 1.0
+    fixed = rs.ExactFedRR(local_passes=3).bind(rs.federated.split(whole, clients=24))
+    assert getattr(fixed.plan.local, "passes", None) == 3
+    fixed.close()
+
+
+# --- acceleration -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("penalty", ["zero", "elastic_net"])
+@pytest.mark.parametrize("order", [rs.orders.ShuffleOnce(), rs.orders.Reshuffle()])
+def test_acceleration_saves_rounds_and_changes_nothing_else(order: Any, penalty: str) -> None:
+    whole = problem(n=200, penalty=PENALTIES[penalty], ridge=0.002)
+    federation = rs.federated.split(whole, clients=5, by="label")
+    common: Any = {"rounds": 5000, "tol": 1e-9, "eval_every": 5000, "order": order}
+    plain = rs.ExactFedRR(acceleration=0, **common).solve(federation)
+    fast = rs.ExactFedRR(**common).solve(federation)
+    assert plain.converged
+    assert fast.converged
+    np.testing.assert_allclose(fast.x, plain.x, rtol=0, atol=1e-6)
+    assert fast.epoch < (0.5 if order.fixed else 0.8) * plain.epoch
+    for column in ("bytes_up", "bytes_down", "gradients"):  # less a round, the same in each
+        slow, quick = (r.trace[column][-1] / r.epoch for r in (plain, fast))
+        assert np.isclose(slow, quick, rtol=0.2)
+
+
+def test_acceleration_is_resumed_from_what_it_remembers() -> None:
+    federation = rs.federated.split(problem(), clients=4, by="label")
+    solver = rs.ExactFedRR(rounds=30, seed=3, acceleration=4)
+    whole = solver.solve(federation)
+    half = solver.solve(federation, callbacks=[lambda r: r.epoch == 17])
+    assert half.state["images"].shape == (4, 4, 6)
+    assert solver.solve(federation, resume=half).digest == whole.digest
+    forgotten = dict(half.state)
+    forgotten |= {name: half.state[name][:0] for name in ("images", "residuals")}
+    assert solver.solve(federation, resume=replace(half, state=forgotten)).digest != whole.digest
+
+
+def test_a_step_that_changes_is_not_extrapolated() -> None:
+    federation = rs.federated.split(problem(), clients=4, by="label")
+    common: Any = {"rounds": 8, "order": rs.orders.Reshuffle(), "step": lambda t: 0.1 / (1 + t)}
+    results = [rs.ExactFedRR(acceleration=k, **common).solve(federation) for k in (0, 10)]
+    assert results[0].digest == results[1].digest
+    with pytest.raises(rs.InputError, match="acceleration"):
+        rs.ExactFedRR(acceleration=-1)
+
+
+def iterate(map_: Any, z: Any, rounds: int, memory: int) -> Any:
+    images = residuals = np.empty((0, *z.shape))
+    for _ in range(rounds):
+        image = map_(z)
+        images = np.concatenate([images, image[None]])
+        residuals = np.concatenate([residuals, (image - z)[None]])
+        z, kept = extrapolated(images, residuals, memory)
+        images, residuals = images[kept], residuals[kept]
+        assert 1 <= len(images) <= memory
+    return z
+
+
+def test_anderson_solves_a_linear_map_in_as_many_rounds_as_it_has_dimensions() -> None:
+    rng = np.random.default_rng(0)
+    rotation = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+    matrix, shift = 0.95 * rotation, rng.standard_normal(5)
+    fixed = np.linalg.solve(np.eye(5) - matrix, shift)
+    found = iterate(lambda z: matrix @ z + shift, np.zeros(5), 9, 6)
+    assert np.linalg.norm(found - fixed) < 1e-6
+    assert np.linalg.norm(fixed) * 0.95**9 > 0.1  # where plain rounds would be
+
+
+@pytest.mark.parametrize("memory", [1, 3, 10])
+def test_anderson_is_safe_on_a_map_with_kinks(memory: int) -> None:
+    """A contraction, but an extrapolation across a kink goes wrong."""
+    rng = np.random.default_rng(1)
+    rotation = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+
+    def bend(z: Any) -> Any:
+        return 0.9 * rotation @ (np.sign(z) * np.maximum(np.abs(z) - 3.0, 0.0)) + 1.0
+
+    found = iterate(bend, 50 * rng.standard_normal(6), 400, memory)
+    assert np.linalg.norm(bend(found) - found) < 1e-9
+
+
+def test_the_safeguard_of_anderson() -> None:
+    images, residuals = np.arange(12.0).reshape(4, 3), np.ones((4, 3))
+    residuals[1] *= 0.4
+    point, kept = extrapolated(images, residuals, 9)  # the last has more than twice the best
+    assert kept == slice(1, 2)
+    assert np.array_equal(point, images[1])
+    residuals[1:, :] = [[0.4], [0.5], [0.6]]
+    assert extrapolated(images, residuals, 2)[1] == slice(1, 2)  # the best is two rounds old
+    assert extrapolated(images, residuals, 3)[1] == slice(1, None)
+    point, kept = extrapolated(images[:2], np.array([[1.0] * 3, [9.0] * 3]), 9)
+    assert kept == slice(1, None)  # a plain step that grows: the map is to blame, so go on
+    assert np.array_equal(point, images[1])
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ class Ray:
     address: str | None = None
     restarts: int = 3
     _actors: list[tuple[Any, tuple[int, ...]]] = field(init=False, repr=False, default_factory=list)
+    _data: list[Any] = field(init=False, repr=False, default_factory=list)
+    """References to the hosts' data: held, so that a restarted actor finds it."""
     _started: bool = field(init=False, repr=False, default=False)
 
     def __post_init__(self) -> None:
@@ -46,6 +48,7 @@ class Ray:
         )
         for group in balanced(sizes, count):
             data = ray.put(make_host(group))  # once: later rounds send the model only
+            self._data.append(data)
             self._actors.append((actor.remote(data), tuple(group)))
         reports = ray.get([handle.sizes.remote() for handle, _ in self._actors])
         return {client: size for report in reports for client, size in report.items()}
@@ -76,7 +79,7 @@ class Ray:
 
         for handle, _ in self._actors:
             ray.kill(handle)
-        self._actors = []
+        self._actors, self._data = [], []
         if self._started:
             ray.shutdown()
             self._started = False

@@ -1,7 +1,8 @@
 """Federated learning: the single-machine methods on the product space, with one driver."""
 
+from reshuffle.federated.exact import ExactFedRR
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.partition import split
-from reshuffle.federated.solvers import ExactFedRR, FedRR, LocalSGD
+from reshuffle.federated.solvers import FedRR, LocalSGD
 
 __all__ = ["ExactFedRR", "FedRR", "Federation", "LocalSGD", "split"]

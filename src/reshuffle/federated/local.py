@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reshuffle.finite_sum import Array, FiniteSum
+from reshuffle.finite_sum import Array, FiniteSum, Visits
 from reshuffle.memory import memory_of
 from reshuffle.orders import Order, Reshuffle, with_replacement
 from reshuffle.problem import Problem
@@ -29,8 +29,8 @@ class Load(NamedTuple):
     """What a client's round amounts to."""
 
     visits: int
-    """Gradients it evaluates, and random numbers it may draw."""
-    steps: int
+    """Random numbers it may draw; for most, also the gradients it evaluates."""
+    steps: float
     smoothness: float
     """Of the functions of its steps, where the factor is 1."""
 
@@ -55,6 +55,10 @@ class Local(ABC):
     def bind_group(self, group: Group) -> GroupEpoch | None:
         """The work of many small clients in one call, where there is such a call; the same bits."""
         return None
+
+    def gradients(self, visits: int, samples: int, number: int) -> int:
+        """Gradients that clients with so many visits and samples evaluate in a round."""
+        return visits
 
     @abstractmethod
     def load(self, client: FiniteSum) -> Load: ...
@@ -150,6 +154,9 @@ class Corrected(Local):
     importance: bool | None
     seed: int
 
+    def gradients(self, visits: int, samples: int, number: int) -> int:
+        return visits + samples  # the pass at y
+
     def load(self, client: FiniteSum) -> Load:
         owner, _, largest = resampled(client, self.importance)
         visits = self.passes * (owner.size or client.n)
@@ -159,19 +166,24 @@ class Corrected(Local):
         owner, weights, _ = resampled(client, self.importance)
         memory = memory_of(client, owner, weights)
         pool = np.arange(owner.size or client.n, dtype=np.uint32)
-        fixed = Stream(self.seed, 0) if self.order.fixed else None
+
+        def draw(rng: np.random.Generator, number: int) -> list[Visits]:
+            return [self.order.visits(pool.copy(), rng, number) for _ in range(self.passes)]
+
+        fixed = draw(Stream(self.seed, 0).at(position), 0) if self.order.fixed else None
 
         def epoch(
             x: Array, step: float, number: int, stream: Stream, control: Array | None
         ) -> Array:
             state = memory.start(x)
-            state["q"] = state["g"] - control if control is not None else state["g"]
-            rng = (fixed or stream).at(position)
-            visits = np.concatenate(
-                [self.order.visits(pool.copy(), rng, number) for _ in range(self.passes)]
-            )
-            y = x.copy()
-            memory.block(state, y, visits, 0, visits.size, factor * step)
-            return y - factor * step * visits.size * state["q"]
+            q = state["g"] - control if control is not None else state["g"]
+            y, length = x.copy(), factor * step * pool.size
+            for visits in draw(stream.at(position), number) if fixed is None else fixed:
+                before = y.copy()
+                memory.block(state | {"q": q}, y, visits, 0, visits.size, factor * step)
+                moved = (before - y) / length  # the mean of what the slopes have changed by
+                y -= length * q
+                q = q + moved
+            return y
 
         return epoch

@@ -1,11 +1,10 @@
 """The driver: one round of a federated method, whatever the engine and the local work.
 
-    every client m:   x̂_m = its local epoch from x
-    the server:       x⁺ = prox_{γ(S/M)R}( mean_m (x̂_m - τ_m h_m) ),    h_m ← h_m + (x⁺ - x̂_m)/τ_m
+    every client m:   x̂_m = its local epoch from x (and h_m, for methods that have control variates)
+    the server:       x⁺ = prox_{γ(S/M)R}( mean_m x̂_m ), or what else it makes of the models
 
 This is a method of the single machine on the product space, with ψ = (N/n)(R + consensus): the prox of
-the consensus is the mean, and that of R comes with its parameter divided by M. Methods without control
-variates have h_m = 0 throughout.
+the consensus is the mean, and that of R comes with its parameter divided by M.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from reshuffle.errors import ClientError, InputError
 from reshuffle.federated.client import ClientHost
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Local
+from reshuffle.federated.server import Server
 from reshuffle.finite_sum import Array
 from reshuffle.orders import shuffled
 from reshuffle.randomness import generator
@@ -84,16 +84,16 @@ class Rounds(Method):
         self,
         federation: Federation,
         work: Plan,
+        server: Server,
         schedule: Schedule,
         engine: Engine,
         policy: Policy,
         *,
-        corrected: bool,
         seed: int,
     ) -> None:
         super().__init__(federation)
-        self.plan, self.schedule, self.engine, self.policy = work, schedule, engine, policy
-        self.corrected, self.seed = corrected, seed
+        self.plan, self.server, self.schedule = work, server, schedule
+        self.engine, self.policy, self.seed = engine, policy, seed
         self.safe_step = inverse(work.smoothness)
         self.run = uuid.uuid4().hex
         self.header |= {"clients": str(len(federation.clients)), "samples": str(federation.n)}
@@ -104,38 +104,21 @@ class Rounds(Method):
                 raise InputError(f"client {c} reports {reported.get(c)} samples, not {size}")
 
     def start(self, x0: Array) -> State:
-        state = {"x": x0, "traffic": np.zeros(len(TRAFFIC))}
-        if self.corrected:
-            state["controls"] = np.zeros((len(self.problem.clients), *self.problem.shape))
-        return state
+        return self.server.start(x0) | {"traffic": np.zeros(len(TRAFFIC))}
 
     def columns(self, state: State) -> dict[str, float]:
         return dict(zip(TRAFFIC, state["traffic"].tolist(), strict=True))
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         chosen, x = self._participants(epoch), state["x"]
-        controls = {c: state["controls"][c] for c in chosen} if self.corrected else {}
+        held = self.server.controls(state)
+        controls = {} if held is None else {c: held[c] for c in chosen}
         task = Task(self.run, epoch, step, x, digest(x), tuple(chosen), controls)
         models, traffic = self._collect(task)
-        answered = sorted(models)
-        new: State = {"traffic": state["traffic"] + traffic}
-        lengths = step * self.plan.totals
-        total = np.zeros(self.problem.shape)
-        for c in answered:  # always in the order of the clients: the same sum on every engine
-            total += models[c] - lengths[c] * controls[c] if self.corrected else models[c]
-        parameter = step * (self.plan.totals[answered].sum() / len(answered))
-        mean = total / len(answered)
-        if self.corrected:
-            new["x"] = self.problem.prox_with_ridge(mean, parameter)
-            new["controls"] = state["controls"].copy()
-            for c in answered:
-                new["controls"][c] += (new["x"] - models[c]) / lengths[c]
-        else:
-            new["x"] = self.problem.prox(mean, parameter)
-        work = self.plan.visits[answered].sum()
-        if self.corrected:  # and the pass at y
-            work += self.problem.n
-        return Epoch(new, int(work), 1)
+        new = self.server.step(state, models, step) | {"traffic": state["traffic"] + traffic}
+        answered = list(models)
+        visits, samples = self.plan.visits[answered].sum(), self.problem.sizes[answered].sum()
+        return Epoch(new, self.plan.local.gradients(int(visits), int(samples), epoch), 1)
 
     def close(self) -> None:
         self.engine.close()
@@ -163,17 +146,17 @@ class Rounds(Method):
         return sorted(order[turn * few : (turn + 1) * few].tolist())
 
     def _collect(self, task: Task) -> tuple[dict[int, Array], Array]:
-        """The models of the task's clients, asking again where an answer is missing or wrong."""
+        """The models, in the order of the clients, asking again where one is missing or wrong."""
         models: dict[int, Array] = {}
         reasons: dict[int, str] = {}
         traffic = np.zeros(len(TRAFFIC))
-        size = task.x.nbytes
+        size = task.x.nbytes * (2 if task.controls else 1)
         for attempt in range(self.policy.retries + 1):
             asked = [c for c in task.clients if c not in models]
             if not asked:
                 break
             wanted = set(asked)
-            traffic[0] += len(asked) * size * (2 if self.corrected else 1)
+            traffic[0] += len(asked) * size
             traffic[2] += len(asked) if attempt else 0
             for answer in self.engine.run_round(task.part(asked), self.policy.timeout):
                 if not isinstance(answer, Reply):
@@ -187,7 +170,7 @@ class Rounds(Method):
         missing = [c for c in task.clients if c not in models]
         if missing:
             self._handle_missing(missing, reasons, task, len(models))
-        return models, traffic
+        return {c: models[c] for c in task.clients if c in models}, traffic
 
     def _belongs(self, reply: Reply, task: Task) -> bool:
         same = (reply.run, reply.round, reply.digest) == (task.run, task.round, task.digest)
@@ -198,6 +181,6 @@ class Rounds(Method):
     ) -> None:
         told = "; ".join(f"client {c}: {reasons.get(c, 'no answer')}" for c in missing[:5])
         text = f"round {task.round}: {len(missing)} of {len(task.clients)} clients missing ({told})"
-        if self.policy.on_missing == "raise" or not answered or self.corrected:
+        if self.policy.on_missing == "raise" or not answered or self.server.needs_all:
             raise ClientError(text, missing)
         logger.warning("%s; averaging the %d that answered", text, answered)

@@ -1,4 +1,4 @@
-"""FedRR, LocalSGD and ExactFedRR: hyper-parameters, and which local work they mean."""
+"""FedRR and LocalSGD: hyper-parameters, and which local work they mean."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from reshuffle.engines import check_engine
 from reshuffle.errors import InputError
 from reshuffle.federated.federation import Federation
-from reshuffle.federated.local import Corrected, Local, Sampled, Shuffled
+from reshuffle.federated.local import Local, Sampled, Shuffled
 from reshuffle.federated.rounds import Plan, Policy, Rounds, plan
+from reshuffle.federated.server import Averaging, Server
 from reshuffle.finite_sum import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
 from reshuffle.solvers.base import LIMITS, Solver
@@ -46,7 +45,6 @@ class FederatedSolver(Solver):
     on_missing: Literal["raise", "average"] = "raise"
     step: Any = None
 
-    corrected: ClassVar[bool] = False
     limits: ClassVar[frozenset[str]] = LIMITS | {
         "rounds", "engine", "retries", "round_timeout", "on_missing",
     }  # fmt: skip
@@ -69,6 +67,10 @@ class FederatedSolver(Solver):
     @abstractmethod
     def local(self, federation: Federation) -> Local:
         """What each client does in a round."""
+
+    def server(self, federation: Federation, work: Plan) -> Server:
+        """What the server makes of the clients' models."""
+        return Averaging(federation.prox, work.totals)
 
     @abstractmethod
     def default_step(self, federation: Federation, work: Plan) -> float:
@@ -94,10 +96,10 @@ class FederatedSolver(Solver):
         return Rounds(
             problem,
             work,
+            self.server(problem, work),
             bound(self.step, setting, problem),
             check_engine(self.engine),
             policy,
-            corrected=self.corrected,
             seed=self.seed,
         )
 
@@ -170,48 +172,3 @@ class LocalSGD(FederatedSolver):
 
     def default_step(self, federation: Federation, work: Plan) -> float:
         return inverse(work.smoothness * float(work.totals.mean()))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExactFedRR(FederatedSolver):
-    """Federated random reshuffling with control variates: the pooled solution, whatever the split.
-
-        client m:  from y = x, passes with  x_m ← x_m - γ(∇f_i(x_m) - ∇f_i(y) + ∇f_m(y) - h_m),
-        server:    x⁺ = prox_{γ(N/M)R}( (1/M) Σ_m (x_m - γN_m h_m) ),
-        and then   h_m ← h_m + (x⁺ - x_m)/(γN_m).
-
-    Clients keep nothing between rounds: h_m travels with the model, so that a restarted client goes on
-    as if nothing had happened. A ridge inside f_i is applied by the server, within the prox.
-
-    Parameters
-    ----------
-    step : γ; default min{1/L_max, τ/(N/M)} with τ = 1/√(L_f·μ), the parameter at which
-        Douglas-Rachford splitting is fastest, and 1/(4 L_max) where μ = 0.
-    local_passes : stochastic passes of a round (a full one at y comes before them).
-    order, importance : of the local passes; importance is used where it saves work.
-    """
-
-    local_passes: int = 1
-    order: Order = field(default_factory=Reshuffle)
-    importance: bool | None = None
-
-    corrected: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_order(self.order)
-        check_positive("local_passes", self.local_passes, integer=True)
-        if self.participation < 1:
-            raise InputError("ExactFedRR needs all clients in every round: participation must be 1")
-        if self.on_missing == "average":
-            raise InputError('ExactFedRR cannot leave clients out: on_missing must be "raise"')
-
-    def local(self, federation: Federation) -> Local:
-        return Corrected(self.order, self.local_passes, self.importance, self.seed)
-
-    def default_step(self, federation: Federation, work: Plan) -> float:
-        mu = federation.strong_convexity
-        if not mu > 0:
-            return 0.25 * inverse(work.smoothness)
-        length = 1.0 / np.sqrt(federation.smoothness.average * mu)
-        return min(inverse(work.smoothness), float(length / work.totals.mean()))

@@ -1,0 +1,111 @@
+"""ExactFedRR: FedRR with control variates, accelerated by the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from reshuffle.errors import InputError
+from reshuffle.federated.federation import Federation
+from reshuffle.federated.local import Corrected, Local
+from reshuffle.federated.rounds import Plan, Rounds, plan
+from reshuffle.federated.server import Accelerated, ControlVariates, Server
+from reshuffle.federated.solvers import FederatedSolver
+from reshuffle.finite_sum import FiniteSum
+from reshuffle.orders import Order, ShuffleOnce, check_order
+from reshuffle.solvers.incremental import inverse
+from reshuffle.steps import Constant
+from reshuffle.validation import check_positive
+
+MOST_PASSES = 8  # of a round, by default
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactFedRR(FederatedSolver):
+    """Federated shuffling with control variates: the pooled solution, whatever the split.
+
+        client m:  from y = x, passes with  x_m ← x_m - γ(∇f_i(x_m) - ∇f_i(y) + ∇f_m(y) - h_m),
+        server:    x⁺ = prox_{γ(N/M)R}( (1/M) Σ_m z_m ),    z_m = x_m - γN_m h_m,
+        and then   h_m ← h_m + (x⁺ - x_m)/(γN_m) = (x⁺ - z_m)/(γN_m).
+
+    The z_m of one round determine those of the next, so that a round is a map z ← T(z) with the
+    solution as its fixed point. The server extrapolates it from the last rounds (Anderson): the z with
+    which it goes on is Σ_j α_j T(z_j), where Σ_j α_j = 1 and ‖Σ_j α_j (T(z_j) - z_j)‖ is least. Nothing
+    more is sent for it.
+
+    Clients keep nothing between rounds: h_m travels with the model, so that a restarted client goes on
+    as if nothing had happened. A ridge inside f_i is applied by the server, within the prox.
+
+    Parameters
+    ----------
+    step : γ; default that with which the local passes have the length γkN/M = τ = 1/√(L_f·μ), the
+        parameter at which Douglas-Rachford splitting is fastest, but at most 1/L_max, and 1/(4 L_max)
+        where μ = 0.
+    local_passes : k, stochastic passes of a round (a full one at y comes before them). Default as many
+        as make γ ≤ 1/(2 L_max) where they have the length τ, from 1 to 8.
+    order : of the local passes. Shuffled once, T is the same map in every round, which acceleration
+        needs; ``Reshuffle()`` with ``acceleration=0`` is the method without it.
+    importance : of the local passes; used where it saves work.
+    acceleration : rounds that the server remembers, 0 for plain rounds. It holds twice as many copies
+        of all h_m. Where the residual grows, it falls back to a plain round from its best point. With
+        a step that changes there is none.
+    """
+
+    local_passes: int | None = None
+    order: Order = field(default_factory=ShuffleOnce)
+    importance: bool | None = None
+    acceleration: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_order(self.order)
+        if self.local_passes is not None:
+            check_positive("local_passes", self.local_passes, integer=True)
+        if not isinstance(self.acceleration, int) or self.acceleration < 0:
+            raise InputError(
+                f"acceleration must be a non-negative integer, got {self.acceleration!r}"
+            )
+        if self.participation < 1:
+            raise InputError("ExactFedRR needs all clients in every round: participation must be 1")
+        if self.on_missing == "average":
+            raise InputError('ExactFedRR cannot leave clients out: on_missing must be "raise"')
+
+    def bind(self, problem: FiniteSum) -> Rounds:
+        rounds = super().bind(problem)
+        local = rounds.plan.local
+        assert isinstance(local, Corrected)
+        rounds.header |= {
+            "step": f"{rounds.schedule(0):.6g}",
+            "local passes": str(local.passes),
+            "acceleration": str(getattr(rounds.server, "memory", 0)),
+        }
+        return rounds
+
+    def local(self, federation: Federation) -> Local:
+        one = Corrected(self.order, 1, self.importance, self.seed)
+        return replace(one, passes=self.local_passes or self._enough(federation, one))
+
+    def server(self, federation: Federation, work: Plan) -> Server:
+        if self.acceleration and isinstance(self.step, Constant):
+            return Accelerated(federation.prox_with_ridge, work.totals, self.acceleration)
+        return ControlVariates(federation.prox_with_ridge, work.totals)
+
+    def default_step(self, federation: Federation, work: Plan) -> float:
+        length = _length(federation)
+        if not length:
+            return 0.25 * inverse(work.smoothness)
+        return min(inverse(work.smoothness), length / float(work.totals.mean()))
+
+    def _enough(self, federation: Federation, one: Local) -> int:
+        if not isinstance(self.step, Constant) or self.step.value is not None:
+            return 1
+        work = plan(federation, one)
+        passes = 2.0 * work.smoothness * _length(federation) / float(work.totals.mean())
+        return int(np.clip(np.ceil(passes), 1, MOST_PASSES))
+
+
+def _length(federation: Federation) -> float:
+    """τ = 1/√(L_f·μ), and 0 where μ = 0."""
+    mu = federation.strong_convexity
+    return 1.0 / float(np.sqrt(federation.smoothness.average * mu)) if mu > 0 else 0.0
