@@ -276,6 +276,17 @@ class Problem(FiniteSum):
         weights = self.weights[start:stop] if self.weights.size else self.weights
         return self._with(rows, self.targets[start:stop], weights)
 
+    @cached_property
+    def stored_in_columns(self) -> NDArray[np.int64]:
+        """How many values each feature has."""
+        if self.rows.dense:
+            return np.full(self.features, self.n)
+        from reshuffle.kernels.columns import count_columns
+
+        counts = np.zeros(self.features, dtype=np.int64)
+        count_columns(self.rows.indices, counts)
+        return counts
+
     def columns(self, kept: Visits) -> Problem:
         """The problem in these features alone, the others held at zero (a copy of the rows).
 
@@ -286,6 +297,8 @@ class Problem(FiniteSum):
         other = self._with(rows, self.targets, self.weights)
         other.penalty = self.penalty.part(kept, (self.features, *self.shape[1:]))
         other.features = other.penalised = kept.size
+        if "stored_in_columns" in vars(self):
+            other.stored_in_columns = self.stored_in_columns[kept]
         other.shape = (kept.size + self.fit_intercept, *self.shape[1:])
         return other
 

@@ -9,6 +9,13 @@ ABSENT = np.uint32(2**32 - 1)
 
 
 @njit(cache=True, nogil=True)
+def count_columns(indices, counts):
+    """counts[j] = how many entries column j has."""
+    for p in range(indices.size):
+        counts[indices[p]] += 1
+
+
+@njit(cache=True, nogil=True)
 def count_kept(indices, indptr, place, lengths):
     """lengths[i + 1] = how many entries of row i have a place."""
     for i in range(lengths.size - 1):

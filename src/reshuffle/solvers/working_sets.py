@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from reshuffle.finite_sum import Array, Visits
 from reshuffle.memory import Memory, SlopeMemory, State
 from reshuffle.penalties import Separable
+from reshuffle.problem import Problem
 
 SMALL = 1 << 15  # stored values, below which an epoch is too short for any of this to pay
 FEW = 0.3  # of the features, at most: else the first epoch is better made with all
-SMALLER = 0.7  # of the features, at most: else compacting does not pay
+SMALLER = 0.7  # of the stored values, at most: else compacting does not pay
 WIDE = (
     100  # features for each value of a mean row, from which on even the first epoch is restricted
 )
@@ -123,7 +124,10 @@ class WorkingSets:
         penalty = self.penalty.part(active, (self.size, *x.shape[1:]))
         resting = penalty.holds_at_zero(g + drift) & penalty.holds_at_zero(g - drift)
         matter = _rows((x != 0) | (was != 0) | ~resting)
-        if np.count_nonzero(matter) > SMALLER * n:
+        part = self.on(active).problem
+        assert isinstance(part, Problem)
+        counts = part.stored_in_columns
+        if counts[matter].sum() > SMALLER * counts.sum():
             return state
         kept = np.concatenate([matter, np.ones(len(state["g"]) - n, dtype=bool)])
         smaller = {"active": active[matter], "g": state["g"][kept], "q": state["q"][kept]}
