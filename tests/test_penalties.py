@@ -24,6 +24,7 @@ from reshuffle.penalties import (
     GroupLasso,
     L1Ball,
     NonNegative,
+    NuclearNorm,
     Separable,
     Zero,
 )
@@ -52,6 +53,8 @@ EXAMPLES: list[tuple[Any, tuple[int, ...]]] = [
     (GroupLasso(0.8), (2, 3)),
     (L1Ball(1.5), (3,)),
     (L1Ball(1.5), (2, 2)),
+    (NuclearNorm(0.8), (2, 2)),
+    (NuclearNorm(0.8), (3, 2)),
 ]
 every_penalty = pytest.mark.parametrize(
     ("psi", "shape"), EXAMPLES, ids=[f"{type(p).__name__}{i}" for i, (p, _) in enumerate(EXAMPLES)]
@@ -295,11 +298,13 @@ BAD: list[tuple[Any, tuple[Any, ...], str]] = [
     (GroupLasso, (1.0, ["a", "b"]), "groups must"),
     (GroupLasso, (1.0, 5), "groups must"),
     (GroupLasso, (1.0, [0, 1], [1.0, -1.0]), "weights must be"),
+    (NuclearNorm, (-1.0,), "strength must be"),
 ]
 MISFITS: list[tuple[Any, str]] = [
     (GroupLasso(1.0, [0, 1], weights=[1.0]), "weights must hold 2 numbers"),
     (GroupLasso(1.0, [0, 1, 1]), "groups name 3 coordinates, but x has 2"),
     (GroupLasso(1.0), "groups must be given"),
+    (NuclearNorm(1.0), "NuclearNorm is for a matrix unknown"),
 ]
 
 

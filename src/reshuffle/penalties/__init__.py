@@ -8,6 +8,7 @@ from reshuffle.penalties.l1 import L1
 from reshuffle.penalties.l1_ball import L1Ball
 from reshuffle.penalties.l2 import L2
 from reshuffle.penalties.non_negative import NonNegative
+from reshuffle.penalties.nuclear_norm import NuclearNorm
 from reshuffle.penalties.zero import Zero
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "GroupLasso",
     "L1Ball",
     "NonNegative",
+    "NuclearNorm",
     "Penalty",
     "Separable",
     "Zero",
