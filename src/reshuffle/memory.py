@@ -195,7 +195,7 @@ class SlopeMemory(Memory):
             q.reshape(-1),
             x.ravel().copy(),
             new["g"].reshape(-1),
-            penalised * (x.size // len(x)),
+            penalised * int(np.prod(x.shape[1:])),
             self._separable,
             self.problem._scratch(1),
             AHEAD,

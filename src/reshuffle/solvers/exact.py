@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isqrt
+from math import isqrt, sqrt
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from reshuffle.solvers.working_sets import WorkingSets
 from reshuffle.validation import check_positive
 
 SAFETY = 0.5  # of 1/L_max: see benchmarks/NOTES.md
+FEW_PROXES = 8  # in an epoch, where a prox is a call to Python
 PROX_SHARE = 10  # an epoch's proxes cost at most a tenth of its gradients
 TENFOLD = 10.0  # by which the step falls in a first epoch from zero
 EPOCH_BITS = 40  # of the random numbers that an epoch may draw
@@ -46,8 +47,8 @@ class ExactProxRR(Solver):
         working set; twice that where it proves faster) is not wanted. It is halved when the run blows
         up or no longer slows down.
     steps_per_prox : m. Default for penalties whose prox runs inside the kernel: √n, or more where an
-        epoch's proxes would cost a tenth of its gradients, up to n/16; n/16 for others. m = n is one
-        prox per epoch.
+        epoch's proxes would cost a tenth of its gradients, up to n/16; n/8 for others (whose step is
+        also at most 1/(m√(L_f·μ)) at first). m = n is one prox per epoch.
     order : of the visits, ``Reshuffle()`` or ``ShuffleOnce()``.
     importance : visit samples with large L_i more often; by default when that saves work.
 
@@ -151,13 +152,14 @@ class _Exact(Method):
         super().__init__(memory.problem)
         self.solver, self.memory, self.safe_step = solver, memory, SAFETY / largest
         self.largest = largest
-        step = solver.step or self.safe_step
+        self.pool = np.arange(memory.owner.size or memory.problem.n, dtype=np.uint32)
+        step = solver.step or self._default_step()
         self.careful = step > self.safe_step
+        self.longest = 2.0 * self.safe_step / step if solver.step is None else 1.0
         self.schedule = lambda epoch: step
         self.sets, self.stream = WorkingSets(memory), Stream(solver.seed)
         self.certificate = "gap" if memory.has_dual else "gradient_mapping"
         self._start_found: float | None = None
-        self.pool = np.arange(memory.owner.size or memory.problem.n, dtype=np.uint32)
 
     def blocks(self, memory: Memory) -> int:
         """How many proxes an epoch has."""
@@ -165,8 +167,16 @@ class _Exact(Method):
         if m is None and isinstance(self.problem.penalty, Separable):
             m = max(isqrt(count), min(round(PROX_SHARE * memory.sparsity), count // 16))
         elif m is None:
-            m = count // 16
+            m = count // FEW_PROXES
         return max(1, round(count / max(m, 1)))
+
+    def _default_step(self) -> float:
+        """1/(2L), and for a prox outside the kernel no more than makes τ = γm = 1/√(L_f·μ)."""
+        mu = self.problem.strong_convexity
+        if isinstance(self.problem.penalty, Separable) or not mu > 0:
+            return self.safe_step
+        m = self.pool.size / self.blocks(self.memory)
+        return min(self.safe_step, 1.0 / (m * sqrt(self.problem.smoothness.rough_average * mu)))
 
     def start(self, x0: Array) -> State:
         """Slopes at x0; none at zero, where the first epoch does without."""
@@ -211,7 +221,7 @@ class _Exact(Method):
                 change = 2.0 if objective < watch.seen < np.inf else 0.5
                 factor = watch.factor * (change if watch.seen < np.inf else 1.0)
                 watch = Watch(factor, watch.due, objective, watch.review, watch.rarity)
-        watch = watch.after(moved, self.solver.tol, adapt=self.solver.step is None)
+        watch = watch.after(moved, self.solver.tol, self.longest)
         new["watch"] = watch.array()
         if active.size < self.sets.size and moved <= watch.review:
             new, _ = self._review(new)

@@ -30,7 +30,8 @@ class Watch(NamedTuple):
     calm: float = -2.0
     """Epochs since the step or the features changed, less two at the beginning."""
     pace: float = np.inf
-    """How the movement fell before a longer step was tried; infinite before, ``NEVER`` after that."""
+    """How the movement fell before the longer step on trial; infinite where none is, ``NEVER`` after
+    one that failed."""
     moves: tuple[float, ...] = (np.inf,) * WINDOW
     """‖x_{t+1} - x_t‖ of past epochs."""
 
@@ -46,22 +47,23 @@ class Watch(NamedTuple):
         """After the features changed."""
         return self._replace(calm=0.0, review=np.inf)
 
-    def after(self, moved: float, tol: float, adapt: bool) -> Watch:
+    def after(self, moved: float, tol: float, longest: float) -> Watch:
         """With the movement of one more epoch, and the step that it suggests.
 
         Where three calm epochs in a row brought the movement down to ``SLOW`` of what it was and no
-        further, the problem is ill-conditioned rather than noisy; a step of twice the length is tried,
-        and kept if the movement then falls faster.
+        further, the problem is ill-conditioned rather than noisy; a step of twice the length (up to
+        the factor ``longest``) is tried, and kept if the movement then falls faster.
         """
         due = moved * np.sqrt(10.0 * tol) if self.due == np.inf else self.due
         review = moved * self.rarity if self.review == np.inf else self.review
         factor, calm, pace = self.factor, self.calm + 1.0, self.pace
-        fell = moved / self.moves[-3]
-        if adapt and calm > 3 and np.isfinite(self.moves[-3]):
-            if pace == np.inf and fell > SLOW:
+        if calm > 3 and 0 < self.moves[-3] < np.inf:
+            fell = moved / self.moves[-3]
+            if pace == np.inf and fell > SLOW and 2.0 * factor <= longest:
                 factor, calm, pace = 2.0 * factor, 0.0, fell
             elif 0 < pace < np.inf:
-                factor, pace = factor if fell <= pace else 0.5 * factor, NEVER
+                better = fell <= pace
+                factor, pace = (factor, np.inf) if better else (0.5 * factor, NEVER)
         return self._replace(
             factor=factor,
             due=due,

@@ -50,9 +50,10 @@ class WorkingSets:
         if not np.array_equal(active, self._active):
             place = np.minimum(np.searchsorted(self._active, active), self._active.size - 1)
             inside = self._active.size > 0 and np.array_equal(self._active[place], active)
-            larger = self._part if inside else self.memory
-            assert isinstance(larger, SlopeMemory)
-            self._part = larger.on(place.astype(np.uint32) if inside else active)
+            if not inside:  # and give the memory of the old rows back before the new ones come
+                self._part, place = self.memory, active
+            assert isinstance(self._part, SlopeMemory)
+            self._part = self._part.on(place.astype(np.uint32))
             self._active = active
         return self._part
 
