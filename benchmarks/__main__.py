@@ -4,43 +4,73 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
 
 import click
 from rich.console import Console
 
 import reshuffle as rs
-from benchmarks import federation, kernel_speed, memory, startup
+from benchmarks import (
+    costly_prox,
+    federation,
+    first_fit,
+    grid,
+    growth,
+    kernel_speed,
+    memory,
+    race,
+    rounds_to_accuracy,
+    startup,
+)
 from benchmarks.report import Finding, show, write_csv
 from benchmarks.timing import environment
 
-Benchmark = Callable[[bool], Iterable[Finding]]
+Benchmark = Callable[[bool, Path | None], Iterable[Finding]]
+
+
+def plain(benchmark: Callable[[bool], Iterable[Finding]]) -> Benchmark:
+    """One that has no figure to draw."""
+
+    @wraps(benchmark)
+    def drawing_nothing(quick: bool, out: Path | None) -> Iterable[Finding]:
+        return benchmark(quick)
+
+    return drawing_nothing
+
+
 BENCHMARKS: dict[str, Benchmark] = {
-    "a9a": kernel_speed.a9a,
-    "large": kernel_speed.large,
-    "dense": kernel_speed.dense,
-    "multinomial": kernel_speed.multinomial,
-    "federation": federation.federation,
-    "memory": memory.memory,
-    "startup": startup.startup,
-    "first-epoch": startup.first_epoch,
+    "a9a": plain(kernel_speed.a9a),
+    "large": plain(kernel_speed.large),
+    "dense": plain(kernel_speed.dense),
+    "multinomial": plain(kernel_speed.multinomial),
+    "solvers": race.solvers,
+    "grid": grid.grid,
+    "costly-prox": costly_prox.costly_prox,
+    "growth": growth.growth,
+    "first-fit": first_fit.first_fit,
+    "rounds": rounds_to_accuracy.rounds,
+    "federation": plain(federation.federation),
+    "memory": plain(memory.memory),
+    "startup": plain(startup.startup),
+    "first-epoch": plain(startup.first_epoch),
 }
 
 
 @click.command()
 @click.option("--only", multiple=True, type=click.Choice(list(BENCHMARKS)), help="Run just these.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for a CSV file of each.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for CSV files and figures.")
 @click.option("--quick", is_flag=True, help="Smaller data, fewer rounds: a look, not a verdict.")
 def main(only: tuple[str, ...], out: Path | None, quick: bool) -> None:
-    """Measure the foundations against their bars."""
+    """Measure the package against its peers and its bars."""
     console, missed, left_out = Console(), 0, 0
     about = environment()
     console.print(", ".join(f"{name} {value}" for name, value in about.items()))
     for name in only or BENCHMARKS:
         benchmark = BENCHMARKS[name]
         try:
-            findings = list(benchmark(quick))
-        except (rs.InputError, OSError, NotImplementedError) as error:
+            findings = list(benchmark(quick, out))
+        except (rs.InputError, OSError, ImportError, NotImplementedError) as error:
             console.print(f"[bold]{name}: left out.[/] {error}")
             left_out += 1
             continue

@@ -6,15 +6,17 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from importlib.metadata import version
+from contextlib import AbstractContextManager, suppress
+from importlib.metadata import PackageNotFoundError, version
+from typing import TypeVar
 
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 Contestant = Callable[[], float]
 """Does its work once and returns the seconds that count."""
 
-PACKAGES = ("reshuffle", "numpy", "scipy", "numba", "scikit-learn")
+Name = TypeVar("Name")
+PACKAGES = ("reshuffle", "numpy", "scipy", "numba", "scikit-learn", "cyanure", "skglm", "celer")
 
 
 def timed(work: Callable[[], object]) -> Contestant:
@@ -28,7 +30,7 @@ def timed(work: Callable[[], object]) -> Contestant:
     return contestant
 
 
-def interleaved(contestants: Mapping[str, Contestant], rounds: int) -> dict[str, float]:
+def interleaved(contestants: Mapping[Name, Contestant], rounds: int) -> dict[Name, float]:
     """The best seconds of each contestant; every round has all of them, so they share the noise.
 
     A first round that does not count warms up caches and compilers.
@@ -53,7 +55,10 @@ def environment() -> dict[str, str]:
     """What the figures were measured with."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     about = {"Python": platform.python_version(), "processor": _processor(), "cores": str(cores)}
-    return about | {name: version(name) for name in PACKAGES}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            about[name] = version(name)
+    return about
 
 
 def _processor() -> str:
