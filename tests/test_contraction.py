@@ -6,6 +6,8 @@ a(λ) = (1 - γλ)ⁿ,   b(λ) = (1/n) Σ_{k<n} (1 - γλ)ᵏ.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -56,7 +58,7 @@ def test_a_round_contracts_as_the_theorem_says(clients: int, part: float, penalt
     rho = contraction(step, low, high)
     assert rho < 1.0
     distances = [float(np.linalg.norm(z - points[-1])) for z in points]
-    for before, after in zip(distances, distances[1:], strict=False):
+    for before, after in pairwise(distances):
         if before > 1e-8:
             assert after <= rho * before * (1.0 + 1e-6)
     assert distances[0] > 0.1
