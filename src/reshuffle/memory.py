@@ -232,8 +232,6 @@ class SlopeMemory(Memory):
         return penalty if known else None  # type: ignore[return-value]
 
     def gap(self, fresh: State) -> float:
-        from reshuffle.kernels.exact import conjugate_kernel
-
         problem, x, g = self.problem, fresh["x"], -fresh["g"]
         penalty = self._dual_penalty
         assert penalty is not None
@@ -241,17 +239,18 @@ class SlopeMemory(Memory):
         ours, theirs = penalty.value(x), penalty.conjugate(scale * g)
         if scale == 1.0:  # l(z) + l*(l'(z)) = z·l'(z): the losses add up to <x, ∇f(x)>
             return float(ours + theirs - np.vdot(x, g))
-        conjugates = conjugate_kernel(problem._stamp)(
-            problem.targets,
-            self.weights,
-            problem.loss.params,
-            self.owner,
-            fresh["table"],
-            scale,
-            problem._scratch(1),
-        )
         losses = problem.value(x) - 0.5 * problem.ridge * float(np.vdot(x, x))
-        return float(losses + ours + conjugates / len(fresh["table"]) + theirs)
+        return float(losses + ours + self.conjugates(fresh["table"], scale) + theirs)
+
+    def conjugates(self, table: Array, scale: float) -> float:
+        """(1/N) Σ_c w_c l*(scale·table_c)."""
+        from reshuffle.kernels.exact import conjugate_kernel
+
+        p = self.problem
+        total = conjugate_kernel(p._stamp)(
+            p.targets, self.weights, p.loss.params, self.owner, table, scale, p._scratch(1)
+        )
+        return float(total / len(table))
 
 
 class GradientMemory(Memory):

@@ -296,6 +296,7 @@ class Problem(FiniteSum):
         rows = _take_columns(self.quick_rows, self.features, kept)
         other = self._with(rows, self.targets, self.weights)
         other.penalty = self.penalty.part(kept, (self.features, *self.shape[1:]))
+        other.quick_rows = rows
         other.features = other.penalised = kept.size
         if "stored_in_columns" in vars(self):
             other.stored_in_columns = self.stored_in_columns[kept]

@@ -87,7 +87,10 @@ class ExactProxRR(Solver):
             assert isinstance(memory, SlopeMemory)
             state = memory.start(np.zeros(problem.shape))
             memory.epoch(state, np.zeros(1, dtype=np.uint32), np.ones(1))
+            if self.tol > 0 and memory.has_dual:
+                memory.conjugates(state["table"], 1.0)
             if isinstance(problem.penalty, Separable):
+                assert first.stored_in_columns.size == first.features
                 part = memory.on(np.zeros(1, dtype=np.uint32))
                 x = np.zeros(part.problem.shape)
                 memory.start_from(state["x"], part, x)
@@ -207,7 +210,7 @@ class _Exact(Method):
         new |= {"x": self.sets.extend(new["x"], active), "active": active, "x0": state["x0"]}
 
         untried = self.careful and watch.moves[-1] == np.inf
-        grows, steady = not moved <= 2.0 * watch.moves[-1], moved >= watch.moves[0]
+        grows, steady = not moved <= 2.0 * watch.moves[-1], 0 < watch.moves[0] <= moved
         if untried or grows or steady:
             with np.errstate(all="ignore"):
                 objective = self.objective(new)
@@ -244,8 +247,11 @@ class _Exact(Method):
         return watch.moves[-1] <= watch.due or epoch % 25 == 0
 
     def objective(self, state: State) -> float:
-        active = self.sets.enough(state["x"], state["active"])
-        return self.sets.on(active).problem.objective(self.sets.restrict(state["x"], active))
+        x = state["x"]
+        active = self.sets.enough(x, state["active"])
+        penalty = float(self.problem.penalty.value(x[: self.problem.penalised]))
+        value = self.sets.on(active).problem.value(self.sets.restrict(x, active))
+        return value + penalty if np.isfinite(penalty) else penalty
 
     def columns(self, state: State) -> dict[str, float]:
         return {"active": float(state["active"].size)}
@@ -259,7 +265,7 @@ class _Exact(Method):
             value = self._mapping(fresh["x"], fresh["g"]) / self._slope_at_zero
         watch = Watch.of(new["watch"])
         tol = self.solver.tol
-        due = watch.moves[-1] * np.sqrt(1.5 * tol / value) if value > 0 else np.inf
+        due = watch.moves[-1] * np.sqrt(1.5 * tol / value) if 0 < value < np.inf else np.inf
         new["watch"] = watch._replace(due=due).array()
         return Certificate(value, self.problem.n, 0, new)
 
