@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +19,8 @@ from benchmarks.report import Finding
 from benchmarks.timing import Contestant, interleaved, one_thread, timed
 
 TARGETS = (1e-3, 1e-6, 1e-9)
-PATIENCE = 10.0  # times our seconds to the last target, after which a solver is given up
+PATIENCE = 10.0  # times our seconds to the last target, after which a solver is given up,
+MOST = 6.0  # and at most so many seconds, or three times ours
 LONGEST = 4.0  # seconds of a fit that is timed again
 OWN = ("ProxRR", "ProxSGD", "FISTA")  # ours too, not peers
 
@@ -66,7 +68,7 @@ class Race:
             if reached == target and name != OURS and name not in OWN
         }
         if not peers:
-            return np.inf, f"none within {PATIENCE:g} times ours"
+            return np.inf, "no peer in the time given"
         first = min(peers, key=lambda name: peers[name])
         return peers[first] / ours, first
 
@@ -81,6 +83,8 @@ def solvers(quick: bool, out: Path | None = None) -> list[Finding]:
         for case in make(quick):
             races.append(race(case, rounds=2 if quick else 5))
             findings += _findings(races[-1])
+            shown = ", ".join(f"{found.measured:.2f}" for found in findings[-len(TARGETS) :])
+            print(f"{case.name}: {shown}", file=sys.stderr, flush=True)
     finite = [races[k].ratio(target)[0] for k in range(len(races)) for target in TARGETS]
     twice = 100.0 * float(np.mean([ratio >= 2.0 for ratio in finite]))
     pairs = f"of {len(finite)} pairs of a problem and a target"
@@ -114,7 +118,8 @@ def race(case: Case, rounds: int, chosen: Callable[[str], bool] = lambda name: T
             scan(run, case, best, limit)
             runs.append(run)
             if name == OURS:
-                limit = max(0.3, PATIENCE * run.seconds[-1])
+                ours = run.seconds[-1]
+                limit = max(0.3, min(PATIENCE * ours, max(MOST, 3.0 * ours)))
     found = Race(case, min(best, *(value for run in runs for value in run.objectives)), runs)
     again: dict[tuple[str, float], Contestant] = {}
     for target in TARGETS:
@@ -143,7 +148,7 @@ def scan(run: Run, case: Case, best: float, limit: float) -> None:
         run.fit(budget)
     level = best + 0.5 * TARGETS[-1] * (case.at_zero - best)
     total, budget = 0.0, 1
-    while total <= 6 * limit:
+    while total <= (1 if run.name in OWN else 5) * limit:
         clock = time.perf_counter()
         x = run.fit(budget)
         seconds = time.perf_counter() - clock

@@ -104,6 +104,8 @@ def block_kernel(stamp: int) -> Any:
         for k in range(first, last):
             c = visits[k]
             i = owner[c] if owner.size > 0 else c
+            if owner.size > 0 and k + 3 * ahead < visits.size:
+                prefetch_entry(owner, visits[k + 3 * ahead])
             if k + 2 * ahead < visits.size:
                 later, soon = visits[k + 2 * ahead], visits[k + ahead]
                 prefetch_entry(table, later)
