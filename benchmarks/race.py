@@ -20,7 +20,7 @@ from benchmarks.timing import Contestant, interleaved, one_thread, timed
 
 TARGETS = (1e-3, 1e-6, 1e-9)
 PATIENCE = 10.0  # times our seconds to the last target, after which a solver is given up,
-MOST = 6.0  # and at most so many seconds, or three times ours
+MOST = 3.0  # and at most so many seconds, or three times ours
 LONGEST = 4.0  # seconds of a fit that is timed again
 OWN = ("ProxRR", "ProxSGD", "FISTA")  # ours too, not peers
 
@@ -148,7 +148,7 @@ def scan(run: Run, case: Case, best: float, limit: float) -> None:
         run.fit(budget)
     level = best + 0.5 * TARGETS[-1] * (case.at_zero - best)
     total, budget = 0.0, 1
-    while total <= (1 if run.name in OWN else 5) * limit:
+    while total <= (1 if run.name in OWN else 4) * limit:
         clock = time.perf_counter()
         x = run.fit(budget)
         seconds = time.perf_counter() - clock

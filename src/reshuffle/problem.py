@@ -422,9 +422,10 @@ def _take_columns(rows: Rows, features: int, kept: Visits) -> Rows:
         np.cumsum(indptr, out=indptr)
         stored = int(indptr[-1])
     indices = np.empty(stored + 1, dtype=rows.indices.dtype)
-    if rows.unit:
+    values = rows.values if rows.unit else np.empty(stored + 1, dtype=rows.values.dtype)
+    if stored and rows.unit:
         keep_indices(rows.indices, rows.indptr, place, indices, indptr)
-        return rows._replace(indices=read_only(indices[:stored]), indptr=read_only(indptr))
-    values = np.empty(stored + 1, dtype=rows.values.dtype)
-    keep_columns(rows.values, rows.indices, rows.indptr, place, values, indices, indptr)
-    return Rows(read_only(values[:stored]), read_only(indices[:stored]), read_only(indptr))
+    elif stored:
+        keep_columns(rows.values, rows.indices, rows.indptr, place, values, indices, indptr)
+    kept_values = values if rows.unit else read_only(values[:stored])
+    return Rows(kept_values, read_only(indices[:stored]), read_only(indptr))

@@ -22,7 +22,7 @@ SMALLER = 0.7  # of the stored values, at most: else compacting does not pay
 WIDE = (
     100  # features for each value of a mean row, from which on even the first epoch is restricted
 )
-GUESS = 0.7  # of l1, below which a gradient at zero is first left out
+GUESS = 0.9  # of l1, below which a gradient at zero is first left out
 SLACK = 0.9  # of l1, beyond which a gradient found by a review is taken along
 DRIFT = 3.0  # times its change in the last epoch: how far a gradient may still move
 
