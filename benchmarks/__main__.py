@@ -49,6 +49,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "costly-prox": costly_prox.costly_prox,
     "growth": growth.growth,
     "first-fit": first_fit.first_fit,
+    "fit-memory": first_fit.fit_memory,
+    "proxes": first_fit.proxes,
     "rounds": rounds_to_accuracy.rounds,
     "federation": plain(federation.federation),
     "memory": plain(memory.memory),
