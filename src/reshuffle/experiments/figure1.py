@@ -16,7 +16,7 @@ from reshuffle.errors import StepWarning
 from reshuffle.experiments import claim
 from reshuffle.experiments.claim import Curve
 from reshuffle.experiments.figures import band, drawing
-from reshuffle.experiments.recipe import Numbers, Report, Settings, progress_bar, write_csv
+from reshuffle.experiments.recipe import Numbers, Report, Settings, progress_bar, write_traces
 from reshuffle.experiments.store import Store, fingerprint
 from reshuffle.penalties import ElasticNet
 from reshuffle.problem import Problem
@@ -199,14 +199,8 @@ def _configuration(at: Task, seeds: int, epochs: int, store: Store) -> dict[str,
 
 
 def _csv(at: Task, runs: Runs, path: Path) -> Path:
-    columns = ("epoch", "gradients", "prox_evals", "seconds", "step", "objective")
-    rows: list[list[object]] = []
-    for name, results in runs.items():
-        for seed, result in enumerate(results):
-            trace = [result.trace[column] for column in columns]
-            gap = result.trace["objective"] - at.minimum
-            rows += ([name, seed, *map(float, row)] for row in zip(*trace, gap, strict=True))
-    return write_csv(path, ("method", "seed", *columns, "gap"), rows)
+    columns = ("gradients", "prox_evals", "seconds", "step", "objective")
+    return write_traces(path, runs, at.minimum, columns)
 
 
 def _draw(paper: dict[str, Curve], last: Curve, stem: Path) -> None:

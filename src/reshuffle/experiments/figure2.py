@@ -11,7 +11,14 @@ import numpy as np
 
 from reshuffle import datasets
 from reshuffle.experiments.figures import band, drawing
-from reshuffle.experiments.recipe import Check, Numbers, Report, Settings, progress_bar, write_csv
+from reshuffle.experiments.recipe import (
+    Check,
+    Numbers,
+    Report,
+    Settings,
+    progress_bar,
+    write_traces,
+)
 from reshuffle.experiments.store import Store, fingerprint
 from reshuffle.federated import ExactFedRR, Federation, FedRR, LocalSGD, split
 from reshuffle.finite_sum import Array
@@ -179,14 +186,8 @@ def _configuration(
 
 
 def _csv(at: Task, runs: Runs, path: Path) -> Path:
-    columns = ("epoch", "gradients", "bytes_up", "bytes_down", "seconds", "step", "objective")
-    rows: list[list[object]] = []
-    for name, results in runs.items():
-        for seed, result in enumerate(results):
-            trace = [result.trace[column] for column in columns]
-            gap = result.trace["objective"] - at.minimum
-            rows += ([name, seed, *map(float, row)] for row in zip(*trace, gap, strict=True))
-    return write_csv(path, ("method", "seed", "round", *columns[1:], "gap"), rows)
+    columns = ("gradients", "bytes_up", "bytes_down", "seconds", "step", "objective")
+    return write_traces(path, runs, at.minimum, columns, "round")
 
 
 def _draw(at: Task, runs: Runs, stem: Path) -> None:

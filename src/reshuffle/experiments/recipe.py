@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reshuffle.trace import write_atomically
+from reshuffle.trace import Result, write_atomically
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,26 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object
     writer.writerows(rows)
     write_atomically(path, text.getvalue().encode())
     return path
+
+
+def write_traces(
+    path: Path,
+    runs: Mapping[str, Sequence[Result]],
+    minimum: float,
+    columns: Sequence[str],
+    first: str = "epoch",
+) -> Path:
+    """Every row of every trace as a CSV line: the method, the seed, these columns and P(x) - P*.
+
+    ``first`` is what an epoch is called.
+    """
+    rows: list[list[object]] = []
+    for name, results in runs.items():
+        for seed, result in enumerate(results):
+            trace = [result.trace[column] for column in ("epoch", *columns)]
+            gap = result.trace["objective"] - minimum
+            rows += ([name, seed, *map(float, row)] for row in zip(*trace, gap, strict=True))
+    return write_csv(path, ("method", "seed", first, *columns, "gap"), rows)
 
 
 @contextmanager
