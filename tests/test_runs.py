@@ -337,3 +337,13 @@ def test_progress_bar_shows_epochs_and_objective(capsys: pytest.CaptureFixture[s
     assert "ProxRR" in text
     assert "3/3" in text
     assert f"P = {result.trace['objective'][-1]:.6g}" in text
+
+
+def test_a_run_that_ends_above_its_start_says_so() -> None:
+    """Two samples that pull apart, from the minimiser of their sum: every order ends away from it."""
+    problem = rs.Problem(np.array([[1.0], [1.0]]), np.array([1.0, -1.0]), rs.losses.Squared())
+    result = rs.ProxRR(step=0.9, epochs=3).solve(problem)
+    assert result.trace["objective"][-1] > result.trace["objective"][0]
+    assert result.message == (
+        "all 3 epochs done; P(x) is larger than at the start: try a smaller step"
+    )

@@ -292,7 +292,8 @@ class Problem(FiniteSum):
 
         The penalty has to be separable; an intercept stays.
         """
-        assert isinstance(self.penalty, Separable)
+        if not isinstance(self.penalty, Separable):
+            raise InputError(f"columns: the penalty must be separable, got {self.penalty!r}")
         rows = _take_columns(self.quick_rows, self.features, kept)
         other = self._with(rows, self.targets, self.weights)
         other.penalty = self.penalty.part(kept, (self.features, *self.shape[1:]))

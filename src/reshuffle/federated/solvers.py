@@ -45,6 +45,7 @@ class FederatedSolver(Solver):
     on_missing: Literal["raise", "average"] = "raise"
     step: Any = None
 
+    counted: ClassVar[str] = "rounds"
     limits: ClassVar[frozenset[str]] = LIMITS | {
         "rounds", "engine", "retries", "round_timeout", "on_missing",
     }  # fmt: skip

@@ -125,6 +125,8 @@ class Solver(ABC):
     time_limit: float | None = None
 
     limits: ClassVar[frozenset[str]] = LIMITS
+    counted: ClassVar[str] = "epochs"
+    """What an epoch of the loop is called."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "check_every", "eval_every"):
@@ -231,7 +233,7 @@ class _Run:
                 if solver.tol > 0 and measure <= solver.tol:
                     message, converged = f"{self.method.certificate} = {measure:.3g} ≤ tol", True
                 elif self.epoch >= solver.epochs:
-                    message = f"all {self.epoch} epochs done"
+                    message = f"all {self.epoch} {solver.counted} done"
                 elif solver.time_limit is not None and self.seconds >= solver.time_limit:
                     message = f"time limit of {solver.time_limit:g} s reached"
                 if message:
@@ -250,6 +252,8 @@ class _Run:
         if not self.trace.last()["objective"] <= self.start_objective:
             self.state = self.method.give_up(self.state)
             self.trace.amend(objective=self.problem.objective(self.state["x"]))
+        if self.trace.last()["objective"] > self.start_objective:
+            message += "; P(x) is larger than at the start: try a smaller step"
         return self._result(converged, message)
 
     def _one_epoch(self) -> float:

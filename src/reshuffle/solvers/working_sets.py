@@ -18,10 +18,8 @@ from reshuffle.problem import Problem
 
 SMALL = 1 << 15  # stored values, below which an epoch is too short for any of this to pay
 FEW = 0.3  # of the features, at most: else the first epoch is better made with all
-SMALLER = 0.7  # of the stored values, at most: else compacting does not pay
-WIDE = (
-    100  # features for each value of a mean row, from which on even the first epoch is restricted
-)
+SMALLER = 0.7  # of the stored values (of the features, after a review): else it does not pay
+WIDE = 100  # features for each value of a mean row: then even the first epoch is restricted
 GUESS = 0.9  # of l1, below which a gradient at zero is first left out
 SLACK = 0.9  # of l1, beyond which a gradient found by a review is taken along
 DRIFT = 3.0  # times its change in the last epoch: how far a gradient may still move
@@ -31,14 +29,9 @@ class WorkingSets:
     """Restricts the memory of a problem to features, and back."""
 
     def __init__(self, memory: Memory) -> None:
-        self.memory, problem = memory, memory.problem
-        self.size = problem.penalised
-        penalty = problem.penalty
-        self.penalty = penalty if isinstance(penalty, Separable) else None
-        if not isinstance(memory, SlopeMemory) or memory.problem.rows.stored < SMALL:
-            self.penalty = None
-        stored = getattr(getattr(problem, "rows", None), "stored", 0)
-        self.wide = self.penalty is not None and self.size * problem.n >= WIDE * stored
+        self.memory, self.size = memory, memory.problem.penalised
+        self.penalty = _restrictable(memory)
+        self.wide = self.penalty is not None and memory.sparsity >= WIDE
         self.everything = np.arange(self.size, dtype=np.uint32)
         self._active: Visits = self.everything
         self._part: Memory = memory
@@ -133,6 +126,13 @@ class WorkingSets:
         kept = np.concatenate([matter, np.ones(len(state["g"]) - n, dtype=bool)])
         smaller = {"active": active[matter], "g": state["g"][kept], "q": state["q"][kept]}
         return state | smaller
+
+
+def _restrictable(memory: Memory) -> Separable | None:
+    """The penalty, where it may hold features at zero and leaving them out may pay."""
+    penalty = memory.problem.penalty
+    large = isinstance(memory, SlopeMemory) and memory.problem.rows.stored >= SMALL
+    return penalty if large and isinstance(penalty, Separable) else None
 
 
 def _rows(matter: NDArray[np.bool_]) -> NDArray[np.bool_]:
