@@ -14,7 +14,7 @@ from reshuffle.errors import InputError
 from reshuffle.federated import Federation
 from reshuffle.federated.local import Load, Local, LocalEpoch
 from reshuffle.federated.rounds import Plan
-from reshuffle.federated.server import Averaging, ControlVariates, Server
+from reshuffle.federated.server import ControlVariates, Server
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.finite_sum import Array, FiniteSum
 from reshuffle.kernels.passes import gradient_kernel
@@ -114,25 +114,15 @@ def _descend(stamp: int) -> Any:
 # --- methods -------------------------------------------------------------------------------------
 
 
-class ScaffoldServer(Averaging):
+class ScaffoldServer(ControlVariates):
     """x⁺ = prox(mean_m y_m); c_m ← c_m - c + (x - y_m)/τ_m (option II), c their mean; h_m = c_m - c."""
 
-    needs_all = True
-
-    def start(self, x0: Array) -> State:
-        return {"x": x0, "controls": np.zeros((self.totals.size, *x0.shape))}
-
-    def controls(self, state: State) -> Array:
-        return state["controls"]
-
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
-        new, c = super().step(state, models, step), np.empty_like(state["controls"])
-        for m, model in models.items():
-            c[m] = state["controls"][m] + (state["x"] - model) / (step * self.totals[m])
+        found = np.array([models[m] for m in models])
+        c = state["controls"] + (state["x"] - found) / self.lengths(state, step)
         shares = self.totals / self.totals.sum()
-        return new | {
-            "controls": c - sum(share * one for share, one in zip(shares, c, strict=True))
-        }
+        mean = sum(share * one for share, one in zip(shares, c, strict=True))
+        return {"x": self.consensus(models, step), "controls": c - mean}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,7 +91,10 @@ def proxes(quick: bool, out: Path | None = None) -> list[Finding]:
     case = CASES["a9a"](quick)[1]
     best = reference(case)
     level, n = best + TARGET * (case.at_zero - best), len(case.y)
-    arrived: Callable[[Any], bool] = lambda result: result.trace.last()["objective"] <= level  # noqa: E731
+
+    def arrived(result: rs.Result) -> bool:
+        return result.trace.last()["objective"] <= level
+
     trace = rs.ExactProxRR(tol=0.0).solve(case.problem(), callbacks=[arrived]).trace
     ours = trace.last()["prox_evals"]
     saga = next(fit for name, fit in fits(case) if name == "sklearn saga")
