@@ -58,7 +58,7 @@ def case(name: str, X: Any, y: Array, kind: Kind, l1: float, l2: float | None = 
     bare = rs.Problem(X, y, loss=LOSSES[kind])
     largest = float(np.abs(bare.gradient(np.zeros(bare.shape))).max())
     if l2 is None:
-        l2 = bare.smoothness.average / bare.n
+        l2 = bare.smoothness.L_f / bare.n
     return Case(name, X, y, kind, l1 * largest, l2)
 
 

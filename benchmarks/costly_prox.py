@@ -17,7 +17,7 @@ from benchmarks.cases import CASES
 from benchmarks.figures import panels, save, style, tidy, write_points
 from benchmarks.report import Finding
 from benchmarks.timing import interleaved, one_thread, timed
-from reshuffle.solvers.base import Solver
+from reshuffle.solvers import Solver
 from reshuffle.trace import Result
 
 Array = NDArray[np.float64]
@@ -123,7 +123,7 @@ def _waiting(quick: bool) -> Panel:
     plain, elastic_net = case.problem(), rs.penalties.ElasticNet(case.l1, case.l2)
     best, n = _minimum(plain, 1e-14), plain.n
     epochs = 200 if quick else 1_000
-    rate = np.sqrt(plain.smoothness.average * plain.strong_convexity)
+    rate = np.sqrt(plain.smoothness.L_f * plain.strong_convexity)
     rare = rs.ExactProxRR(tol=0.0, steps_per_prox=n, step=1.0 / (n * rate))
 
     def costly(name: str, solver: Solver, wait: float = 0.0) -> Run:
@@ -193,7 +193,7 @@ def _nuclear(quick: bool) -> Panel:
 
 def _tuned(method: Callable[[rs.steps.InverseTime], Run], problem: rs.Problem) -> Run:
     """The best of three decreasing steps γ_0/(1 + t/10): γ_0 = 1/(2 L_max), a tenth, a hundredth."""
-    largest = 0.5 / problem.smoothness.maximum
+    largest = 0.5 / problem.smoothness.L_max
     steps = [rs.steps.InverseTime(largest / part, 0.1) for part in (1.0, 10.0, 100.0)]
     runs = list(map(method, steps))
     arrived = [found for found in runs if found.reached]

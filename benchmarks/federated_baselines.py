@@ -16,14 +16,14 @@ from reshuffle.federated.local import Load, Local, LocalEpoch
 from reshuffle.federated.rounds import Plan
 from reshuffle.federated.server import ControlVariates, Server
 from reshuffle.federated.solvers import FederatedSolver
-from reshuffle.finite_sum import Array, FiniteSum
 from reshuffle.kernels.passes import gradient_kernel
-from reshuffle.memory import memory_of
+from reshuffle.objective import Array, FiniteSum
 from reshuffle.orders import shuffled
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream, generator
-from reshuffle.solvers.base import State
-from reshuffle.solvers.incremental import inverse
+from reshuffle.solvers.memory import memory_of
+from reshuffle.solvers.method import State
+from reshuffle.solvers.sampling import inverse
 
 NONE = np.empty(0, dtype=np.uint32)
 
@@ -38,7 +38,7 @@ class Drifting(Local):
     seed: int
 
     def load(self, client: FiniteSum) -> Load:
-        return Load(client.n, client.n, client.smoothness.maximum)
+        return Load(client.n, client.n, client.smoothness.L_max)
 
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         memory = memory_of(client, NONE, client.weights)
@@ -50,7 +50,7 @@ class Drifting(Local):
             assert control is not None
             # the exact method's block, along differences to slopes that are zero
             q = -control
-            q[: client.penalised] += client.ridge * x[: client.penalised]
+            q[: client.features] += client.ridge * x[: client.features]
             state = {"table": np.zeros_like(slopes), "q": q}
             visits = shuffled(np.arange(client.n, dtype=np.uint32), stream.at(position))
             y = x.copy()
@@ -79,16 +79,17 @@ class Descent(Local):
         return samples * self.count(number)
 
     def load(self, client: FiniteSum) -> Load:
-        return Load(0, self.steps, client.smoothness.average)
+        return Load(0, self.steps, client.smoothness.L_f)
 
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         assert isinstance(client, Problem)
-        descend, data, scratch = _descend(client._stamp), client._data, client._scratch(1)
+        fit = client.datafit
+        descend, data, scratch = _descend(fit.stamp), fit.arrays, fit.scratch()
 
         def epoch(
             x: Array, step: float, number: int, stream: Stream, control: Array | None
         ) -> Array:
-            y, count, penalised = x.copy(), self.count(number), client.penalised
+            y, count, penalised = x.copy(), self.count(number), client.features
             descend(data, y, control, client.ridge, penalised, factor * step, count, scratch)
             return y
 
@@ -169,7 +170,7 @@ class Scaffnew(Controlled):
     def local(self, federation: Federation) -> Local:
         p = self.communication
         if p is None:
-            largest = max(client.smoothness.average for client in federation.clients)
+            largest = max(client.smoothness.L_f for client in federation.clients)
             p = min(1.0, float(np.sqrt(federation.strong_convexity / largest)))
         return Descent(self.seed, 1.0 / p, drawn=True)
 

@@ -10,6 +10,7 @@ import reshuffle as rs
 from benchmarks.report import Finding
 from benchmarks.timing import Contestant, interleaved, timed
 from reshuffle.engines import Engine, Ray, Task, Threads, digest
+from reshuffle.engines.ray import CLUSTER
 from reshuffle.federated.rounds import Rounds
 
 
@@ -28,7 +29,7 @@ def _overhead(quick: bool) -> list[Finding]:
     X, y = rs.datasets.synthetic(100_000 if quick else 1_000_000, 1000, stored=20)
     clients = rs.federated.split(rs.Problem(X, y, penalty=rs.penalties.L2(1e-4)), clients=32)
     rounds, whole = _round(clients, Threads(1))
-    host, x = rounds._make_host(range(32)), np.zeros(clients.shape)
+    host, x = rounds.make_host(range(32)), np.zeros(clients.shape)
     task = Task("", 0, 0.01, x, digest(x), tuple(range(32)))
     best = interleaved({"round": whole, "work": timed(lambda: host.work(task))}, 3 if quick else 9)
     rounds.close()
@@ -76,12 +77,11 @@ def _ray(quick: bool) -> list[Finding]:
     """
     if importlib.util.find_spec("ray") is None:
         return []
-    cluster = Ray(hosts=1)
-    cluster._connect()
+    CLUSTER.enter(None)  # one for all of these
     try:
         return [_ray_round(size, hosts, quick) for size in (1_000, 1_000_000) for hosts in (1, 2)]
     finally:
-        cluster.close()
+        CLUSTER.leave()
 
 
 def _ray_round(size: int, hosts: int, quick: bool) -> Finding:
@@ -90,7 +90,7 @@ def _ray_round(size: int, hosts: int, quick: bool) -> Finding:
     rounds, whole = _round(clients, Ray(hosts=hosts))
     x = np.zeros(clients.shape)
     task = Task("", 0, 0.01, x, digest(x), (0,))
-    host = rounds._make_host([0])
+    host = rounds.make_host([0])
     contestants = {
         "round": whole,
         "work": timed(lambda: host.work(task)),

@@ -14,7 +14,7 @@ import reshuffle as rs
 from benchmarks.federated_baselines import Scaffnew, Scaffold
 from benchmarks.report import Finding
 from reshuffle.federated.solvers import FederatedSolver
-from reshuffle.finite_sum import Array
+from reshuffle.objective import Array
 
 ACCURACIES = (1e-2, 1e-4, 1e-6)
 OURS = "ExactFedRR"
@@ -71,8 +71,8 @@ def _runs(setting: Setting, quick: bool) -> list[Run]:
     """Logistic loss, λ2 = L_f/N inside the f_i, no ℓ1, from zero."""
     X, y = rs.datasets.load_libsvm(setting.data)
     plain = rs.Problem(X, y)
-    pooled = rs.Problem(X, y, ridge=plain.smoothness.average / plain.n)
-    minimum = float(rs.FISTA().solve(pooled).trace["objective"].min())
+    pooled = rs.Problem(X, y, ridge=plain.smoothness.L_f / plain.n)
+    minimum = pooled.objective(rs.theory.solve(pooled))
     clients = rs.federated.split(pooled, setting.clients, setting.by, seed=0)
     start = clients.objective(np.zeros(clients.shape)) - minimum
 
@@ -96,7 +96,7 @@ def _common(quick: bool) -> dict[str, Any]:
 def _contestants(
     clients: rs.federated.Federation, quick: bool
 ) -> Iterable[tuple[str, str, FederatedSolver]]:
-    common, single = _common(quick), clients.smoothness.maximum
+    common, single = _common(quick), clients.smoothness.L_max
     yield OURS, "default", rs.ExactFedRR(**common)
     yield "FedRR", "γ = 1/L_max", rs.FedRR(**common)
     yield "LocalSGD", "γ = 1/(L_max H)", rs.LocalSGD(**common)
@@ -113,7 +113,7 @@ def _contestants(
 
 def _scaffnew(clients: rs.federated.Federation, quick: bool) -> Iterator[tuple[str, Scaffnew]]:
     """From many rounds a step to few, for as long as whoever takes the runs does not stop."""
-    full = max(client.smoothness.average for client in clients.clients)
+    full = max(client.smoothness.L_f for client in clients.clients)
     theory = float(np.sqrt(clients.strong_convexity / full))
     for share in (3.0, 1.0) if quick else (10.0, 3.0, 1.0, 1 / 3):
         name, p = f"p = {share:.2g}·√(μ/L), γ = 1.9/L", min(1.0, share * theory)

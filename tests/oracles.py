@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -12,23 +14,43 @@ import reshuffle as rs
 
 Array = NDArray[np.float64]
 
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+# Whatever is registered is tested: a new loss or penalty need not be named here.
 LOSSES: dict[str, rs.losses.Loss] = {
-    "logistic": rs.losses.Logistic(),
-    "squared": rs.losses.Squared(),
-    "huber": rs.losses.Huber(0.7),
-    "squared_hinge": rs.losses.SquaredHinge(),
-    "multinomial": rs.losses.Multinomial(),
+    (f"{_snake(kind.__name__)}_{k}" if k else _snake(kind.__name__)): loss
+    for kind in rs.losses.LOSSES
+    for k, loss in enumerate(kind.examples())
 }
-PENALTIES: dict[str, Any] = {
-    "zero": rs.penalties.Zero(),
-    "l1": rs.penalties.L1(0.02),
-    "l2": rs.penalties.L2(0.1),
-    "elastic_net": rs.penalties.ElasticNet(0.02, 0.1),
-    "box": rs.penalties.Box(-0.05, 0.1),
-    "non_negative": rs.penalties.NonNegative(0.01),
-    "group_lasso": rs.penalties.GroupLasso(0.02, groups=[[0, 2], [1, 3, 4]]),
-    "l1_ball": rs.penalties.L1Ball(0.3),
+PENALTIES: dict[str, tuple[type, int]] = {
+    (f"{_snake(kind.__name__)}_{k}" if k else _snake(kind.__name__)): (kind, k)
+    for kind in rs.penalties.PENALTIES
+    for k in range(max(len(kind.examples(shape)) for shape in ((6,), (6, 3))))
 }
+
+
+def penalty(name: str, shape: tuple[int, ...] = (6,)) -> Any:
+    """The example of this name for an unknown of the given shape."""
+    kind, k = PENALTIES[name]
+    return kind.examples(shape)[k]  # type: ignore[attr-defined]
+
+
+def unknown(loss: str) -> tuple[int, ...]:
+    """The shape of x in the tests, without an intercept."""
+    return (6, 3) if LOSSES[loss].vector else (6,)
+
+
+def fits(name: str, shape: tuple[int, ...]) -> bool:
+    kind, k = PENALTIES[name]
+    return k < len(kind.examples(shape))  # type: ignore[attr-defined]
+
+
+PAIRS = [(loss, name) for loss in LOSSES for name in PENALTIES if fits(name, unknown(loss))]
+"""Every loss with every penalty that goes with it."""
+every_pair = pytest.mark.parametrize(("loss", "psi"), PAIRS)
 
 
 def random_data(
@@ -38,11 +60,7 @@ def random_data(
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6)
     X[0] = 0.0  # a row without a single value
-    if loss.targets == "real":
-        return X, rng.standard_normal(n)
-    if loss.targets == "signs":
-        return X, np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
-    return X, np.arange(n) % 3
+    return X, loss.kind.sample(n, rng)
 
 
 def sparse(X: Array) -> sp.csr_matrix:
@@ -54,7 +72,7 @@ def oracle(problem: rs.Problem, X: Array, y: NDArray[Any]) -> rs.OracleProblem:
     loss, shape = problem.loss, problem.shape
     weights = problem.weights if problem.weights.size else np.ones(problem.n)
     penalised = np.ones(shape)
-    penalised[problem.penalised :] = 0.0
+    penalised[problem.features :] = 0.0
     A = np.hstack([X, np.ones((len(X), 1))]) if problem.fit_intercept else X
 
     def gradient(i: int, x: Array) -> Array:
@@ -74,7 +92,7 @@ def oracle(problem: rs.Problem, X: Array, y: NDArray[Any]) -> rs.OracleProblem:
         strong_convexity = problem.strong_convexity
 
         def value(self, x: Array) -> float:
-            return float(problem.penalty.value(x.reshape(shape)[: problem.penalised]))
+            return float(problem.penalty.value(x.reshape(shape)[: problem.features]))
 
         def prox(self, x: Array, step: float) -> Array:
             return problem.prox(np.ascontiguousarray(x.reshape(shape)), step).ravel()

@@ -84,7 +84,7 @@ def case(name: str) -> tuple[rs.Problem, dict[str, Any]]:
         settings["order"] = rs.orders.ShuffleOnce()
     problem = rs.Problem(X, y, LOSSES[kind], penalty, **how)
     if name == "own step":
-        settings |= {"step": 0.3 / problem.smoothness.maximum, "steps_per_prox": 7}
+        settings |= {"step": 0.3 / problem.smoothness.L_max, "steps_per_prox": 7}
     return problem, settings
 
 
@@ -102,9 +102,7 @@ def csr(problem: rs.Problem) -> sp.csr_matrix:
 
 
 def minimum(problem: rs.Problem) -> float:
-    result = rs.FISTA(eval_every=1000).solve(problem)
-    assert result.converged, result.message
-    return problem.objective(result.x)
+    return problem.objective(rs.theory.solve(problem))
 
 
 def watched(

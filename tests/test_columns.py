@@ -19,8 +19,8 @@ from sparse_cases import (
 )
 
 import reshuffle as rs
-from reshuffle.memory import memory_of
 from reshuffle.penalties import Separable
+from reshuffle.solvers.memory import memory_of
 from reshuffle.solvers.working_sets import WorkingSets
 
 sevenths = st.integers(-21, 21).map(lambda k: k / 7.0)  # ties between |g| and l1 do happen
@@ -90,7 +90,7 @@ def test_some_columns_of_a_problem(
         X if layout == "dense" else sp.csr_matrix(X), answers(X, kind, relevant=3), LOSSES[kind],
         rs.penalties.ElasticNet(0.1, 0.2), 0.3, np.arange(1.0, 41.0), intercept,
     )  # fmt: skip
-    assert problem.quick_rows.unit == (layout == "unit")
+    assert problem.datafit.quick.unit == (layout == "unit")
     some = np.array(kept, dtype=np.uint32)
     part = problem.columns(some)
     both = np.concatenate([some, [6]]).astype(int) if intercept else some.astype(int)
@@ -145,5 +145,5 @@ def test_a_part_reads_its_rows_with_the_kernels_of_the_whole() -> None:
 
 def test_columns_of_a_problem_whose_penalty_is_not_separable() -> None:
     problem = rs.Problem(np.eye(2), np.array([1.0, -1.0]), penalty=rs.penalties.L1Ball(1.0))
-    with pytest.raises(rs.InputError, match="columns: the penalty must be separable, got L1Ball"):
+    with pytest.raises(rs.InputError, match="penalty L1Ball.* has no part"):
         problem.columns(np.zeros(1, dtype=np.uint32))

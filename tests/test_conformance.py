@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracles import LOSSES, PENALTIES, oracle, random_data, sparse
+from oracles import LOSSES, every_pair, oracle, penalty, random_data, sparse, unknown
 
 import reshuffle as rs
 
@@ -47,11 +47,21 @@ def assert_same_run(solver: Any, *problems: rs.FiniteSum) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::reshuffle.errors.StepWarning")
+@every_pair
+def test_dense_csr_and_oracle_agree(loss: str, psi: str) -> None:
+    """With one prox per epoch and with one per step."""
+    problems = three_ways(LOSSES[loss], penalty=penalty(psi, unknown(loss)))
+    for order in ("reshuffle", "prox_each_step"):
+        assert_same_run(SOLVERS[order], *problems)
+
+
+@pytest.mark.filterwarnings("ignore::reshuffle.errors.StepWarning")
 @pytest.mark.parametrize("order", SOLVERS)
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("psi", ["elastic_net", "group_lasso"])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_dense_csr_and_oracle_agree(loss: str, penalty: str, order: str) -> None:
-    assert_same_run(SOLVERS[order], *three_ways(LOSSES[loss], penalty=PENALTIES[penalty]))
+def test_agree_in_every_order(loss: str, psi: str, order: str) -> None:
+    problems = three_ways(LOSSES[loss], penalty=penalty(psi, unknown(loss)))
+    assert_same_run(SOLVERS[order], *problems)
 
 
 @pytest.mark.parametrize("order", ["reshuffle", "shuffle_once", "prox_each_step", "batches"])
@@ -72,7 +82,7 @@ def test_agree_with_ridge_intercept_and_weights(loss: str, order: str) -> None:
 def test_a_strong_ridge_keeps_the_scaled_iterate_exact(ridge: float) -> None:
     """The scale of the iterate underflows many times an epoch; the result must not notice."""
     problems = three_ways(rs.losses.Squared(), ridge=ridge)
-    largest = problems[0].smoothness.maximum
+    largest = problems[0].smoothness.L_max
     assert_same_run(rs.ProxRR(epochs=3, step=0.9 / largest), *problems)
     assert_same_run(rs.ProxRR(epochs=3, step=1.0 / ridge), *problems)  # 1 - step·ridge = 0
 

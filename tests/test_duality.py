@@ -71,5 +71,8 @@ def test_penalties(name: str, u: Any, g: Any) -> None:
 
 def test_ridge_joins_the_conjugate() -> None:
     g = np.array([3.0, -0.5, 2.0])
-    joined = rs.penalties.L1(1.0).with_ridge(2.0)
-    assert joined.conjugate(g) == rs.penalties.ElasticNet(1.0, 2.0).conjugate(g) == (4 + 1) / 4
+    assert (
+        rs.penalties.L1(1.0).conjugate(g, ridge=2.0)
+        == rs.penalties.ElasticNet(1.0, 2.0).conjugate(g)
+        == (4 + 1) / 4
+    )

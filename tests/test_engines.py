@@ -9,7 +9,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import fields, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,10 @@ from oracles import random_data, sparse
 
 import reshuffle as rs
 from reshuffle.engines import Failure, Reply, Task, Threads, balanced
+from reshuffle.engines.ray import CLUSTER
+from reshuffle.engines.threads import ThreadSession
+from reshuffle.federated.client import ClientHost
+from reshuffle.federated.local import Shuffled
 
 
 def federation(clients: int = 6) -> rs.federated.Federation:
@@ -60,7 +66,7 @@ def test_the_model_does_not_depend_on_a_resume(name: str, tmp_path: Path) -> Non
 
 def test_a_foreign_checkpoint_is_refused(tmp_path: Path) -> None:
     SOLVERS["FedRR"].solve(federation()).save(tmp_path / "run.npz")
-    with pytest.raises(rs.InputError, match="problem = <Federation: 6 clients"):
+    with pytest.raises(rs.InputError, match="different: clients"):
         SOLVERS["FedRR"].solve(federation(5), resume=tmp_path / "run.npz")
     with pytest.raises(rs.InputError, match="seed = 2, this one 3"):
         replace(SOLVERS["FedRR"], seed=3).solve(federation(), resume=tmp_path / "run.npz")
@@ -92,44 +98,116 @@ def test_small_clients_trained_together_have_the_same_bits(
     assert together == {one_by_one}
 
 
-def test_an_engine_is_closed_when_the_run_cannot_begin() -> None:
-    """Data of the same shape, but not the same: refused after the engine was opened."""
+def test_an_engine_is_not_opened_for_another_problem() -> None:
+    """Data of the same shape, but not the same."""
     saved = SOLVERS["FedRR"].solve(federation())
     X, y = random_data(rs.losses.Logistic(), n=120, seed=9)
     other = rs.Problem(sparse(X), y, penalty=rs.penalties.ElasticNet(0.01, 0.05))
-    engine = Threads(2)
-    with pytest.raises(rs.InputError, match="the data differ"):
+    engine = Recording()
+    with pytest.raises(rs.InputError, match="different: clients"):
         replace(SOLVERS["FedRR"], engine=engine).solve(
             rs.federated.split(other, clients=6, by="quantity", seed=1), resume=saved
         )
-    assert engine._pool is None
+    assert engine.sessions == []
+
+
+def test_another_split_of_the_same_data_is_another_problem() -> None:
+    """P(x) is equal on both, so that the objective cannot tell them apart."""
+    X, y = random_data(rs.losses.Logistic(), n=120)
+    whole = rs.Problem(sparse(X), y, penalty=rs.penalties.ElasticNet(0.01, 0.05))
+    first, other = (rs.federated.split(whole, clients=6, by=by) for by in ("label", "iid"))
+    saved = SOLVERS["ExactFedRR"].solve(first)
+    with pytest.raises(rs.InputError, match="different: clients"):
+        SOLVERS["ExactFedRR"].solve(other, resume=saved)
+
+
+def test_a_session_is_closed_when_clients_report_other_sizes() -> None:
+    engine = Recording()
+    engine.report = lambda sizes: {c: n + 1 for c, n in sizes.items()}
+    with pytest.raises(rs.InputError, match="client 0 reports"):
+        replace(SOLVERS["FedRR"], engine=engine).solve(federation())
+    assert [session.pool for session in engine.sessions] == [None]
+
+
+def test_a_session_is_closed_when_the_run_cannot_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(self: Any, x0: Any) -> Any:
+        raise RuntimeError("no start")
+
+    monkeypatch.setattr("reshuffle.federated.rounds.Rounds.start", start)
+    engine = Recording()
+    with pytest.raises(RuntimeError, match="no start"):
+        replace(SOLVERS["FedRR"], engine=engine).solve(federation())
+    assert [session.pool for session in engine.sessions] == [None]
+
+
+def test_one_engine_serves_two_runs_at_once() -> None:
+    """Each has hosts of its own: the same models as one after the other."""
+    engine, clients = Threads(2), federation()
+    solvers = [rs.ExactFedRR(rounds=150, seed=seed, engine=engine) for seed in (0, 1, 2)]
+    expected = [solver.solve(clients).digest for solver in solvers]
+    assert len(set(expected)) == 3
+    for _ in range(3):
+        with ThreadPoolExecutor(3) as pool:
+            found = list(pool.map(lambda solver: solver.solve(clients).digest, solvers))
+        assert found == expected
+
+
+class OldEngine:
+    """An engine as version 0.1.0 wanted it: the state of the run is its own."""
+
+    def open(self, sizes: Any, make_host: Any) -> dict[int, int]:
+        self.session = Threads(2).open(sizes, make_host)
+        return self.session.sizes
+
+    def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
+        return self.session.run_round(task, timeout)
+
+    def close(self) -> None:
+        self.session.close()
+
+
+def test_an_engine_of_the_old_shape_still_works_with_a_warning() -> None:
+    expected = SOLVERS["FedRR"].solve(federation()).digest
+    with pytest.warns(DeprecationWarning, match="returning a Session"):
+        result = replace(SOLVERS["FedRR"], engine=OldEngine()).solve(federation())
+    assert result.digest == expected
 
 
 def test_clients_are_spread_evenly() -> None:
     parts = balanced([10] * 100, 3)
     assert sum(parts, []) == list(range(100))  # neighbours stay together  # noqa: RUF017
     assert max(map(len, parts)) - min(map(len, parts)) <= 2
-    assert balanced([5, 100, 1, 1, 100], 2) in ([[0, 1], [2, 3, 4]], [[1, 2, 3], [0, 4]], [[0, 1, 2], [3, 4]], [[1, 3], [0, 2, 4]])  # fmt: skip
+    assert balanced([5, 100, 1, 1, 100], 2) == [[0, 1], [2, 3, 4]]
     assert balanced([1, 1], 5) == [[0], [1]]
 
 
 # --- what travels -------------------------------------------------------------------------------
 
 
-class Recording(Threads):
+class Recording:
     """Threads that remember every message, and may spoil some."""
 
     def __init__(self, spoil: Callable[[Task, Any], Any] | None = None) -> None:
-        super().__init__(workers=2)
         self.tasks: list[Task] = []
         self.answers: list[Any] = []
+        self.sessions: list[ThreadSession] = []
         self.spoil = spoil or (lambda task, answer: answer)
+        self.report: Callable[[dict[int, int]], dict[int, int]] = lambda sizes: sizes
 
-    def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
-        answers = [self.spoil(task, a) for a in super().run_round(task, timeout)]
-        self.tasks.append(task)
-        self.answers += answers
-        return answers
+    def open(self, sizes: Any, make_host: Any) -> ThreadSession:
+        session: Any = Threads(2).open(sizes, make_host)
+        run_round = session.run_round
+
+        def recorded(task: Task, timeout: float | None) -> list[Reply | Failure]:
+            answers = [self.spoil(task, a) for a in run_round(task, timeout)]
+            self.tasks.append(task)
+            self.answers += answers
+            return answers
+
+        session.run_round, session.sizes = recorded, self.report(session.sizes)
+        self.sessions.append(session)
+        opened: ThreadSession = session
+        return opened
 
 
 @pytest.mark.parametrize("name", ["FedRR", "LocalSGD", "ExactFedRR"])
@@ -141,19 +219,25 @@ def test_only_the_model_leaves_a_client(name: str) -> None:
     for answer in engine.answers:
         assert {f.name: type(getattr(answer, f.name)) for f in fields(answer)} == allowed
         assert answer.model.shape == (6,)
-    sizes = engine.open(federation().sizes.tolist(), lambda group: Sized(group))
-    assert set(map(type, sizes.values())) == {int}
+    assert {type(size) for session in engine.sessions for size in session.sizes.values()} == {int}
 
 
-class Sized:
-    def __init__(self, clients: Any) -> None:
-        self.clients = tuple(clients)
+def test_a_host_is_described_by_where_its_data_comes_from() -> None:
+    """What travels is the source; the problem is made where the host is first asked, and not before."""
+    calls: list[int] = []
+    clients = federation().clients
 
-    def sizes(self) -> dict[int, int]:
-        return dict.fromkeys(self.clients, 1)
+    def source(c: int) -> rs.FiniteSum:
+        calls.append(c)
+        return clients[c]
 
-    def work(self, task: Task) -> list[Reply | Failure]:
-        return []
+    sources = [partial(source, c) for c in range(2)]
+    host = ClientHost(
+        (0, 1), sources, Shuffled(rs.orders.Reshuffle(), 1, False, 0), [0, 50], [1.0, 1.0]
+    )
+    assert calls == []
+    assert host.sizes() == {0: clients[0].n, 1: clients[1].n}
+    assert calls == [0, 1]
 
 
 # --- failures -----------------------------------------------------------------------------------
@@ -226,12 +310,12 @@ def test_a_round_that_takes_too_long() -> None:
     release = threading.Event()
 
     class Stuck(Threads):
-        def open(self, sizes: Any, make_host: Any) -> dict[int, int]:
-            found = super().open(sizes, make_host)
-            host: Any = self._hosts[0]
+        def open(self, sizes: Any, make_host: Any) -> ThreadSession:
+            session = super().open(sizes, make_host)
+            host: Any = session.hosts[0]
             work = host.work
             host.work = lambda task: (release.wait(20), work(task))[1]
-            return found
+            return session
 
     solver = replace(SOLVERS["FedRR"], engine=Stuck(2), round_timeout=0.2, retries=0)
     started = time.perf_counter()
@@ -286,9 +370,30 @@ def test_a_driver_killed_twenty_times_ends_in_the_same_digest(tmp_path: Path) ->
 def cluster() -> Any:
     if importlib.util.find_spec("ray") is None:
         pytest.skip('Ray is an extra: pip install "reshuffle[ray]"')
-    engine = rs.engines.Ray(hosts=1)
-    yield engine._connect()
-    engine.close()
+    yield CLUSTER.enter(None)
+    CLUSTER.leave()
+
+
+@dataclass(frozen=True)
+class Watched(rs.engines.Ray):
+    """Ray, whose actors a test can reach."""
+
+    sessions: list[Any] = field(default_factory=list)
+
+    def open(self, sizes: Any, make_host: Any) -> Any:
+        self.sessions.append(super().open(sizes, make_host))
+        return self.sessions[-1]
+
+
+def test_two_runs_on_ray_share_the_cluster_until_the_last_ends(cluster: Any) -> None:
+    """The one that ends first leaves the other its actors."""
+    clients, short = federation(), rs.FedRR(rounds=2, step=0.1, engine="ray")
+    long = replace(short, rounds=60)
+    expected = replace(long, engine="threads").solve(clients).digest
+    with ThreadPoolExecutor(2) as pool:
+        other = pool.submit(long.solve, clients)
+        short.solve(clients)
+        assert other.result(timeout=60).digest == expected
 
 
 @pytest.mark.parametrize("hosts", [1, 3])
@@ -301,22 +406,22 @@ def test_ray_gives_the_same_bits_as_threads(cluster: Any, name: str, hosts: int)
 
 def test_a_killed_actor_is_restarted_and_nothing_changes(cluster: Any) -> None:
     expected = SOLVERS["ExactFedRR"].solve(federation()).digest
-    engine = rs.engines.Ray(hosts=2)
+    engine = Watched(hosts=2)
 
     def kill(result: rs.Result) -> None:
         if result.epoch == 2:
-            cluster.kill(engine._actors[0][0], no_restart=False)
+            cluster.kill(engine.sessions[0].actors[0][0], no_restart=False)
 
     solver = replace(SOLVERS["ExactFedRR"], engine=engine)
     assert solver.solve(federation(), callbacks=[kill]).digest == expected
 
 
 def test_an_actor_that_stays_dead_is_named(cluster: Any) -> None:
-    engine = rs.engines.Ray(hosts=2)
+    engine = Watched(hosts=2)
 
     def kill(result: rs.Result) -> None:
         if result.epoch == 2:
-            cluster.kill(engine._actors[0][0], no_restart=True)
+            cluster.kill(engine.sessions[0].actors[0][0], no_restart=True)
 
     with pytest.raises(rs.ClientError, match=r"round 2: \d of 6 clients missing \(client"):
         replace(SOLVERS["FedRR"], engine=engine).solve(federation(), callbacks=[kill])

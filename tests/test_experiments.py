@@ -126,7 +126,7 @@ def test_the_penalty_is_the_weakest_with_under_half_nonzero(stand_in: Path, tmp_
     weaker = figure1.task(X, y, chosen.k + 1, store)
     assert 2 * chosen.nonzero < 24 <= 2 * weaker.nonzero
     assert weaker.l1 == chosen.l1 / 2
-    assert chosen.l2 == pytest.approx(rs.Problem(X, y).smoothness.average / 200)
+    assert chosen.l2 == pytest.approx(rs.Problem(X, y).smoothness.L_f / 200)
     assert figure1.task(X, y, 0, store).nonzero == 0
 
 
@@ -295,7 +295,7 @@ def test_the_theory_command_prints_constants_steps_and_preference(stand_in: Path
         assert word in done.output
     X, y = rs.datasets.load_libsvm(file)
     plain = rs.Problem(X, y)
-    l2 = plain.smoothness.average / plain.n
+    l2 = plain.smoothness.L_f / plain.n
     c = theory.constants(rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.01, l2)))
     assert f"{c.sigma_star_sq:.4g}" in done.output
     assert f"{theory.proxsgd_step(c, 0.01):.3g}" in done.output

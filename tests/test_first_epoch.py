@@ -39,7 +39,7 @@ def test_the_first_two_epochs_by_hand() -> None:
     y = X @ np.array([1.0, -2.0, 0.0, 0.0, 3.0])
     penalty = rs.penalties.ElasticNet(0.05, 0.1)
     problem = rs.Problem(X, y, rs.losses.Squared(), penalty)
-    step = 0.5 / problem.smoothness.maximum
+    step = 0.5 / problem.smoothness.L_max
     x, slopes = np.zeros(5), np.empty(40)
     expected = []
     for b, each in enumerate(step / np.linspace(1.0, 10.0, 5)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, brentq, minimize
 
 import reshuffle as rs
-from reshuffle.kernels.sweep import separable_prox
+from reshuffle.kernels.prox import separable_prox
 from reshuffle.penalties import (
     L1,
     L2,
@@ -55,6 +55,12 @@ EXAMPLES: list[tuple[Any, tuple[int, ...]]] = [
     (L1Ball(1.5), (2, 2)),
     (NuclearNorm(0.8), (2, 2)),
     (NuclearNorm(0.8), (3, 2)),
+    *(
+        (example, shape)
+        for kind in rs.penalties.PENALTIES
+        for shape in ((6,), (4, 3))
+        for example in kind.examples(shape)
+    ),
 ]
 every_penalty = pytest.mark.parametrize(
     ("psi", "shape"), EXAMPLES, ids=[f"{type(p).__name__}{i}" for i, (p, _) in enumerate(EXAMPLES)]
@@ -67,8 +73,7 @@ def points(shape: tuple[int, ...], bound: float = 1e3) -> st.SearchStrategy[Arra
 
 
 def test_every_penalty_has_an_example() -> None:
-    public = (getattr(rs.penalties, name) for name in rs.penalties.__all__)
-    assert {type(p) for p, _ in EXAMPLES} == {kind for kind in public if is_dataclass(kind)}
+    assert {type(p) for p, _ in EXAMPLES} == set(rs.penalties.PENALTIES)
 
 
 @every_penalty
@@ -239,7 +244,7 @@ def test_group_lasso_of_a_zero_group_is_silent(recwarn: pytest.WarningsRecorder)
 def test_compiled_prox_is_the_numpy_prox(psi: Separable, data: st.DataObject) -> None:
     shape = next(shape for p, shape in EXAMPLES if p is psi)
     x, step = data.draw(points(shape)), data.draw(steps)
-    pairs = zip(x.ravel(), *psi.coefficients(shape), strict=True)
+    pairs = zip(x.ravel(), *psi.compiled(shape), strict=True)
     compiled = [separable_prox(v, step, *coefficients) for v, *coefficients in pairs]
     np.testing.assert_allclose(compiled, psi.prox(x, step).ravel(), rtol=1e-14, atol=1e-300)
 
@@ -323,4 +328,4 @@ def test_parameters_that_do_not_fit_the_unknown(psi: Any, message: str, method: 
 
 def test_coefficients_that_do_not_fit_the_unknown() -> None:
     with pytest.raises(rs.InputError, match=r"do not fit coordinates of shape \(2,\)"):
-        L1(np.ones(3)).coefficients((2,))
+        L1(np.ones(3)).compiled((2,))

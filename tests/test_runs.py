@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from oracles import random_data, sparse
 import reshuffle as rs
 from reshuffle.callbacks import ProgressBar
 
-COLUMNS = ["epoch", "objective", "gradients", "prox_evals", "seconds", "step", "gradient_mapping"]
+COLUMNS = ["epoch", "objective", "gradients", "prox_evals", "seconds", "step", "gap"]
 
 
 def problem(**kwargs: Any) -> rs.Problem:
@@ -49,7 +51,7 @@ def test_trace_has_equal_columns_that_count_the_work() -> None:
     assert trace["gradients"].tolist() == [40, 120, 240, 360]
     assert trace["prox_evals"].tolist() == [1, 3, 6, 9]
     assert np.all(np.diff(trace["seconds"]) > 0)
-    assert np.isnan(trace["gradient_mapping"]).tolist() == [False, True, True, False]
+    assert np.isnan(trace["gap"]).tolist() == [False, True, True, False]
     assert trace["objective"][-1] == task.objective(result.x)
     assert not result.converged
     assert result.message == "all 6 epochs done"
@@ -82,21 +84,42 @@ def test_csv(tmp_path: Path) -> None:
 
 def test_tolerance_stops_the_run_and_is_true() -> None:
     task = problem()
-    result = rs.FISTA(tol=1e-6).solve(task)
-    assert result.converged
-    assert task.gradient_mapping(result.x) <= 1e-6
-    again = rs.FISTA(tol=1e-6).solve(task, x0=result.x)
-    assert again.converged
-    assert again.epoch == 0
+    minimum = task.objective(rs.theory.solve(task))
+    for solver in (
+        rs.FISTA(tol=1e-6),
+        rs.ExactProxRR(tol=1e-6),
+        rs.ProxRR(tol=1e-2, epochs=10_000),
+    ):
+        result = solver.solve(task)
+        assert result.converged, result.message
+        assert result.trace.last()["gap"] <= solver.tol
+        assert task.objective(result.x) - minimum <= solver.tol * np.log(2)  # f(0)
+        again = solver.solve(task, x0=result.x)
+        assert again.converged
+        assert again.epoch == 0
+
+
+def test_check_every_is_kept_by_every_solver() -> None:
+    for solver in (rs.ProxRR(step=0.01), rs.ProxSGD(step=0.01), rs.ExactProxRR(), rs.FISTA()):
+        watched = replace(solver, epochs=9, tol=1e-300, check_every=4, eval_every=1)
+        checked = ~np.isnan(watched.solve(problem()).trace["gap"])
+        assert np.flatnonzero(checked).tolist() == [0, 4, 8, 9], solver
 
 
 def test_time_limit() -> None:
+    """By the clock on the wall, evaluation and callbacks included."""
     started = time.perf_counter()
     result = rs.ProxRR(epochs=10**9, time_limit=0.05, eval_every=1000).solve(problem())
-    assert time.perf_counter() - started < 10
+    assert 0.05 <= time.perf_counter() - started < 10
     assert result.message == "time limit of 0.05 s reached"
-    assert result.trace["seconds"][-1] >= 0.05
     assert result.trace["epoch"][-1] == result.epoch
+
+    def slow(result: rs.Result) -> None:
+        time.sleep(0.03)
+
+    result = rs.ProxRR(epochs=10**9, time_limit=0.1).solve(problem(), callbacks=[slow])
+    assert result.epoch <= 4
+    assert result.trace["seconds"][-1] < 0.1
 
 
 def test_callback_stops_the_run_and_sees_it() -> None:
@@ -159,7 +182,7 @@ def test_divergence_names_the_step_and_suggests_one(step: float) -> None:
     message = str(caught.value)
     assert f"step {step:.3g}" in message
     suggested = float(message.split("step=")[1].split()[0])
-    assert suggested <= 1.01 / task.smoothness.maximum
+    assert suggested <= 1.01 / task.smoothness.L_max
     rs.ProxRR(step=suggested, epochs=50).solve(task)  # and it works
     assert np.isfinite(caught.value.result.x).all()
 
@@ -167,10 +190,13 @@ def test_divergence_names_the_step_and_suggests_one(step: float) -> None:
 def test_warning_when_the_prox_wipes_out_the_iterate() -> None:
     strong = problem(penalty=rs.penalties.L1(0.05))
     with pytest.warns(
-        rs.StepWarning, match=r"took away 100% of the iterate.*smaller or decreasing"
-    ):
+        rs.StepWarning, match=r"took away 100% of the iterate.*ExactProxRR"
+    ) as caught:
         rs.ProxRR(step=1.0, epochs=2).solve(strong)
-    rs.ProxRR(step=0.01, epochs=2).solve(strong)  # no warning: they are errors in these tests
+    assert caught[0].filename == __file__  # it points at the line above
+    found = re.search(r"try step=(\S+) or smaller", str(caught[0].message))
+    assert found is not None
+    rs.ProxRR(step=float(found[1]) / 4, epochs=2).solve(strong)  # no warning: they are errors here
 
 
 # --- the same bits ---------------------------------------------------------------------------
@@ -281,7 +307,7 @@ def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
         (rs.ProxRR(epochs=12, seed=6), problem(), "seed = 5, this one 6"),
         (rs.ProxSGD(epochs=12, seed=5), problem(), "solver = ProxRR, this one ProxSGD"),
         (rs.ProxRR(epochs=12, seed=5, step=0.1), problem(), "step = "),
-        (rs.ProxRR(epochs=12, seed=5), problem(ridge=1.0), "problem = "),
+        (rs.ProxRR(epochs=12, seed=5), problem(ridge=1.0), "different: ridge"),
     ],
 )
 def test_resume_refuses_another_run(solver: Any, task: rs.Problem, reason: str) -> None:
@@ -293,7 +319,7 @@ def test_resume_refuses_another_run(solver: Any, task: rs.Problem, reason: str) 
 def test_resume_refuses_other_data_of_the_same_shape() -> None:
     X, y = random_data(rs.losses.Logistic(), n=40)
     saved = rs.ProxRR(epochs=2).solve(rs.Problem(X, y))
-    with pytest.raises(rs.InputError, match="the data differ"):
+    with pytest.raises(rs.InputError, match="different: data"):
         rs.ProxRR(epochs=4).solve(rs.Problem(1.01 * X, y), resume=saved)
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from oracles import PENALTIES
+from oracles import PENALTIES, fits, penalty
 from scipy.optimize import minimize
 
 import reshuffle as rs
@@ -368,7 +368,7 @@ def test_padding_with_zero_functions_is_not_strongly_convex() -> None:
     X = np.full((7, 1), 1e-3)  # almost no data: f_mj is its ridge
     problem = rs.Problem(X, np.zeros(7), rs.losses.Squared(), ridge=1.0)
     clients, T = split(problem, (6, 1)), np.arange(6.0)
-    step = 0.5 / problem.smoothness.maximum
+    step = 0.5 / problem.smoothness.L_max
     orders = [tuple(np.arange(client.n, dtype=np.uint32) for client in clients)]
     errors = shuffled_once(fedrr(clients, step), orders, np.ones(1), np.zeros(1), 5)
     assert not below(errors, np.power(1 - step, 6 * T))
@@ -390,14 +390,14 @@ def test_lemma_sampling_without_replacement(n: int) -> None:
         assert i * (n - i) <= n * (n - 1) / 2
 
 
-@pytest.mark.parametrize("name", list(PENALTIES))
+@pytest.mark.parametrize("name", [name for name in PENALTIES if fits(name, (6,))])
 @given(st.integers(0, 10_000), st.floats(1e-3, 1e3))
 def test_lemma_prox_is_a_contraction(name: str, seed: int, step: float) -> None:
-    penalty = PENALTIES[name]
-    x, y = np.random.default_rng(seed).standard_normal((2, 5)) * 3
+    psi = penalty(name)
+    x, y = np.random.default_rng(seed).standard_normal((2, 6)) * 3
     before = np.sum((x - y) ** 2)
-    after = np.sum((penalty.prox(x, step) - penalty.prox(y, step)) ** 2)
-    mu = getattr(penalty, "strong_convexity", 0.0)
+    after = np.sum((psi.prox(x, step) - psi.prox(y, step)) ** 2)
+    mu = getattr(psi, "strong_convexity", 0.0)
     assert after <= before / (1 + 2 * step * mu) * (1 + 1e-9)
 
 
@@ -414,18 +414,18 @@ def test_lemma_fixed_point_needs_the_same_factor_twice(problem: rs.Problem) -> N
 @pytest.mark.parametrize("name", ["l1", "l2", "elastic_net", "group_lasso"])
 def test_lemma_prox_of_penalty_and_consensus(name: str) -> None:
     """argmin_z γR(z) + ½Σ‖z - x_m‖² = prox_{(γ/M)R}(mean), against a numerical minimiser."""
-    penalty, M, step = PENALTIES[name], 3, 7.0
-    points = np.random.default_rng(0).standard_normal((M, 5))
-    claimed = penalty.prox(points.mean(axis=0), step / M)
+    psi, M, step = penalty(name), 3, 7.0
+    points = np.random.default_rng(0).standard_normal((M, 6))
+    claimed = psi.prox(points.mean(axis=0), step / M)
 
     def objective(z: Array) -> float:
-        return float(step * penalty.value(z) + 0.5 * np.sum((z - points) ** 2))
+        return float(step * psi.value(z) + 0.5 * np.sum((z - points) ** 2))
 
     found = minimize(
         objective,
         points.mean(axis=0),
-        method="Nelder-Mead",
-        options={"xatol": 1e-10, "fatol": 1e-14, "maxiter": 20_000, "maxfev": 20_000},
+        method="Powell",
+        options={"xtol": 1e-10, "ftol": 1e-15, "maxiter": 20_000},
     )
     assert objective(claimed) <= found.fun + 1e-12
     np.testing.assert_allclose(claimed, found.x, atol=1e-4)

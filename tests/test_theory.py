@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from dataclasses import replace
 from functools import partial
@@ -63,7 +64,7 @@ KINDS: list[dict[str, Any]] = [
 
 
 def gradients_of(plain: rs.OracleProblem, x: Array) -> Array:
-    return np.array([plain._gradient(i, x.ravel()) for i in range(plain.n)])
+    return np.array([plain.component(i, x.ravel()) for i in range(plain.n)])
 
 
 # --- constants -----------------------------------------------------------------------------------
@@ -100,7 +101,9 @@ def test_constants_of_an_oracle_and_of_a_given_solution() -> None:
 
 
 def test_constants_of_a_problem_without_minimiser_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reshuffle.solvers.FISTA", partial(rs.FISTA, epochs=20))
+    monkeypatch.setattr(
+        sys.modules["reshuffle.theory.constants"], "FISTA", partial(rs.FISTA, epochs=20)
+    )
     separable = rs.Problem(np.eye(2), [1.0, -1.0])
     with pytest.raises(rs.InputError, match="FISTA did not find x"):
         theory.constants(separable)
@@ -207,7 +210,7 @@ def test_a_single_function_has_no_radius() -> None:
 def test_the_interval_of_the_estimate_covers() -> None:
     """Over 100 seeds a 90% interval misses at most 10 + 3·√(100·0.1·0.9) times."""
     problem, _ = example(n=8, ridge=0.1)
-    x_star, step = theory.solve(problem), 1.0 / problem.smoothness.maximum
+    x_star, step = theory.solve(problem), 1.0 / problem.smoothness.L_max
     exact = theory.shuffling_radius(problem, x_star, step)
     estimates = [
         theory.shuffling_radius_estimate(problem, x_star, step, confidence=0.9, seed=s)
@@ -440,7 +443,7 @@ def test_client_constants_are_their_definitions(sizes: list[int]) -> None:
         assert c.sigma_sq[m] == pytest.approx(np.var(g, axis=0).sum(), abs=1e-14)
         squares += np.sum(g**2)
     assert c.sigma_star_sq == pytest.approx(squares / sum(sizes), rel=1e-12)
-    assert c.L_max == pytest.approx(whole.smoothness.maximum, rel=1e-14)
+    assert c.L_max == pytest.approx(whole.smoothness.L_max, rel=1e-14)
     assert (c.mu_f, c.mu_R) == (0.2, 0.1)
     assert c.r0 == pytest.approx(np.sum(x_star**2))
 
@@ -457,7 +460,7 @@ def test_lemma_fed_sigma(sizes: list[int], ridge: float) -> None:
 
     def gradient(i: int, xx: Array) -> Array:
         blocks = [
-            plain._gradient(int(start) + i, x) if i < size else np.zeros(d)
+            plain.component(int(start) + i, x) if i < size else np.zeros(d)
             for start, size, x in zip(starts, sizes, xx.reshape(M, d), strict=False)
         ]
         return np.concatenate(blocks)

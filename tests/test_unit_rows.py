@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 import reshuffle as rs
-from reshuffle.memory import SlopeMemory
-from reshuffle.solvers.exact import resampled
-from reshuffle.validation import PIECE
+from reshuffle.rows import PIECE
+from reshuffle.solvers.memory import SlopeMemory
+from reshuffle.solvers.sampling import resampled
 
 LOSSES: dict[str, rs.losses.Loss] = {
     "logistic": rs.losses.Logistic(),
@@ -36,10 +36,10 @@ def problems(loss: str, dtype: Any = np.float64, **how: Any) -> list[rs.Problem]
     penalty = rs.penalties.ElasticNet(0.01, 0.02)
     matrices = (sp.csr_matrix(X), sp.csr_matrix(X), X)
     unit, valued, dense = (rs.Problem(A, y, LOSSES[loss], penalty, **how) for A in matrices)
-    valued.quick_rows = valued.rows  # as if not all of the values were 1
-    assert unit.quick_rows.unit
-    assert not valued.quick_rows.unit
-    assert not dense.quick_rows.unit
+    vars(valued.datafit)["quick"] = valued.rows  # as if not all of the values were 1
+    assert unit.datafit.quick.unit
+    assert not valued.datafit.quick.unit
+    assert not dense.datafit.quick.unit
     return [unit, valued, dense]
 
 
@@ -85,7 +85,7 @@ def test_value_and_gradient_of_some_columns(loss: str) -> None:
         same(unit.gradient(x), other.gradient(x))
         same(unit.margins(x), other.margins(x))
         same(unit.smoothness.individual, other.smoothness.individual)
-        same(unit.smoothness.average, other.smoothness.average)
+        same(unit.smoothness.L_f, other.smoothness.L_f)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -111,10 +111,10 @@ def test_one_other_value_is_seen(where: int, value: float, dtype: Any) -> None:
     X = sp.csr_matrix((rng.random((400, 100)) < 0.5).astype(dtype))
     assert X.nnz > PIECE + 1
     y = np.where(np.arange(400) % 2 == 0, 1.0, -1.0)
-    assert rs.Problem(X, y).quick_rows.unit
+    assert rs.Problem(X, y).datafit.quick.unit
     X.data[where] = value
     problem = rs.Problem(X, y)
-    assert problem.quick_rows is problem.rows
+    assert problem.datafit.quick is problem.rows
     x = rng.standard_normal(100)
     g = SlopeMemory(problem, np.empty(0, dtype=np.uint32), problem.weights).start(x)["g"]
     same(g, rs.Problem(X.toarray(), y).gradient(x))

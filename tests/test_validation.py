@@ -85,7 +85,7 @@ def test_a_broken_csc_matrix_is_refused_before_it_is_converted() -> None:
 
 
 BAD_Y: list[tuple[Any, rs.losses.Loss | None, str]] = [
-    (Y[:3], None, r"y must have shape \(4,\), one target a row of X, got \(3,\)"),
+    (Y[:3], None, r"y must have shape \(4,\), one target per row of X, got \(3,\)"),
     (Y[:, None], None, r"y must have shape \(4,\)"),
     (1.0, None, r"y must have shape \(4,\)"),
     ([[1.0, 2.0], 1.0, 1.0, 1.0], None, "y must"),
@@ -114,7 +114,7 @@ def test_bad_targets(bad: Any, loss: rs.losses.Loss | None, message: str) -> Non
 
 
 BAD_WEIGHTS: list[tuple[Any, str]] = [
-    ([1.0, 2.0], r"sample_weight must be 4 numbers, one a row of X, got shape \(2,\)"),
+    ([1.0, 2.0], r"sample_weight must be 4 numbers, one per row of X, got shape \(2,\)"),
     (np.ones((4, 1)), "sample_weight must be 4 numbers"),
     (2.0, "sample_weight must be 4 numbers"),
     (["1", "1", "1", "1"], "sample_weight must be 4 numbers"),
@@ -253,15 +253,15 @@ BAD_RUNS: list[tuple[Callable[[], Any], str]] = [
     (lambda: rs.ProxRR(step=lambda t: 1.0 - t).solve(rs.Problem(X, Y)), "step at epoch 1 must be a positive"),
     (lambda: rs.ProxSGD(step=lambda t: "a").solve(rs.Problem(X, Y)), "step at epoch 0 must be a positive"),
     (lambda: rs.ProxRR(step=rs.steps.Decreasing()).solve(rs.Problem(X, Y)), "Decreasing.*strongly convex"),
-    (lambda: rs.ProxRR().solve(rs.Problem(X, Y, penalty=WrongShape())), r"prox of penalty.*must keep the shape \(3,\).*\(4,\)"),
-    (lambda: rs.ProxRR().solve(X), "problem must be a Problem or an OracleProblem"),  # type: ignore[arg-type]
+    (lambda: rs.ProxRR().solve(rs.Problem(X, Y, penalty=WrongShape())), r"penalty WrongShape must return shape \(3,\) of numbers, got shape \(4,\)"),
+    (lambda: rs.ProxRR().solve(X), "problem must be a Problem, an OracleProblem or"),  # type: ignore[arg-type]
     (lambda: rs.ProxRR().solve(rs.Problem(0 * X, Y)), "L_max is 0.*all rows zero"),
     (lambda: rs.ProxSGD().solve(rs.Problem(0 * X, Y)), "L_max is 0.*all rows zero"),
     (lambda: rs.ExactProxRR().solve(rs.Problem(0 * X, Y)), "L_max is 0.*all rows zero"),
     (lambda: rs.FISTA().solve(rs.Problem(0 * X, Y)), "L_max is 0.*all rows zero"),
     (lambda: rs.ProxRR().solve(oracle()), "no smoothness constants"),
     (lambda: rs.ProxRR(step=0.1, tol=1e-3).solve(oracle()), "no smoothness constants"),
-    (lambda: rs.ProxRR(step=0.1).solve(oracle(gradient=lambda i, x: x[:1])), r"gradient\(i, x\) must return shape \(2,\), got \(1,\)"),
+    (lambda: rs.ProxRR(step=0.1).solve(oracle(gradient=lambda i, x: x[:1])), r"gradient\(i, x\) with i=0 must return shape \(2,\) of numbers, got shape \(1,\)"),
     (lambda: oracle(n=0), "n must be a positive integer"),
     (lambda: oracle(dim=1.5), "dim must be a positive integer"),
     (lambda: oracle(gradient=None), "gradient must be a function"),

@@ -21,7 +21,7 @@ from sparse_cases import (
 
 import reshuffle as rs
 from reshuffle.solvers import working_sets
-from reshuffle.solvers.watch import NEVER, Watch
+from reshuffle.solvers.pace import NEVER, Pace
 from reshuffle.solvers.working_sets import SMALL, WorkingSets
 
 # --- the solution ------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def test_a_feature_that_the_first_guess_leaves_out_comes_back() -> None:
     assert b not in first
     result = solver.solve(problem)
     assert result.converged
-    x = rs.FISTA(eval_every=1000).solve(problem).x
+    x = rs.theory.solve(problem)
     assert abs(x[b]) > 0.1
     np.testing.assert_allclose(result.x, x, atol=1e-6)
 
@@ -197,7 +197,7 @@ def test_the_same_bits_after_a_resume_around_the_trial_step() -> None:
     problem = rs.Problem(X, answers(X, "signs"), penalty=rs.penalties.L1(1e-4))
     solver = rs.ExactProxRR(tol=1e-300, epochs=24)
     whole, past = watched(problem, tol=1e-300, epochs=24)
-    pace = [Watch.of(r.state["watch"]).pace for r in past]
+    pace = [Pace.of(r.state["pace"]).rate for r in past]
     assert 0 < min(p for p in pace if p != NEVER) < np.inf  # the trial went on
     assert pace[-1] == NEVER  # and was judged
     steps = whole.trace["step"]

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
         StepWarning,
     )
     from reshuffle.federated import ExactFedRR, FedRR, LocalSGD
-    from reshuffle.finite_sum import FiniteSum
+    from reshuffle.labels import encode_labels
+    from reshuffle.objective import FiniteSum, Objective
     from reshuffle.oracle import OracleProblem
     from reshuffle.problem import Problem
     from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
     from reshuffle.trace import Result, Trace
-    from reshuffle.validation import encode_labels
 
     from . import datasets, engines, federated, losses, orders, penalties, plotting, steps, theory
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 # Public name -> module that has it. Loaded on first use: `import reshuffle` starts no compiler.
 _HOMES = {
@@ -37,7 +37,8 @@ _HOMES = {
     "FISTA": "solvers",
     "FedRR": "federated",
     "LocalSGD": "federated",
-    "FiniteSum": "finite_sum",
+    "FiniteSum": "objective",
+    "Objective": "objective",
     "InputError": "errors",
     "OracleProblem": "oracle",
     "Problem": "problem",
@@ -46,7 +47,7 @@ _HOMES = {
     "Result": "trace",
     "StepWarning": "errors",
     "Trace": "trace",
-    "encode_labels": "validation",
+    "encode_labels": "labels",
 }
 _MODULES = (
     "datasets",
@@ -72,6 +73,7 @@ __all__ = [
     "FiniteSum",
     "InputError",
     "LocalSGD",
+    "Objective",
     "OracleProblem",
     "Problem",
     "ProxRR",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,7 +15,7 @@ class InputError(ValueError):
 
 
 class DivergenceError(ArithmeticError):
-    """A run left every bound; ``result`` is the last finite state of it."""
+    """A run diverged; ``result`` is its last finite state."""
 
     def __init__(self, message: str, result: Result) -> None:
         super().__init__(message)
@@ -34,3 +36,11 @@ class ConversionWarning(UserWarning):
 
 class StepWarning(UserWarning):
     """The chosen step is legal but will not give what its user wants."""
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """A warning at the user's own line: the nearest one up the stack that is not in this package."""
+    depth, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("reshuffle."):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=depth)

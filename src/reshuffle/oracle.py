@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from reshuffle.content import digest
 from reshuffle.errors import InputError
-from reshuffle.finite_sum import Array, FiniteSum, Visits, check_penalty
+from reshuffle.objective import Array, FiniteSum, check_penalty
 from reshuffle.smoothness import Smoothness
-from reshuffle.validation import check_positive
+from reshuffle.validation import check_number, check_positive, check_vector
 
 
 class OracleProblem(FiniteSum):
@@ -54,79 +55,34 @@ class OracleProblem(FiniteSum):
         for name, function in (("gradient", gradient), ("value", value)):
             if not callable(function):
                 raise InputError(f"{name} must be a function, got {function!r}")
-        self.n, self.shape, self.penalised = int(n), (int(dim),), int(dim)
+        self.n, self.shape = int(n), (int(dim),)
         self.penalty = check_penalty(penalty)
-        self._gradient, self._value = gradient, value
-        self._constants = None
+        self.oracle = gradient, value
+        self.constants = None
         if smoothness is not None:
             constants = np.asarray(smoothness, dtype=np.float64)
             if constants.shape not in ((), (n,)) or not np.all(constants >= 0):
                 raise InputError(
                     f"smoothness must be one non-negative number or {n} of them, got {smoothness!r}"
                 )
-            self._constants = np.array(np.broadcast_to(constants, (n,)))
+            self.constants = np.array(np.broadcast_to(constants, (n,)))
+
+    def __repr__(self) -> str:
+        return f"<OracleProblem: {self.n} functions of {self.shape[0]}, penalty={self.penalty!r}>"
 
     def value(self, x: Array) -> float:
-        return float(self._value(x))
-
-    def gradient(self, x: Array) -> Array:
-        total = np.zeros(self.shape)
-        for i in range(self.n):
-            total += self.component(i, x)
-        return total / self.n
-
-    @cached_property
-    def smoothness(self) -> Smoothness:
-        if self._constants is None:
-            raise InputError(
-                "this oracle problem has no smoothness constants: "
-                "give OracleProblem(smoothness=...), or give the solver a step and no tol"
-            )
-        constants = self._constants
-        return Smoothness(constants.copy)
-
-    def sweep(
-        self,
-        x: Array,
-        visits: Visits,
-        step: float,
-        *,
-        weights: Array | None = None,
-        batch: int = 1,
-        average: float = 1.0,
-        prox_step: float = 0.0,
-    ) -> None:
-        for start in range(0, visits.size, batch):
-            direction = np.zeros(self.shape)
-            for i in visits[start : start + batch]:
-                scale = average if weights is None or not weights.size else average * weights[i]
-                direction += scale * self.component(int(i), x)
-            x -= step * direction
-            if prox_step > 0:
-                x[...] = self.prox(x, prox_step)
-
-    def take(self, order: Visits) -> OracleProblem:
-        same = np.array_equal(np.sort(order), np.arange(self.n))
-
-        def value(x: Array) -> float:
-            if not same:
-                raise InputError("an oracle knows the value of all its functions only, not of some")
-            return self._value(x)
-
-        return OracleProblem(
-            n=int(order.size),
-            dim=self.shape[0],
-            gradient=lambda i, x: self._gradient(int(order[i]), x),
-            value=value,
-            penalty=self.penalty,
-            smoothness=None if self._constants is None else self._constants[order],
-        )
+        return check_number("value(x)", self.oracle[1](x))
 
     def component(self, i: int, x: Array) -> Array:
         """∇f_i(x), checked."""
-        gradient = np.asarray(self._gradient(i, x), dtype=np.float64)
-        if gradient.shape != self.shape:
-            raise InputError(
-                f"gradient(i, x) must return shape {self.shape}, got {gradient.shape} for i={i}"
-            )
-        return gradient
+        return check_vector(f"gradient(i, x) with i={i}", self.oracle[0](i, x), self.shape)
+
+    @cached_property
+    def smoothness(self) -> Smoothness:
+        if self.constants is None:
+            return super().smoothness
+        return Smoothness(self.constants.copy)
+
+    def contents(self) -> Mapping[str, str]:
+        functions, constants = digest(*self.oracle), digest(self.n, self.shape, self.constants)
+        return {"functions": functions, "constants": constants, "penalty": digest(self.penalty)}

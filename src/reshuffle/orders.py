@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
+from reshuffle.validation import check_visits
 
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
@@ -17,10 +18,11 @@ PIECE = 1 << 15  # random numbers drawn at a time, so that they stay in the cach
 
 
 class Order(Protocol):
-    """Turns the samples of a pool into the visits of one epoch."""
+    """Turns the samples of a pool into the visits of one epoch.
 
-    fixed: ClassVar[bool]
-    """Whether every epoch has the same visits, so that rows may be stored in that order."""
+    ``fixed`` says whether every epoch has the same visits (an order without it has not), ``store``
+    whether rows are then stored in that order.
+    """
 
     def visits(self, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
         """The visits of one epoch. ``rng`` is that of the epoch (of the first, where fixed).
@@ -66,6 +68,21 @@ class Cyclic:
         return pool
 
 
+def is_fixed(order: Order) -> bool:
+    """Whether every epoch has the same visits."""
+    return bool(getattr(order, "fixed", False))
+
+
+def visits_of(order: Order, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
+    """The visits of an epoch, refused where they are not as many numbers of the pool's samples."""
+    size, largest = pool.size, int(pool.max())
+    name = f"order {type(order).__name__}: visits"
+    visits = check_visits(order.visits(pool, rng, epoch), largest + 1, name)
+    if visits.size != size:
+        raise InputError(f"{name} must be as many as the pool's {size}, got {visits.size}")
+    return visits
+
+
 def shuffled(pool: Visits, rng: np.random.Generator) -> Visits:
     """The pool itself, in a uniformly random order."""
     from reshuffle.kernels.shuffle import shuffle
@@ -93,7 +110,7 @@ def copies(constants: Array, target: float | None = None) -> tuple[Visits, Array
     """Importance resampling: n_i = ⌈L_i/L̄⌉ copies of sample i, each with weight N/(n·n_i).
 
     There are N = Σ n_i ≤ 2n copies, the mean of the weighted copies is the mean of the originals,
-    and no copy is less smooth than (N/n)·L̄ ≤ 2L̄. (The paper weighs a copy 1/n_i, which moves the
+    and every copy is (N/n)·L̄-smooth, where (N/n)·L̄ ≤ 2L̄. (The paper weighs a copy 1/n_i, which moves the
     minimiser unless N = n.) Another ``target`` than L̄ makes fewer or more copies.
 
     Examples

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.content import digest
+from reshuffle.datafit import NO_VISITS, Datafit
+from reshuffle.design import check_rows
 from reshuffle.errors import InputError
-from reshuffle.finite_sum import Array, FiniteSum, Visits, check_penalty
-from reshuffle.losses import Logistic, Loss
-from reshuffle.penalties import Separable
+from reshuffle.losses import Logistic, Loss, check_loss
+from reshuffle.losses.targets import check_targets
+from reshuffle.objective import Array, FiniteSum, Visits, check_penalty
+from reshuffle.penalties import ability
+from reshuffle.penalties.forms import Form
+from reshuffle.rows import Rows
 from reshuffle.smoothness import Smoothness
-from reshuffle.validation import Rows, check_rows, check_targets, check_weights, read_only
-
-AHEAD = 8  # rows asked of the memory before their turn
-CHUNK = 1 << 20  # visits of one kernel call, so that Ctrl-C is heard between them
-NOTHING = np.empty(0)
+from reshuffle.validation import check_visits, check_weights
 
 
 class Problem(FiniteSum):
@@ -35,7 +36,7 @@ class Problem(FiniteSum):
     loss : a loss of ``reshuffle.losses``, or your own; logistic where not given.
     penalty : ψ, anything with ``value(x)`` and ``prox(x, step)``; none where not given.
     ridge : puts (ridge/2)‖x‖² inside each f_i. On sparse rows a step costs no more for it.
-    sample_weight : one non-negative weight a row. The objective is the weighted mean of the losses,
+    sample_weight : one non-negative weight per row. The objective is the weighted mean of the losses,
         w_i = n·sample_weight_i/Σ sample_weight; gradients and L_i carry the same factor.
     fit_intercept : adds b, the last entry (row, for a matrix unknown) of x. Neither the penalty nor
         the ridge sees it.
@@ -50,7 +51,11 @@ class Problem(FiniteSum):
     np.float64(0.0)
     >>> problem.smoothness.individual  # ¼‖a_i‖²
     array([0.25, 1.  ])
+    >>> problem.lambda_max()  # times L1(0.1): from L1(0.5) on, x = 0 is the minimiser
+    5.0
     """
+
+    datafit: Datafit
 
     def __init__(
         self,
@@ -62,100 +67,145 @@ class Problem(FiniteSum):
         sample_weight: Any = None,
         fit_intercept: bool = False,
     ) -> None:
-        self.loss = Logistic() if loss is None else loss
-        if not isinstance(self.loss, Loss):
-            raise InputError(f"loss must be an instance of reshuffle.losses.Loss, got {loss!r}")
+        loss = check_loss(Logistic() if loss is None else loss)
         if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
             raise InputError(f"ridge must be finite and not negative, got {ridge!r}")
-        self.rows, self.n, self.features = check_rows(X)
-        self.targets: NDArray[Any] = check_targets(y, self.n, self.loss)
-        self.weights = check_weights(sample_weight, self.n)
-        self.penalty = check_penalty(penalty)
-        self.ridge = float(ridge)
-        self.fit_intercept = bool(fit_intercept)
-        self.penalised = self.features
-        size = self.features + self.fit_intercept
-        self.shape = (size, int(self.targets.max()) + 1) if self.loss.vector else (size,)
+        rows, n, features = check_rows(X)
+        targets = check_targets(y, n, loss)
+        weights = check_weights(sample_weight, n)
+        outputs = loss.kind.outputs(targets)
+        self.datafit = Datafit(rows, targets, weights, loss, bool(fit_intercept), features, outputs)
+        self.penalty, self.ridge = check_penalty(penalty), float(ridge)
+        if compiled := ability(self.penalty, "compiled"):
+            compiled((features, *outputs))  # says so where its arrays do not fit
 
     def __repr__(self) -> str:
-        layout = "dense" if self.rows.dense else "CSR"
         return (
-            f"<Problem: {self.n} x {self.features} {layout} {self.rows.values.dtype}, "
+            f"<Problem: {self.n} x {self.features} {self.rows.layout} {self.rows.values.dtype}, "
             f"loss={self.loss!r}, penalty={self.penalty!r}, ridge={self.ridge:g}, "
             f"intercept={self.fit_intercept}>"
         )
 
+    # --- the data ------------------------------------------------------------------------------
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        return self.datafit.n
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.datafit.shape
+
+    @property
+    def features(self) -> int:
+        return self.datafit.features
+
+    @property
+    def rows(self) -> Rows:
+        return self.datafit.rows
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        return self.datafit.targets
+
+    @property
+    def weights(self) -> Array:  # type: ignore[override]
+        return self.datafit.weights
+
+    @property
+    def loss(self) -> Loss:
+        return self.datafit.loss
+
+    @property
+    def fit_intercept(self) -> bool:
+        return self.datafit.bias
+
+    def take(self, order: Visits) -> Problem:
+        """The same samples in the given order, in memory in that order (a copy of the rows)."""
+        return self.with_datafit(self.datafit.take(check_visits(order, self.n)))
+
+    def piece(self, start: int, stop: int) -> Problem:
+        """The samples from ``start`` up to ``stop``, where they lie."""
+        return self.with_datafit(self.datafit.piece(start, stop))
+
+    def columns(self, kept: Visits) -> Problem:
+        """The problem in these features alone, the others held at zero (a copy of the rows).
+
+        An intercept stays. The penalty must have the ability ``part``.
+        """
+        part = ability(self.penalty, "part")
+        if part is None:
+            raise InputError(
+                f"penalty {self.penalty!r} has no part(kept, shape): features must stay"
+            )
+        other = self.with_datafit(self.datafit.columns(kept))
+        other.penalty = part(kept, (self.features, *self.shape[1:]))
+        return other
+
+    def with_datafit(self, datafit: Datafit) -> Problem:
+        """The same loss, penalty and ridge on other samples."""
+        other = object.__new__(type(self))
+        vars(other).update(self.__getstate__() | {"datafit": datafit})
+        return other
+
     # --- the objective -------------------------------------------------------------------------
 
-    def objective(self, x: Array) -> float:
-        return super().objective(self._check(x))
+    def objective(self, x: Array, value: float | None = None) -> float:
+        return super().objective(self.datafit.checked(x), value)
 
     def value(self, x: Array) -> float:
-        from reshuffle.kernels.passes import value_kernel
-
-        total = value_kernel(self._stamp)(*self._data, self._check(x), self._scratch(1))
-        return float(total / self.n + 0.5 * self.ridge * np.sum(x[: self.penalised] ** 2))
+        losses = self.datafit.value(x) / self.n
+        return float(losses + 0.5 * self.ridge * np.sum(x[: self.features] ** 2))
 
     def gradient(self, x: Array) -> Array:
-        from reshuffle.kernels.passes import gradient_kernel
-
-        out = np.zeros(self.shape)
-        gradient_kernel(self._stamp)(
-            *self._data, self._check(x), self._scratch(1), 1.0 / self.n, out
-        )
-        out[: self.penalised] += self.ridge * x[: self.penalised]
+        out = self.datafit.gradient(x, 1.0 / self.n)
+        out[: self.features] += self.ridge * x[: self.features]
         return out
 
     def margins(self, x: Array) -> Array:
         """a_iᵀx + b for every row: what a prediction is made of."""
-        from reshuffle.kernels.passes import margins_kernel
-        from reshuffle.kernels.stamp import stamp_of
+        return self.datafit.margins(x)
 
-        out = np.empty((self.n, *self.shape[1:]))
-        margins_kernel(stamp_of())(
-            *self.rows, self.fit_intercept, self._check(x), self._scratch(1), out
-        )
-        return out
-
-    # --- constants -----------------------------------------------------------------------------
+    def component(self, i: int, x: Array) -> Array:
+        return self.piece(i, i + 1).gradient(x)
 
     @cached_property
     def smoothness(self) -> Smoothness:
-        return Smoothness(self._constants, self.ridge, self._curvature_product, self.shape[0])
+        """L_i = w_i·c·(‖a_i‖² + [intercept]) + ridge, with c the bound on the loss's curvature."""
+        fit, ridge, features = self.datafit, self.ridge, self.features
 
-    def _constants(self) -> Array:
-        """L_i = w_i·c·(‖a_i‖² + [intercept]) + ridge."""
-        from reshuffle.kernels.passes import squared_norms
+        def product(v: Array) -> Array:
+            out = fit.curvature_product(v, fit.loss.curvature / fit.n)
+            out[:features] += ridge * np.ravel(v)[:features]
+            return out
 
-        constants = np.empty(self.n)
-        squared_norms(self.rows.values, self.rows.indptr, constants)
-        constants += self.fit_intercept
-        constants *= self.loss.curvature
-        if self.weights.size:
-            constants *= self.weights
-        constants += self.ridge
-        return constants
+        return Smoothness(lambda: fit.constants() + ridge, product, self.shape[0])
 
-    def _curvature_product(self, v: Array) -> Array:
-        """(c/n) Σ w_i a_i a_iᵀ v + ridge·v, with c the bound on the loss's second derivative."""
-        from reshuffle.kernels.passes import curvature_kernel
-        from reshuffle.kernels.stamp import stamp_of
+    def without_features(self) -> Array:
+        x = np.zeros(self.shape)
+        if self.fit_intercept:
+            from scipy.optimize import minimize
 
-        out = np.zeros(self.shape[0])
-        v = np.ascontiguousarray(v, dtype=np.float64).ravel()
-        curvature_kernel(stamp_of())(
-            *self.rows,
-            self.weights,
-            self.n,
-            self.fit_intercept,
-            v,
-            self.loss.curvature / self.n,
-            out,
-        )
-        out[: self.penalised] += self.ridge * v[: self.penalised]
-        return out
+            fit = self.datafit.columns(NO_VISITS)  # the losses as functions of b alone
+
+            def value_and_slope(b: Array) -> tuple[float, Array]:
+                at = np.ascontiguousarray(b).reshape(fit.shape)
+                return fit.value(at) / fit.n, fit.gradient(at, 1.0 / fit.n).ravel()
+
+            start = np.zeros(int(np.prod(fit.shape)))
+            found = minimize(
+                value_and_slope, start, jac=True, method="BFGS", options={"gtol": 1e-12}
+            )
+            x[self.features :] = found.x.reshape(fit.shape)
+        return x
 
     # --- steps ---------------------------------------------------------------------------------
+
+    @cached_property
+    def form(self) -> Form | None:
+        """ψ as the kernels read it, where it can be compiled."""
+        compiled = ability(self.penalty, "compiled")
+        return compiled((self.features, *self.shape[1:])) if compiled else None
 
     def sweep(
         self,
@@ -168,265 +218,55 @@ class Problem(FiniteSum):
         average: float = 1.0,
         prox_step: float = 0.0,
     ) -> None:
-        compiled_prox = prox_step > 0 and isinstance(self.penalty, Separable)
-        if prox_step > 0 and not compiled_prox:
+        visits = check_visits(visits, self.n)
+        settings: dict[str, Any] = {
+            "ridge": self.ridge, "weights": weights, "batch": batch, "average": average,
+        }  # fmt: skip
+        if prox_step > 0 and self.form is not None:
+            settings |= {"prox_step": prox_step, "form": self.form}
+        elif prox_step > 0:
             for start in range(0, visits.size, batch):
-                self._sweep(x, visits[start : start + batch], step, weights, batch, average, 0.0)
+                self.datafit.sweep(x, visits[start : start + batch], step, **settings)
                 x[...] = self.prox(x, prox_step)
             return
-        chunk = max(CHUNK // batch, 1) * batch
-        for start in range(0, max(visits.size, 1), chunk):
-            self._sweep(x, visits[start : start + chunk], step, weights, batch, average, prox_step)
+        self.datafit.sweep(x, visits, step, **settings)
 
-    def _sweep(
-        self,
-        x: Array,
-        visits: Visits,
-        step: float,
-        weights: Array | None,
-        batch: int,
-        average: float,
-        prox_step: float,
-    ) -> None:
-        from reshuffle.kernels.sweep import sweep_kernel
-
-        sweep_kernel(self._stamp)(
-            *self.rows,
-            self.targets,
-            self.weights if weights is None else weights,
-            self.loss.params,
-            self.fit_intercept,
-            visits,
-            batch,
-            average,
-            self._check(x),
-            x.reshape(-1),
-            self.penalised * (x.size // len(x)),
-            step,
-            self.ridge,
-            prox_step,
-            self._separable if prox_step > 0 else (NOTHING,) * 4,
-            self._scratch(batch),
-            AHEAD,
-        )
-
-    def sweep_clients(
-        self,
-        x: Array,
-        bounds: NDArray[np.int64],
-        uniforms: Array,
-        step: float,
-        batch: int,
-        averages: Array,
-    ) -> Array:
-        """The models of many clients, whose samples lie one after the other here, from the same x.
-
-        Client c has the samples bounds[c] … bounds[c+1]-1, visits them as ``orders.Reshuffle`` does with
-        the same random numbers, and sweeps them as ``sweep`` does.
-        """
-        from reshuffle.kernels.clients import clients_kernel
-
-        models = np.empty((bounds.size - 1, *self.shape))
-        clients_kernel(self._stamp)(
-            *self._data,
-            bounds,
-            uniforms,
-            np.empty(self.n, dtype=np.uint32),
-            batch,
-            averages,
-            self._check(x),
-            models,
-            self.penalised * (x.size // len(x)),
-            step,
-            self.ridge,
-            (NOTHING,) * 4,
-            self._scratch(batch),
-            AHEAD,
-        )
-        return models
-
-    def joined(self, others: Sequence[Problem]) -> Problem:
-        """The samples of these problems, one after the other (copied, their weights as they are)."""
-        parts = [other.rows for other in others]
-        values = np.concatenate([part.values for part in parts])
-        if self.rows.dense:
-            rows = self.rows._replace(values=read_only(values))
-        else:
-            indices = np.concatenate([part.indices for part in parts])
-            lengths = np.concatenate([np.diff(part.indptr) for part in parts])
-            indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(self.rows.indptr.dtype)
-            rows = Rows(read_only(values), read_only(indices), read_only(indptr))
-        targets = np.concatenate([other.targets for other in others])
-        return self._with(rows, targets, np.concatenate([other.weights for other in others]))
-
-    def take(self, order: Visits) -> Problem:
-        """The same samples in the given order, in memory in that order (a copy of the rows)."""
-        weights = self.weights[order] if self.weights.size else self.weights
-        return self._with(_take_rows(self.rows, order), self.targets[order], weights)
-
-    def piece(self, start: int, stop: int) -> Problem:
-        """The samples from ``start`` up to ``stop``, where they lie."""
-        if self.rows.dense:
-            rows = self.rows._replace(values=self.rows.values[start:stop])
-        else:
-            values, indices, indptr = self.rows
-            first, last = int(indptr[start]), int(indptr[stop])
-            pointers = read_only(indptr[start : stop + 1] - indptr[start])
-            rows = Rows(values[first:last], indices[first:last], pointers)
-        weights = self.weights[start:stop] if self.weights.size else self.weights
-        return self._with(rows, self.targets[start:stop], weights)
-
-    @cached_property
-    def stored_in_columns(self) -> NDArray[np.int64]:
-        """How many values each feature has."""
-        if self.rows.dense:
-            return np.full(self.features, self.n)
-        from reshuffle.kernels.columns import count_columns
-
-        counts = np.zeros(self.features, dtype=np.int64)
-        count_columns(self.rows.indices, counts)
-        return counts
-
-    def columns(self, kept: Visits) -> Problem:
-        """The problem in these features alone, the others held at zero (a copy of the rows).
-
-        The penalty has to be separable; an intercept stays.
-        """
-        if not isinstance(self.penalty, Separable):
-            raise InputError(f"columns: the penalty must be separable, got {self.penalty!r}")
-        rows = _take_columns(self.quick_rows, self.features, kept)
-        other = self._with(rows, self.targets, self.weights)
-        other.penalty = self.penalty.part(kept, (self.features, *self.shape[1:]))
-        other.quick_rows = rows
-        other.features = other.penalised = kept.size
-        if "stored_in_columns" in vars(self):
-            other.stored_in_columns = self.stored_in_columns[kept]
-        other.shape = (kept.size + self.fit_intercept, *self.shape[1:])
-        return other
+    # --- the run's business --------------------------------------------------------------------
 
     def compile(self, *, gradient: bool = False) -> None:
-        from reshuffle.kernels.passes import squared_norms
         from reshuffle.kernels.shuffle import shuffle
 
-        first = self.first()
+        first = self.with_datafit(self.datafit.first())
         x = np.zeros(self.shape)
-        no_visits = np.empty(0, dtype=np.uint32)
-        first.sweep(x, no_visits, 1.0)
+        first.sweep(x, NO_VISITS, 1.0)
         first.value(x)
-        squared_norms(first.rows.values, first.rows.indptr, np.empty(1))
-        shuffle(no_visits, NOTHING, 0)
-        first.take(no_visits)
+        first.datafit.constants()
+        shuffle(NO_VISITS.copy(), np.empty(0), 0)
+        first.datafit.take(NO_VISITS)
         if gradient:
             first.gradient(x)
-            first._curvature_product(np.zeros(self.shape[0]))
+            first.datafit.curvature_product(np.zeros(self.shape[0]), 1.0)
 
     @property
     def signature(self) -> tuple[object, ...]:
-        arrays = (*self.quick_rows, self.targets, self.rows.values)
+        fit = self.datafit
+        arrays = (*fit.quick, fit.targets, fit.rows.values)
         kinds = tuple((array.dtype.str, array.ndim) for array in arrays)
-        return (self._stamp, kinds, isinstance(self.penalty, Separable), self.fit_intercept)
+        return (fit.stamp, kinds, type(self.form), self.fit_intercept)
 
-    def first(self) -> Problem:
-        """The problem of the first sample alone, to compile kernels with."""
-        other = self._with(_first_row(self.rows), self.targets[:1], self.weights[:1])
-        other.quick_rows = _first_row(self.quick_rows)
-        return other
-
-    def _with(self, rows: Rows, targets: NDArray[Any], weights: Array) -> Problem:
-        """This problem on other samples (their weights as they are, not normalised again)."""
-        other = copy.copy(self)
-        other.rows, other.n = rows, int(targets.size)
-        other.targets, other.weights = read_only(targets), read_only(weights)
-        return other
+    def contents(self) -> Mapping[str, str]:
+        fit = self.datafit
+        return {
+            "data": digest(*fit.rows, fit.features, fit.bias),
+            "targets": digest(fit.targets),
+            "weights": digest(fit.weights),
+            "loss": digest(fit.loss),
+            "penalty": digest(self.penalty),
+            "ridge": digest(self.ridge),
+        }
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is computed on demand: kernels and constants belong to one process."""
-        on_demand = {n for n, v in vars(type(self)).items() if isinstance(v, cached_property)}
+        kinds = type(self).__mro__
+        on_demand = {n for k in kinds for n, v in vars(k).items() if isinstance(v, cached_property)}
         return {name: value for name, value in vars(self).items() if name not in on_demand}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.rows = Rows(*map(read_only, self.rows))
-        self.targets, self.weights = read_only(self.targets), read_only(self.weights)
-
-    # --- what the kernels take -----------------------------------------------------------------
-
-    @cached_property
-    def _stamp(self) -> int:
-        from reshuffle.kernels.rows import register
-
-        stamp = self.loss.stamp
-        register(stamp, *self.loss.functions)
-        return stamp
-
-    @cached_property
-    def quick_rows(self) -> Rows:
-        """The rows without their values, where all of these are 1."""
-        return self.rows.without_ones()
-
-    @cached_property
-    def _data(self) -> tuple[Any, ...]:
-        return (*self.rows, self.targets, self.weights, self.loss.params, self.fit_intercept)
-
-    @cached_property
-    def _separable(self) -> tuple[Array, Array, Array, Array]:
-        assert isinstance(self.penalty, Separable)
-        return self.penalty.coefficients((self.penalised, *self.shape[1:]))
-
-    def _scratch(self, batch: int) -> Array:
-        return np.empty((batch, *self.shape[1:]))
-
-    def _check(self, x: Array) -> Array:
-        good = isinstance(x, np.ndarray) and x.dtype == np.float64 and x.flags.c_contiguous
-        if not good or x.shape != self.shape:
-            found = f"{getattr(x, 'dtype', type(x).__name__)} of shape {np.shape(x)}"
-            raise InputError(
-                f"x must be a C-ordered float64 array of shape {self.shape}, got {found}"
-            )
-        return x
-
-
-def _first_row(rows: Rows) -> Rows:
-    if rows.dense:
-        return rows._replace(values=rows.values[:1])
-    stop = int(rows.indptr[1])
-    return Rows(rows.values[:stop], rows.indices[:stop], rows.indptr[:2])
-
-
-def _take_rows(rows: Rows, order: Visits) -> Rows:
-    if rows.dense:
-        return rows._replace(values=read_only(rows.values[order]))
-    from reshuffle.kernels.shuffle import gather
-
-    lengths = rows.indptr[1:][order] - rows.indptr[order]
-    stored = int(lengths.sum(dtype=np.int64))
-    indptr = np.zeros(order.size + 1, dtype=np.uint32 if stored < 2**32 else np.uint64)
-    np.cumsum(lengths, out=indptr[1:])
-    del lengths  # before the large arrays come
-    values = np.empty(stored, dtype=rows.values.dtype)
-    indices = np.empty(stored, dtype=rows.indices.dtype)
-    gather(rows.values, rows.indices, rows.indptr, order, values, indices, indptr)
-    return Rows(read_only(values), read_only(indices), read_only(indptr))
-
-
-def _take_columns(rows: Rows, features: int, kept: Visits) -> Rows:
-    if rows.dense:
-        return rows._replace(values=read_only(np.take(rows.values, kept, axis=1)))
-    from reshuffle.kernels.columns import ABSENT, count_kept, keep_columns, keep_indices
-
-    place = np.full(features, ABSENT, dtype=np.uint32)
-    place[kept] = np.arange(kept.size, dtype=np.uint32)
-    indptr = np.zeros_like(rows.indptr)
-    stored = 0
-    if kept.size:
-        count_kept(rows.indices, rows.indptr, place, indptr)
-        np.cumsum(indptr, out=indptr)
-        stored = int(indptr[-1])
-    indices = np.empty(stored + 1, dtype=rows.indices.dtype)
-    values = rows.values if rows.unit else np.empty(stored + 1, dtype=rows.values.dtype)
-    if stored and rows.unit:
-        keep_indices(rows.indices, rows.indptr, place, indices, indptr)
-    elif stored:
-        keep_columns(rows.values, rows.indices, rows.indptr, place, values, indices, indptr)
-    kept_values = values if rows.unit else read_only(values[:stored])
-    return Rows(kept_values, read_only(indices[:stored]), read_only(indptr))

@@ -1,4 +1,4 @@
-"""Smoothness constants: L_i of every f_i, their maximum and mean, and L_f of the average."""
+"""Smoothness constants: L_i of every f_i, L_max and L_mean of these, and L_f of the average f."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.deprecation import renamed
 from reshuffle.errors import InputError
 
 Array = NDArray[np.float64]
+ROUGH_STEPS = 8  # of the power method: within a few per cent on the sets of benchmarks/cases.py
 
 
 @dataclass(frozen=True, eq=False)
 class Smoothness:
-    """L_i (``individual``), L_max (``maximum``), L̄ (``mean``) and L_f (``average``).
+    """L_i (``individual``), ``L_max``, ``L_mean`` = L̄ and ``L_f``.
 
     ``curvature_product(v)`` multiplies v by a matrix that bounds the Hessian of f; L_f is its
     largest eigenvalue. Without one (an oracle), L̄ stands in: L_f ≤ L̄ always.
@@ -25,15 +27,18 @@ class Smoothness:
 
     measure: Callable[[], Array]
     """Computes every L_i; not kept, since that would be as much memory as the targets."""
-    ridge: float = 0.0
     curvature_product: Callable[[Array], Array] | None = None
     dim: int = 0
 
+    average = renamed("average", "L_f")
+    maximum = renamed("maximum", "L_max")
+    mean = renamed("mean", "L_mean")
+
     def require(self) -> Smoothness:
         """These constants, refused where no step can be made of them."""
-        if not (np.isfinite(self.maximum) and self.maximum > 0):
+        if not (np.isfinite(self.L_max) and self.L_max > 0):
             raise InputError(
-                f"the largest smoothness constant L_max is {self.maximum:g}: "
+                f"the largest smoothness constant L_max is {self.L_max:g}: "
                 "with all rows zero (or constants not positive) there is nothing to learn"
             )
         return self
@@ -44,12 +49,12 @@ class Smoothness:
         return self.measure()
 
     @property
-    def maximum(self) -> float:
-        """L_max = max_i L_i."""
+    def L_max(self) -> float:
+        """max_i L_i."""
         return self._summary[0]
 
     @property
-    def mean(self) -> float:
+    def L_mean(self) -> float:
         """L̄ = (1/n) Σ_i L_i."""
         return self._summary[1]
 
@@ -59,24 +64,24 @@ class Smoothness:
         return float(constants.max()), float(constants.mean())
 
     @property
-    def average(self) -> float:
-        """L_f, from above: the computed eigenvalue plus its error bound, and at most L̄."""
+    def L_f(self) -> float:
+        """Of f, from above: the computed eigenvalue plus its error bound, and at most L̄."""
         eigenvalue, error = self.require()._largest_eigenvalue
-        return min(eigenvalue + error, self.mean)
+        return min(eigenvalue + error, self.L_mean)
 
     @cached_property
-    def rough_average(self) -> float:
+    def rough_L_f(self) -> float:
         """L_f by eight steps of the power method: from below, and cheap."""
         product = self.curvature_product
         if product is None:
-            return self.mean
+            return self.L_mean
         v = np.random.default_rng(0).standard_normal(self.dim)
-        for _ in range(8):
+        for _ in range(ROUGH_STEPS):
             v = product(v / np.linalg.norm(v))
         return float(np.linalg.norm(v))
 
     @property
-    def average_error(self) -> float:
+    def L_f_error(self) -> float:
         """‖Hv - θv‖ of the computed eigenpair: an eigenvalue lies within this distance of θ."""
         return self._largest_eigenvalue[1]
 
@@ -84,7 +89,7 @@ class Smoothness:
     def _largest_eigenvalue(self) -> tuple[float, float]:
         product = self.curvature_product
         if product is None:
-            return self.mean, 0.0
+            return self.L_mean, 0.0
         v = self._eigenvector(product)
         image = product(v)
         eigenvalue = float(v @ image)

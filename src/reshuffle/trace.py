@@ -10,16 +10,17 @@ import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.content import Fingerprint
 from reshuffle.errors import InputError
+from reshuffle.files import write_atomically
 
 Array = NDArray[np.float64]
-FORMAT = 1  # of saved results
+FORMAT = 2  # of saved results
 
 
 class Trace(Mapping[str, Array]):
@@ -27,7 +28,7 @@ class Trace(Mapping[str, Array]):
 
     ``epoch``, ``objective`` (P(x)), ``gradients`` (evaluations of some ∇f_i), ``prox_evals``,
     ``seconds`` (without evaluation and compilation), ``step`` (γ of the last epoch) and
-    ``gradient_mapping`` (NaN where it was not checked), or what else certifies the method's end.
+    ``gap`` or ``relative_mapping``, what ``tol`` is compared with (NaN where it was not checked).
     ``header`` says what the method chose by itself.
     """
 
@@ -99,6 +100,8 @@ class Result:
     epoch: int
     state: dict[str, Array] = field(repr=False)
     config: dict[str, str] = field(repr=False)
+    fingerprint: Fingerprint = field(repr=False, default_factory=lambda: Fingerprint({}))
+    """Digests of the problem's parts; empty in results of version 0.1.0, which cannot be resumed."""
 
     @property
     def digest(self) -> str:
@@ -113,6 +116,7 @@ class Result:
             "message": self.message,
             "epoch": self.epoch,
             "config": self.config,
+            "fingerprint": dict(self.fingerprint),
             "header": self.trace.header,
         }
         arrays: dict[str, Any] = {"about": np.array(json.dumps(about)), "x": self.x}
@@ -129,7 +133,7 @@ class Result:
             with np.load(path, allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
             about = json.loads(str(arrays["about"]))
-            if about["format"] != FORMAT:
+            if about["format"] not in (1, FORMAT):  # 1, of version 0.1.0, has no fingerprint
                 raise InputError(f"{path} has result format {about['format']}, this is {FORMAT}")
             return cls(
                 x=arrays["x"],
@@ -139,6 +143,7 @@ class Result:
                 epoch=int(about["epoch"]),
                 state=_under("state/", arrays),
                 config=dict(about["config"]),
+                fingerprint=Fingerprint(dict(about.get("fingerprint", {}))),
             )
         except FileNotFoundError:
             raise
@@ -155,17 +160,3 @@ class Result:
 
 def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-
-
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """A reader finds the old file or the new one, never half of it."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -13,8 +13,8 @@ from reshuffle import datasets, plotting
 from reshuffle.orders import ShuffleOnce
 from reshuffle.penalties import ElasticNet
 from reshuffle.problem import Problem
-from reshuffle.solvers import FISTA, ProxRR, ProxSGD
-from reshuffle.solvers.base import Solver
+from reshuffle.solvers import ProxRR, ProxSGD, Solver
+from reshuffle.solvers.fista import FISTA, stationary
 from reshuffle.steps import InverseTime
 from reshuffle.trace import Result
 
@@ -24,9 +24,7 @@ def problem() -> Problem:
     X, y = datasets.breast_cancer()
     plain = Problem(X, y)
     strongest = float(np.abs(plain.gradient(np.zeros(plain.shape))).max())
-    return Problem(
-        X, y, penalty=ElasticNet(l1=0.01 * strongest, l2=plain.smoothness.average / plain.n)
-    )
+    return Problem(X, y, penalty=ElasticNet(l1=0.01 * strongest, l2=plain.smoothness.L_f / plain.n))
 
 
 def methods(epochs: int, seed: int) -> dict[str, Solver]:
@@ -47,7 +45,7 @@ def run(*, epochs: int, seed: int, out: Path, progress: bool) -> None:
     console.print(f"breast cancer: {task.n} samples, {task.features} features, logistic loss")
     console.print(f"penalty: {task.penalty}", soft_wrap=True, highlight=False)
     with console.status("finding the minimum with FISTA"):
-        reference = FISTA().solve(task)
+        reference = FISTA(tol=0.0).solve(task, callbacks=[stationary(task)])
     minimum = reference.trace["objective"][-1]
     results = _run_all(task, methods(epochs, seed), epochs, progress)
     console.print(_table(results, minimum, task))

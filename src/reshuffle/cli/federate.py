@@ -77,7 +77,7 @@ def _federation(options: Options) -> Federation:
     l2 = options.l2
     if l2 is None:
         plain = Problem(X, y)
-        l2 = plain.smoothness.average / plain.n
+        l2 = plain.smoothness.L_f / plain.n
     problem = Problem(X, y, penalty=ElasticNet(options.l1, l2))
     by: Any = options.split.removeprefix("by-")
     if by.startswith("column:"):

@@ -29,7 +29,7 @@ def run(
     X, y = datasets.load_libsvm(data, progress=True)
     plain = Problem(X, y, LOSSES[loss]())
     if l2 is None:
-        l2 = 0.0 if ridge > 0 else plain.smoothness.average / plain.n
+        l2 = 0.0 if ridge > 0 else plain.smoothness.L_f / plain.n
     problem = Problem(X, y, plain.loss, ElasticNet(l1, l2), ridge)
     strongly_convex("f or ψ", problem.strong_convexity)  # before a long search for x*
     with console.status("finding x* with FISTA"):

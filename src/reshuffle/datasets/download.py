@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from reshuffle.errors import InputError
-from reshuffle.trace import write_atomically
+from reshuffle.files import write_atomically
 
 PIECE = 1 << 16  # bytes between two looks at the clock of the progress bar
 PAUSE = 1.0  # seconds between the first two attempts, then twice as long

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from reshuffle.datasets.catalogue import CATALOGUE, PAGE
 from reshuffle.datasets.download import digest_of, download, recorded
 from reshuffle.errors import InputError
-from reshuffle.validation import encode_labels
+from reshuffle.labels import encode_labels
 
 VARIABLE = "RESHUFFLE_DATA"
 Location = str | os.PathLike[str]

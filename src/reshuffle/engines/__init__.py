@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from reshuffle.engines.base import Engine, Failure, Host, Reply, Task, balanced, digest
+from reshuffle.engines.base import (
+    Engine,
+    Failure,
+    Host,
+    Reply,
+    Session,
+    Task,
+    balanced,
+    digest,
+    open_session,
+)
 from reshuffle.engines.ray import Ray
 from reshuffle.engines.threads import Threads
 from reshuffle.errors import InputError
@@ -15,22 +25,24 @@ __all__ = [
     "Host",
     "Ray",
     "Reply",
+    "Session",
     "Task",
     "Threads",
     "balanced",
     "check_engine",
     "digest",
+    "open_session",
 ]
 
 ENGINES = {"threads": Threads, "ray": Ray}
 
 
 def check_engine(engine: Any) -> Engine:
-    """An engine by its name, or an object with ``open``, ``run_round`` and ``close``."""
+    """An engine by its name, or an object with ``open``."""
     if isinstance(engine, str) and engine in ENGINES:
         made: Engine = ENGINES[engine]()
         return made
-    if isinstance(engine, (str, type)) or not hasattr(engine, "run_round"):
+    if isinstance(engine, (str, type)) or not callable(getattr(engine, "open", None)):
         names = ", ".join(f'"{name}"' for name in ENGINES)
         raise InputError(f"engine must be {names} or an engine object, got {engine!r}")
     return engine  # type: ignore[no-any-return]

@@ -10,7 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.deprecation import warn
+from reshuffle.errors import InputError
+
 Array = NDArray[np.float64]
+OVERHEAD = 20  # samples that take about as long as a client costs even when it is small
+MANY = 16  # clients for each part, from which on neighbours make parts that are even enough
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,20 +71,59 @@ class Host(Protocol):
     def work(self, task: Task) -> list[Reply | Failure]: ...
 
 
-class Engine(Protocol):
-    """Carries tasks to hosts and replies back. An engine knows nothing of the method."""
+class Session(Protocol):
+    """The hosts of one run. Two runs have two sessions, also where they share an engine."""
 
-    def open(
-        self, sizes: Sequence[int], make_host: Callable[[Sequence[int]], Host]
-    ) -> dict[int, int]:
-        """Distribute the clients over hosts; returns N_m as the clients themselves report it."""
-        ...
+    sizes: dict[int, int]
+    """N_m as the clients themselves report it."""
 
     def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
         """One answer for each client of the task, in any order."""
         ...
 
     def close(self) -> None: ...
+
+
+class Engine(Protocol):
+    """Carries tasks to hosts and replies back. An engine knows nothing of the method."""
+
+    def open(self, sizes: Sequence[int], make_host: Callable[[Sequence[int]], Host]) -> Session:
+        """Distribute the clients over hosts.
+
+        A host made by ``make_host`` is a description that can be pickled: it loads its clients' data
+        where it is first asked for something.
+        """
+        ...
+
+
+class OwnSession:
+    """An engine of version 0.1.0, which kept the state of its one run in itself."""
+
+    def __init__(self, engine: Any, sizes: Mapping[int, int]) -> None:
+        self.engine, self.sizes = engine, dict(sizes)
+
+    def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
+        answers: list[Reply | Failure] = self.engine.run_round(task, timeout)
+        return answers
+
+    def close(self) -> None:
+        self.engine.close()
+
+
+def open_session(
+    engine: Engine, sizes: Sequence[int], make_host: Callable[[Sequence[int]], Host]
+) -> Session:
+    """The hosts of a new run on this engine."""
+    opened: Any = engine.open(sizes, make_host)
+    name = type(engine).__name__
+    if isinstance(opened, Mapping):
+        warn(f"open() of engine {name}, returning sizes,", "open(), returning a Session")
+        return OwnSession(engine, opened)
+    missing = [part for part in ("sizes", "run_round", "close") if not hasattr(opened, part)]
+    if missing:
+        raise InputError(f"engine {name}: open() must return a Session, it lacks {missing}")
+    session: Session = opened
+    return session
 
 
 def digest(x: NDArray[Any]) -> str:
@@ -93,8 +137,8 @@ def balanced(sizes: Sequence[int], parts: int) -> list[list[int]]:
     A few clients go one by one, the largest first, to the lightest group; many stay with their
     neighbours, which can be trained together.
     """
-    if len(sizes) > 16 * parts:
-        work = np.cumsum(np.asarray(sizes) + 20)
+    if len(sizes) > MANY * parts:
+        work = np.cumsum(np.asarray(sizes) + OVERHEAD)
         cuts = np.searchsorted(work, work[-1] * np.arange(1, parts) / parts)
         return [part.tolist() for part in np.split(np.arange(len(sizes)), cuts) if part.size]
     groups: list[list[int]] = [[] for _ in range(min(parts, len(sizes)))]
@@ -102,5 +146,5 @@ def balanced(sizes: Sequence[int], parts: int) -> list[list[int]]:
     for client in sorted(range(len(sizes)), key=lambda c: (-sizes[c], c)):
         lightest = loads.index(min(loads))
         groups[lightest].append(client)
-        loads[lightest] += sizes[client] + 20  # a client costs something even when it is small
+        loads[lightest] += sizes[client] + OVERHEAD
     return [sorted(group) for group in groups]

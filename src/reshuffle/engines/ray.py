@@ -3,7 +3,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 from reshuffle.engines.base import Failure, Host, Reply, Task, balanced
@@ -14,7 +15,7 @@ LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Set to 0, it makes a local cluster listen on loopback only, on every system."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Ray:
     """Clients on a Ray cluster: a few host actors, each holding the data of many clients.
 
@@ -22,41 +23,49 @@ class Ray:
     ----------
     hosts : actors, one per CPU of the cluster where not given. The model does not depend on it.
     address : of a running cluster ("auto" to find one). Without it, a local cluster is started that
-        listens on loopback only, and is shut down at the end.
+        listens on loopback only, and is shut down when the last run that uses it ends.
     restarts : how often a host that died is started again; its task is then repeated.
     """
 
     hosts: int | None = None
     address: str | None = None
     restarts: int = 3
-    _actors: list[tuple[Any, tuple[int, ...]]] = field(init=False, repr=False, default_factory=list)
-    _data: list[Any] = field(init=False, repr=False, default_factory=list)
-    """References to the hosts' data: held, so that a restarted actor finds it."""
-    _started: bool = field(init=False, repr=False, default=False)
 
     def __post_init__(self) -> None:
         if self.hosts is not None:
             check_positive("hosts", self.hosts, integer=True)
 
-    def open(
-        self, sizes: Sequence[int], make_host: Callable[[Sequence[int]], Host]
-    ) -> dict[int, int]:
-        ray = self._connect()
-        count = self.hosts or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+    def open(self, sizes: Sequence[int], make_host: Callable[[Sequence[int]], Host]) -> RaySession:
+        ray = CLUSTER.enter(self.address)
+        try:
+            count = self.hosts or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+            hosts = [make_host(group) for group in balanced(sizes, count)]
+            return RaySession(ray, hosts, self.restarts)
+        except BaseException:
+            CLUSTER.leave()
+            raise
+
+
+class RaySession:
+    """An actor for each host."""
+
+    def __init__(self, ray: Any, hosts: Sequence[Host], restarts: int) -> None:
+        self.ray = ray
         actor = ray.remote(_HostActor).options(
-            max_restarts=self.restarts, max_task_retries=self.restarts, num_cpus=0
+            max_restarts=restarts, max_task_retries=restarts, num_cpus=0
         )
-        for group in balanced(sizes, count):
-            data = ray.put(make_host(group))  # once: later rounds send the model only
-            self._data.append(data)
-            self._actors.append((actor.remote(data), tuple(group)))
-        reports = ray.get([handle.sizes.remote() for handle, _ in self._actors])
-        return {client: size for report in reports for client, size in report.items()}
+        # put once: later rounds send the model only; and held, so that a restarted actor finds it
+        self.data = [ray.put(host) for host in hosts]
+        self.actors = [
+            (actor.remote(data), tuple(host.clients))
+            for data, host in zip(self.data, hosts, strict=True)
+        ]
+        reports = ray.get([handle.sizes.remote() for handle, _ in self.actors])
+        self.sizes = {client: size for report in reports for client, size in report.items()}
 
     def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
-        import ray
-
-        parts = [(handle, task.part(clients)) for handle, clients in self._actors]
+        ray = self.ray
+        parts = [(handle, task.part(clients)) for handle, clients in self.actors]
         asked = {handle.work.remote(part): part for handle, part in parts if part.clients}
         done, late = ray.wait(list(asked), num_returns=len(asked), timeout=timeout)
         answers: list[Reply | Failure] = []
@@ -73,41 +82,70 @@ class Ray:
         return answers
 
     def close(self) -> None:
-        if not self._actors and not self._started:
+        if not self.actors:
             return
-        import ray
+        for handle, _ in self.actors:
+            self.ray.kill(handle)
+        self.actors, self.data = [], []
+        CLUSTER.leave()
 
-        for handle, _ in self._actors:
-            ray.kill(handle)
-        self._actors, self._data = [], []
-        if self._started:
-            ray.shutdown()
-            self._started = False
 
-    def _connect(self) -> Any:
-        early = "ray" in sys.modules
-        bound = os.environ.get(LOOPBACK) == "0"
-        if self.address is None and not early:
-            os.environ[LOOPBACK] = "0"  # Ray reads it when it is imported
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
-            import ray
-        except ImportError:
-            raise InputError('engine "ray" needs Ray: pip install "reshuffle[ray]"') from None
-        if ray.is_initialized():
+class Cluster:
+    """The process's connection to Ray, which all its sessions share.
+
+    Who started it matters not: it is shut down when the last session ends, and not at all where the
+    user had connected before.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.sessions, self.ours = Lock(), 0, False
+
+    def enter(self, address: str | None) -> Any:
+        """Ray, connected; one more session uses it."""
+        with self.lock:
+            ray, started = _connect(address)
+            self.ours = self.ours or started
+            self.sessions += 1
             return ray
-        common: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
-        if self.address is not None:
-            ray.init(address=self.address, **common)
-        elif early and not bound:
-            raise InputError(
-                "Ray was imported before it could be bound to loopback: set the environment variable "
-                f"{LOOPBACK}=0 before importing it, call ray.init yourself, or give an address"
-            )
-        else:
-            ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", **common)
-        self._started = True
-        return ray
+
+    def leave(self) -> None:
+        """One session less."""
+        with self.lock:
+            self.sessions -= 1
+            if self.sessions == 0 and self.ours:
+                import ray
+
+                ray.shutdown()
+                self.ours = False
+
+
+CLUSTER = Cluster()
+
+
+def _connect(address: str | None) -> tuple[Any, bool]:
+    """Ray, and whether it was connected only now."""
+    early = "ray" in sys.modules
+    bound = os.environ.get(LOOPBACK) == "0"
+    if address is None and not early:
+        os.environ[LOOPBACK] = "0"  # Ray reads it when it is imported
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise InputError('engine "ray" needs Ray: pip install "reshuffle[ray]"') from None
+    if ray.is_initialized():
+        return ray, False
+    common: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    if address is not None:
+        ray.init(address=address, **common)
+    elif early and not bound:
+        raise InputError(
+            "Ray was imported before it could be bound to loopback: set the environment variable "
+            f"{LOOPBACK}=0 before importing it, call ray.init yourself, or give an address"
+        )
+    else:
+        ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", **common)
+    return ray, True
 
 
 class _HostActor:

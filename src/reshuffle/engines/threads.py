@@ -3,13 +3,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from reshuffle.engines.base import Failure, Host, Reply, Task, balanced
 from reshuffle.validation import check_positive
 
 
-@dataclass
+@dataclass(frozen=True)
 class Threads:
     """Clients in threads of this process; the kernels run without the interpreter's lock.
 
@@ -19,8 +19,6 @@ class Threads:
     """
 
     workers: int | None = None
-    _hosts: list[Host] = field(init=False, repr=False, default_factory=list)
-    _pool: ThreadPoolExecutor | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         if self.workers is not None:
@@ -28,17 +26,27 @@ class Threads:
 
     def open(
         self, sizes: Sequence[int], make_host: Callable[[Sequence[int]], Host]
-    ) -> dict[int, int]:
-        workers = self.workers or len(os.sched_getaffinity(0))
-        self._hosts = [make_host(group) for group in balanced(sizes, workers)]
-        self._pool = ThreadPoolExecutor(len(self._hosts), thread_name_prefix="reshuffle")
-        return {c: size for host in self._hosts for c, size in host.sizes().items()}
+    ) -> ThreadSession:
+        groups = balanced(sizes, self.workers or cores())
+        return ThreadSession([make_host(group) for group in groups])
+
+
+class ThreadSession:
+    """A thread for each host."""
+
+    def __init__(self, hosts: Sequence[Host]) -> None:
+        self.hosts = hosts
+        self.sizes = {c: size for host in hosts for c, size in host.sizes().items()}
+        self.pool: ThreadPoolExecutor | None = ThreadPoolExecutor(
+            len(hosts), thread_name_prefix="reshuffle"
+        )
 
     def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
-        assert self._pool is not None
-        parts = [(host, task.part(host.clients)) for host in self._hosts]
+        if self.pool is None:
+            raise RuntimeError("the session is closed")
+        parts = [(host, task.part(host.clients)) for host in self.hosts]
         futures: dict[Future[list[Reply | Failure]], Task] = {
-            self._pool.submit(host.work, part): part for host, part in parts if part.clients
+            self.pool.submit(host.work, part): part for host, part in parts if part.clients
         }
         done, late = wait(futures, timeout)
         answers = [answer for future in done for answer in future.result()]
@@ -48,6 +56,13 @@ class Threads:
         return answers
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-        self._hosts, self._pool = [], None
+        if self.pool is not None:
+            self.pool.shutdown(wait=False, cancel_futures=True)
+        self.pool = None
+
+
+def cores() -> int:
+    """The cores that this process may use; on systems that do not say, all there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle.experiments.recipe import Check, Numbers
-from reshuffle.finite_sum import Array
+from reshuffle.objective import Array
 from reshuffle.trace import Trace
 
 ALIKE = 3.0  # times as many passes is still 'more or less the same'

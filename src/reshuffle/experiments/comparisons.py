@@ -31,7 +31,7 @@ from reshuffle.experiments.tiny import (
     starts,
     unequal,
 )
-from reshuffle.finite_sum import Array
+from reshuffle.objective import Array
 from reshuffle.problem import Problem
 
 STEPS = (1.0, 0.3, 0.03)  # in units of the largest that a theorem allows

@@ -20,8 +20,8 @@ from reshuffle.experiments.recipe import Numbers, Report, Settings, progress_bar
 from reshuffle.experiments.store import Store, fingerprint
 from reshuffle.penalties import ElasticNet
 from reshuffle.problem import Problem
-from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
-from reshuffle.solvers.base import Solver
+from reshuffle.solvers import ExactProxRR, ProxRR, ProxSGD, Solver
+from reshuffle.solvers.fista import FISTA, stationary
 from reshuffle.steps import InverseTime
 from reshuffle.trace import Result
 
@@ -56,9 +56,9 @@ def task(X: Any, y: Any, k: int, store: Store) -> Task:
     """The elastic net with λ1 = λ_max/2^k and λ2 = L_f/n, solved by FISTA to 1e-12."""
     plain = Problem(X, y)
     l1 = float(np.abs(plain.gradient(np.zeros(plain.shape))).max()) / 2**k
-    l2 = plain.smoothness.average / plain.n
+    l2 = plain.smoothness.L_f / plain.n
     problem = Problem(X, y, penalty=ElasticNet(l1, l2))
-    found = store.solve(f"minimum-{k}", FISTA(), problem)
+    found = store.solve(f"minimum-{k}", FISTA(tol=0.0), problem, callbacks=[stationary(problem)])
     nonzero, minimum = int(np.count_nonzero(found.x)), float(found.trace["objective"].min())
     return Task(problem, k, l1, l2, nonzero, minimum)
 
@@ -174,7 +174,7 @@ def _penalties(found: list[tuple[Task, dict[str, Curve]]]) -> Numbers:
     rows = []
     for at, curves in found:
         holds = all(check.holds for check in claim.check(curves, OURS))
-        strength = at.problem.n * at.l1 / at.problem.smoothness.maximum
+        strength = at.problem.n * at.l1 / at.problem.smoothness.L_max
         gaps = [f"{curves[name].median[-1]:.1e}" for name in names]
         first = [f"λ_max/{2**at.k}", str(at.nonzero), f"{strength:.2f}"]
         rows.append([*first, *gaps, "holds" if holds else "fails"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reshuffle.finite_sum import Array
+from reshuffle.objective import Array
 from reshuffle.plotting import COLOURS, MARKERS
 
 if TYPE_CHECKING:

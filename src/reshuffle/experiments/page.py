@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reshuffle import __version__
 from reshuffle.experiments.recipe import Numbers, Report
-from reshuffle.trace import write_atomically
+from reshuffle.files import write_atomically
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }

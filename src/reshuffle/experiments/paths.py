@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.finite_sum import Array, Visits
+from reshuffle.objective import Array, Visits
 from reshuffle.orders import copies
 from reshuffle.problem import Problem
 

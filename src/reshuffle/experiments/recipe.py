@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reshuffle.trace import Result, write_atomically
+from reshuffle.files import write_atomically
+from reshuffle.trace import Result
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,9 @@ from reshuffle.experiments.recipe import (
     write_csv,
 )
 from reshuffle.experiments.tiny import make, psi_strongly_convex, starts
-from reshuffle.finite_sum import Array
+from reshuffle.objective import Array
 from reshuffle.plotting import COLOURS, MARKERS
-from reshuffle.solvers import ProxRR, ProxSGD
-from reshuffle.solvers.base import Solver
+from reshuffle.solvers import ProxRR, ProxSGD, Solver
 from reshuffle.steps import Decreasing, InverseTime
 
 RATES = {"ProxRR, decreasing steps": (-2.0, 0.2), "ProxSGD, 1/t steps": (-1.0, 0.35)}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reshuffle.finite_sum import Array
+from reshuffle.objective import Array
 
 GROWTH = 2.0  # of the residual beyond its best, at which an extrapolation counts as failed
 RIDGE = 1e-10  # of the least-squares problem, relative to its trace

@@ -2,34 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from reshuffle.engines import Failure, Reply, Task, digest
 from reshuffle.federated.local import Group, GroupEpoch, Local, LocalEpoch
-from reshuffle.finite_sum import Array, FiniteSum
+from reshuffle.objective import Array, FiniteSum
 from reshuffle.randomness import Stream
 
 SMALL = 512  # samples, below which a client is better trained together with its neighbours
 FEW = 8  # clients, below which that is not worth it
 
 
+Source = Callable[[], FiniteSum]
+"""Where a client's problem comes from. It travels to the host, and is called there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A source whose problem is there already."""
+
+    problem: FiniteSum
+
+    def __call__(self) -> FiniteSum:
+        return self.problem
+
+
 @dataclass(eq=False)
 class ClientHost:
-    """Some clients with their data. It keeps nothing between rounds that a model depends on."""
+    """Some clients, described by where their data comes from; it is loaded when it is first needed.
+
+    A host keeps nothing between rounds that a model depends on, and can be pickled at any time.
+    """
 
     clients: tuple[int, ...]
-    problems: Sequence[FiniteSum]
+    sources: Sequence[Source]
     local: Local
     positions: Sequence[int]
     factors: Sequence[float]
     _work: _Work | None = field(default=None, init=False, repr=False)
+    _problems: list[FiniteSum] | None = field(default=None, init=False, repr=False)
+
+    @property
+    def problems(self) -> list[FiniteSum]:
+        """The clients' problems."""
+        if self._problems is None:
+            self._problems = [source() for source in self.sources]
+        return self._problems
 
     def sizes(self) -> dict[int, int]:
+        """N_m of each client. The kernels are compiled here, before the clock of the first round runs."""
+        self.local.compile(self.problems[0])
         return {c: problem.n for c, problem in zip(self.clients, self.problems, strict=True)}
 
     def work(self, task: Task) -> list[Reply | Failure]:
+        """An answer for each client of the task."""
         if self._work is None:
             self._work = _Work(self)
         if digest(task.x) != task.digest:
@@ -52,7 +80,7 @@ class ClientHost:
         return answers
 
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"_work": None}
+        return vars(self) | {"_work": None, "_problems": None}
 
 
 def _reply(task: Task, client: int, model: Array) -> Reply:

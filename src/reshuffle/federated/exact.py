@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 
 from reshuffle.errors import InputError
 from reshuffle.federated.federation import Federation
-from reshuffle.federated.local import Corrected, Local
+from reshuffle.federated.local import Corrected
 from reshuffle.federated.rounds import Plan, Rounds, plan
 from reshuffle.federated.server import Accelerated, ControlVariates, Server
 from reshuffle.federated.solvers import FederatedSolver
-from reshuffle.finite_sum import FiniteSum
 from reshuffle.orders import Order, ShuffleOnce, check_order
-from reshuffle.solvers.incremental import inverse
-from reshuffle.steps import Constant
+from reshuffle.solvers.sampling import inverse
 from reshuffle.validation import check_positive
 
 MOST_PASSES = 8  # of a round, by default
@@ -71,23 +70,26 @@ class ExactFedRR(FederatedSolver):
         if self.on_missing == "average":
             raise InputError('ExactFedRR cannot leave clients out: on_missing must be "raise"')
 
-    def bind(self, problem: FiniteSum) -> Rounds:
+    def bind(self, problem: Federation) -> Rounds:
         rounds = super().bind(problem)
-        local = rounds.plan.local
-        assert isinstance(local, Corrected)
         rounds.header |= {
             "step": f"{rounds.schedule(0):.6g}",
-            "local passes": str(local.passes),
+            "local passes": str(cast(Corrected, rounds.plan.local).passes),
             "acceleration": str(getattr(rounds.server, "memory", 0)),
         }
         return rounds
 
-    def local(self, federation: Federation) -> Local:
-        one = Corrected(self.order, 1, self.importance, self.seed)
-        return replace(one, passes=self.local_passes or self._enough(federation, one))
+    def local(self, federation: Federation) -> Corrected:
+        return Corrected(self.order, self.local_passes or 1, self.importance, self.seed)
+
+    def plan(self, federation: Federation) -> Plan:
+        one = replace(self.local(federation), passes=1)
+        loads = [one.load(client) for client in federation.clients]
+        passes = self.local_passes or self._enough(federation, plan(federation, one, loads))
+        return plan(federation, replace(one, passes=passes), [load.times(passes) for load in loads])
 
     def server(self, federation: Federation, work: Plan) -> Server:
-        if self.acceleration and isinstance(self.step, Constant):
+        if self.acceleration and hasattr(self.step, "value"):  # a step that does not change
             return Accelerated(federation.prox_with_ridge, work.totals, self.acceleration)
         return ControlVariates(federation.prox_with_ridge, work.totals)
 
@@ -97,10 +99,10 @@ class ExactFedRR(FederatedSolver):
             return 0.25 * inverse(work.smoothness)
         return min(inverse(work.smoothness), length / float(work.totals.mean()))
 
-    def _enough(self, federation: Federation, one: Local) -> int:
-        if not isinstance(self.step, Constant) or self.step.value is not None:
+    def _enough(self, federation: Federation, work: Plan) -> int:
+        """The passes of the default step; one where the step is the user's."""
+        if getattr(self.step, "value", 0.0) is not None:
             return 1
-        work = plan(federation, one)
         passes = 2.0 * work.smoothness * _length(federation) / float(work.totals.mean())
         return int(np.clip(np.ceil(passes), 1, MOST_PASSES))
 
@@ -108,4 +110,4 @@ class ExactFedRR(FederatedSolver):
 def _length(federation: Federation) -> float:
     """τ = 1/√(L_f·μ), and 0 where μ = 0."""
     mu = federation.strong_convexity
-    return 1.0 / float(np.sqrt(federation.smoothness.average * mu)) if mu > 0 else 0.0
+    return 1.0 / float(np.sqrt(federation.smoothness.L_f * mu)) if mu > 0 else 0.0

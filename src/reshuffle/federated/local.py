@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reshuffle.finite_sum import Array, FiniteSum, Visits
-from reshuffle.memory import memory_of
-from reshuffle.orders import Order, Reshuffle, with_replacement
-from reshuffle.problem import Problem
+from reshuffle.datafit import Datafit
+from reshuffle.objective import Array, FiniteSum, Visits
+from reshuffle.orders import Order, Reshuffle, is_fixed, visits_of, with_replacement
 from reshuffle.randomness import Stream
-from reshuffle.solvers.exact import resampled
-from reshuffle.solvers.incremental import permuted
+from reshuffle.solvers.memory import memory_of
+from reshuffle.solvers.sampling import permuted, resampled
 
 LocalEpoch = Callable[[Array, float, int, Stream, Array | None], Array]
 """(x, γ, round, random numbers of the round, control variate) -> the client's model."""
@@ -33,6 +32,10 @@ class Load(NamedTuple):
     steps: float
     smoothness: float
     """Of the functions of its steps, where the factor is 1."""
+
+    def times(self, passes: int) -> Load:
+        """The load of so many passes."""
+        return Load(passes * self.visits, passes * self.steps, self.smoothness)
 
 
 class Group(NamedTuple):
@@ -51,6 +54,10 @@ class Local(ABC):
     """A kind of local work."""
 
     seed: int
+
+    def compile(self, client: FiniteSum) -> None:
+        """Compile, or load, the kernels of a round."""
+        client.compile()
 
     def bind_group(self, group: Group) -> GroupEpoch | None:
         """The work of many small clients in one call, where there is such a call; the same bits."""
@@ -77,6 +84,13 @@ class Shuffled(Local):
     importance: bool
     seed: int
 
+    def compile(self, client: FiniteSum) -> None:
+        super().compile(client)
+        first = client.take(np.zeros(1, dtype=np.uint32))
+        together = self.bind_group(Group([first], 0, [1.0]))
+        if together is not None:
+            together(np.zeros(client.shape), 1.0, Stream(0))
+
     def load(self, client: FiniteSum) -> Load:
         rng = Stream(self.seed, 0).at(0)
         sampling = permuted(client, Reshuffle(), self.batch, self.importance, rng)
@@ -101,18 +115,18 @@ class Shuffled(Local):
 
     def bind_group(self, group: Group) -> GroupEpoch | None:
         plain = type(self.order) is Reshuffle and not self.importance
-        problems = [p for p in group.problems if isinstance(p, Problem)]
-        if not plain or len(problems) < len(group.problems):
+        fits = [p.datafit for p in group.problems if p.datafit is not None]
+        if not plain or len(fits) < len(group.problems):
             return None
-        sizes = np.array([p.n for p in problems])
+        sizes, ridge = np.array([fit.n for fit in fits]), group.problems[0].ridge
         bounds = np.concatenate([[0], np.cumsum(sizes)])
         steps = -(-sizes // self.batch)
         averages = np.array(group.factors) * (steps / sizes)
-        together = problems[0].joined(problems)
+        together = Datafit.join(fits)
 
         def epoch(x: Array, step: float, stream: Stream) -> Array:
             uniforms = stream.at(group.position).random(together.n)
-            return together.sweep_clients(x, bounds, uniforms, step, self.batch, averages)
+            return together.sweep_clients(x, bounds, uniforms, step, ridge, self.batch, averages)
 
         return epoch
 
@@ -127,7 +141,7 @@ class Sampled(Local):
 
     def load(self, client: FiniteSum) -> Load:
         try:
-            smoothness = client.smoothness.maximum
+            smoothness = client.smoothness.L_max
         except ValueError:
             smoothness = np.nan
         return Load(self.steps * self.batch, self.steps, smoothness)
@@ -157,10 +171,16 @@ class Corrected(Local):
     def gradients(self, visits: int, samples: int, number: int) -> int:
         return visits + samples  # the pass at y
 
+    def compile(self, client: FiniteSum) -> None:
+        super().compile(client)
+        if client.datafit is not None:
+            first = client.take(np.zeros(1, dtype=np.uint32))
+            self.bind(first, 0, 1.0)(np.zeros(client.shape), 1.0, 0, Stream(0), None)
+
     def load(self, client: FiniteSum) -> Load:
         owner, _, largest = resampled(client, self.importance)
-        visits = self.passes * (owner.size or client.n)
-        return Load(visits, visits, largest)
+        visits = owner.size or client.n
+        return Load(visits, visits, largest).times(self.passes)
 
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         owner, weights, _ = resampled(client, self.importance)
@@ -168,9 +188,9 @@ class Corrected(Local):
         pool = np.arange(owner.size or client.n, dtype=np.uint32)
 
         def draw(rng: np.random.Generator, number: int) -> list[Visits]:
-            return [self.order.visits(pool.copy(), rng, number) for _ in range(self.passes)]
+            return [visits_of(self.order, pool.copy(), rng, number) for _ in range(self.passes)]
 
-        fixed = draw(Stream(self.seed, 0).at(position), 0) if self.order.fixed else None
+        fixed = draw(Stream(self.seed, 0).at(position), 0) if is_fixed(self.order) else None
 
         def epoch(
             x: Array, step: float, number: int, stream: Stream, control: Array | None

@@ -40,7 +40,7 @@ def split(
         - "label": sorted by target, then cut in equal parts, so that most clients see one label;
         - "quantity": at random, in parts whose sizes follow a Dirichlet distribution;
         - "dirichlet": each label is divided by proportions drawn from a Dirichlet distribution;
-        - an array with one entry a sample (the column that names the site): a client per value;
+        - an array with one entry per sample (the column that names the site): a client per value;
         - a list of index lists: exactly these, each sample in one of them.
     alpha : of the Dirichlet distribution; the smaller, the more uneven.
 
@@ -52,7 +52,7 @@ def split(
     array([190, 190, 189])
     """
     if not isinstance(problem, Problem):
-        raise InputError(f"problem must be a Problem, got {problem!r}")
+        raise InputError(f"problem must be a Problem, got {type(problem).__name__}")
     parts = indices(problem.targets, clients, by, seed=seed, alpha=alpha)
     order = np.concatenate(parts).astype(np.uint32)
     grouped = problem.take(order)

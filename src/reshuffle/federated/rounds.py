@@ -10,6 +10,7 @@ the consensus is the mean, and that of R comes with its parameter divided by M.
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,17 +18,17 @@ from typing import Literal
 
 import numpy as np
 
-from reshuffle.engines import Engine, Reply, Task, digest
+from reshuffle.engines import Engine, Failure, Reply, Task, digest, open_session
 from reshuffle.errors import ClientError, InputError
-from reshuffle.federated.client import ClientHost
+from reshuffle.federated.client import ClientHost, Held
 from reshuffle.federated.federation import Federation
-from reshuffle.federated.local import Local
+from reshuffle.federated.local import Load, Local
 from reshuffle.federated.server import Server
-from reshuffle.finite_sum import Array
+from reshuffle.objective import Array
 from reshuffle.orders import shuffled
 from reshuffle.randomness import generator
-from reshuffle.solvers.base import Epoch, Method, State
-from reshuffle.solvers.incremental import inverse
+from reshuffle.solvers.method import Epoch, Method, State
+from reshuffle.solvers.sampling import inverse
 from reshuffle.steps import Schedule
 
 logger = logging.getLogger("reshuffle")
@@ -60,12 +61,13 @@ class Plan:
     """Of the functions of single steps, over all clients."""
 
 
-def plan(federation: Federation, local: Local) -> Plan:
+def plan(federation: Federation, local: Local, loads: Sequence[Load] | None = None) -> Plan:
     """Make the sum of each client's steps S·N_m/N, where S counts the steps of all.
 
-    With one sample a step and no copies that is N_m, and all factors are 1.
+    With one sample per step and no copies that is N_m, and all factors are 1. ``loads`` are the clients',
+    where they are known already.
     """
-    loads = [local.load(client) for client in federation.clients]
+    loads = loads or [local.load(client) for client in federation.clients]
     visits = np.array([load.visits for load in loads])
     steps = np.array([load.steps for load in loads])
     totals = steps.sum() * federation.sizes / federation.n
@@ -97,11 +99,14 @@ class Rounds(Method):
         self.safe_step = inverse(work.smoothness)
         self.run = uuid.uuid4().hex
         self.header |= {"clients": str(len(federation.clients)), "samples": str(federation.n)}
-        reported = engine.open(federation.sizes.tolist(), self._make_host)
+        clock = time.perf_counter()
+        self.session = open_session(engine, federation.sizes.tolist(), self.make_host)
+        self.setup_seconds = time.perf_counter() - clock
         for c, size in enumerate(federation.sizes):
-            if reported.get(c) != size:
-                engine.close()
-                raise InputError(f"client {c} reports {reported.get(c)} samples, not {size}")
+            found = self.session.sizes.get(c)
+            if found != size:
+                self.session.close()
+                raise InputError(f"client {c} reports {found} samples, not {size}")
 
     def start(self, x0: Array) -> State:
         return self.server.start(x0) | {"traffic": np.zeros(len(TRAFFIC))}
@@ -121,14 +126,14 @@ class Rounds(Method):
         return Epoch(new, self.plan.local.gradients(int(visits), int(samples), epoch), 1)
 
     def close(self) -> None:
-        self.engine.close()
+        self.session.close()
 
     # --- clients -------------------------------------------------------------------------------
 
-    def _make_host(self, clients: Sequence[int]) -> ClientHost:
+    def make_host(self, clients: Sequence[int]) -> ClientHost:
         return ClientHost(
             tuple(clients),
-            [self.problem.clients[c] for c in clients],
+            [Held(self.problem.clients[c]) for c in clients],
             self.plan.local,
             [self.plan.positions[c] for c in clients],
             [self.plan.factors[c] for c in clients],
@@ -158,8 +163,8 @@ class Rounds(Method):
             wanted = set(asked)
             traffic[0] += len(asked) * size
             traffic[2] += len(asked) if attempt else 0
-            for answer in self.engine.run_round(task.part(asked), self.policy.timeout):
-                if not isinstance(answer, Reply):
+            for answer in self._ask(task.part(asked)):
+                if isinstance(answer, Failure):
                     reasons[answer.client] = answer.reason
                 elif answer.client in wanted and self._belongs(answer, task):
                     models[answer.client] = answer.model
@@ -172,9 +177,23 @@ class Rounds(Method):
             self._handle_missing(missing, reasons, task, len(models))
         return {c: models[c] for c in task.clients if c in models}, traffic
 
+    def _ask(self, task: Task) -> list[Reply | Failure]:
+        """What the engine brings back, refused where it is something else."""
+        answers = self.session.run_round(task, self.policy.timeout)
+        if not isinstance(answers, list) or not all(
+            isinstance(a, (Reply, Failure)) for a in answers
+        ):
+            name, kind = type(self.engine).__name__, type(answers).__name__
+            raise InputError(
+                f"engine {name}: run_round must return a list of Reply and Failure, got a {kind}"
+            )
+        return answers
+
     def _belongs(self, reply: Reply, task: Task) -> bool:
         same = (reply.run, reply.round, reply.digest) == (task.run, task.round, task.digest)
-        return same and reply.model.shape == task.x.shape
+        model: object = reply.model
+        good = isinstance(model, np.ndarray) and model.dtype == np.float64
+        return same and good and reply.model.shape == task.x.shape
 
     def _handle_missing(
         self, missing: list[int], reasons: dict[int, str], task: Task, answered: int

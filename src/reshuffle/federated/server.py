@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from reshuffle.federated.anderson import extrapolated
-from reshuffle.finite_sum import Array
-from reshuffle.solvers.base import State
+from reshuffle.objective import Array
+from reshuffle.solvers.method import State
 
 Prox = Callable[[Array, float], Array]
 

@@ -12,21 +12,20 @@ from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Local, Sampled, Shuffled
 from reshuffle.federated.rounds import Plan, Policy, Rounds, plan
 from reshuffle.federated.server import Averaging, Server
-from reshuffle.finite_sum import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
-from reshuffle.solvers.base import LIMITS, Solver
-from reshuffle.solvers.incremental import bound, inverse
+from reshuffle.solvers.sampling import bind_step, inverse
+from reshuffle.solvers.solver import LIMITS, BaseSolver
 from reshuffle.steps import Setting, check_step
 from reshuffle.validation import check_positive
 
 
 @dataclass(frozen=True, kw_only=True)
-class FederatedSolver(Solver):
+class FederatedSolver(BaseSolver):
     """What every federated solver has besides its method.
 
     Parameters
     ----------
-    rounds : the most rounds to run; a round is an epoch of the trace.
+    rounds : the most rounds to run; the trace counts them in its column ``epoch``.
     engine : "threads", "ray", or an engine object such as ``engines.Threads(workers=2)``. The model
         is the same on all, to the last bit.
     participation : the fraction of clients in a round, drawn so that each takes part once before any
@@ -47,12 +46,11 @@ class FederatedSolver(Solver):
 
     counted: ClassVar[str] = "rounds"
     limits: ClassVar[frozenset[str]] = LIMITS | {
-        "rounds", "engine", "retries", "round_timeout", "on_missing",
+        "engine", "retries", "round_timeout", "on_missing",
     }  # fmt: skip
+    takes: ClassVar[Any] = Federation
 
     def __post_init__(self) -> None:
-        check_positive("rounds", self.rounds, integer=True)
-        object.__setattr__(self, "epochs", self.rounds)
         super().__post_init__()
         object.__setattr__(self, "step", check_step(self.step))
         check_engine(self.engine)
@@ -77,13 +75,21 @@ class FederatedSolver(Solver):
     def default_step(self, federation: Federation, work: Plan) -> float:
         """The constant step that is used where none is given."""
 
-    def bind(self, problem: FiniteSum) -> Rounds:
+    def check_problem(self, problem: Any) -> None:
         if not isinstance(problem, Federation):
+            text = repr(problem)
             raise InputError(
-                "a federated solver takes a Federation: reshuffle.federated.split(problem, ...); "
-                f"got {problem!r}"
+                f"{type(self).__name__} takes a Federation: reshuffle.federated.split(problem, ...), or "
+                "reshuffle.federated.Federation([...]) with one problem per client; "
+                f"got {text if len(text) < 200 else type(problem).__name__}"
             )
-        work = plan(problem, self.local(problem))
+
+    def plan(self, federation: Federation) -> Plan:
+        """What the clients' work amounts to."""
+        return plan(federation, self.local(federation))
+
+    def bind(self, problem: Federation) -> Rounds:
+        work = self.plan(problem)
         steps = float(work.totals.sum()) / len(problem.clients)
         setting = Setting(
             work.smoothness,
@@ -98,7 +104,7 @@ class FederatedSolver(Solver):
             problem,
             work,
             self.server(problem, work),
-            bound(self.step, setting, problem),
+            bind_step(self.step, setting, problem),
             check_engine(self.engine),
             policy,
             seed=self.seed,

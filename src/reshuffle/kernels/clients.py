@@ -11,7 +11,7 @@ from typing import Any
 
 from numba import njit
 
-from reshuffle.kernels.rows import FAST
+from reshuffle.kernels.options import KERNEL
 from reshuffle.kernels.shuffle import shuffle
 from reshuffle.kernels.sweep import sweep_kernel
 
@@ -21,10 +21,10 @@ def clients_kernel(stamp: int) -> Any:
     """models[c] = x after a sweep over rows bounds[c] … bounds[c+1]-1 in an order drawn from ``uniforms``."""
     sweep = sweep_kernel(stamp)
 
-    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    @njit(**KERNEL)
     def run(
         values, indices, indptr, targets, weights, params, bias, bounds, uniforms, visits, batch,
-        averages, x, models, penalised, step, ridge, separable, coefs, ahead,
+        averages, x, models, penalised, step, ridge, form, coefs, ahead,
     ):  # fmt: skip
         for c in range(bounds.size - 1):
             first, last = bounds[c], bounds[c + 1]
@@ -36,7 +36,7 @@ def clients_kernel(stamp: int) -> Any:
             model[...] = x
             sweep(
                 values, indices, indptr, targets, weights, params, bias, mine, batch, averages[c],
-                model, model.reshape(-1), penalised, step, ridge, 0.0, separable, coefs, ahead,
+                model, model.reshape(-1), penalised, step, ridge, 0.0, form, coefs, ahead,
             )  # fmt: skip
 
     return run

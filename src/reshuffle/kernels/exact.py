@@ -22,28 +22,18 @@ from typing import Any
 
 from numba import njit
 
-from reshuffle.kernels.rows import (
-    FAST,
-    add_bias,
-    add_row,
-    conjugate_at,
-    drifted_margin,
-    exchange,
-    keep,
-    margin,
-    prefetch,
-    prefetch_entry,
-    prefetch_pointer,
-    slope,
-)
-from reshuffle.kernels.sweep import separable_prox
+from reshuffle.kernels.loss import conjugate_at, exchange, keep, slope
+from reshuffle.kernels.options import KERNEL
+from reshuffle.kernels.prefetch import prefetch, prefetch_entry, prefetch_pointer
+from reshuffle.kernels.prox import prox
+from reshuffle.kernels.rows import add_bias, add_row, drifted_margin, margin
 
 
 @cache
 def table_kernel(stamp: int) -> Any:
     """table_i = l'(a_i^T x, y_i), and factor * sum_i w_i table_i a_i added to ``out``."""
 
-    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    @njit(**KERNEL)
     def tabulate(
         values, indices, indptr, targets, weights, params, bias, x, coefs, factor, table, out
     ):
@@ -63,7 +53,7 @@ def table_kernel(stamp: int) -> Any:
 def combine_kernel(stamp: int) -> Any:
     """Adds factor * sum_i w_i table_i a_i to ``out``; the stamp is that of the sources."""
 
-    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    @njit(**KERNEL)
     def combine(values, indices, indptr, weights, bias, coefs, factor, table, out):
         _ = stamp
         for i in range(table.shape[0]):
@@ -78,15 +68,14 @@ def combine_kernel(stamp: int) -> Any:
 
 @cache
 def conjugate_kernel(stamp: int) -> Any:
-    """sum_c w_c l*(factor * table_c, y_c): what the dual objective is made of."""
+    """sum_i w_i l*(factor * table_i, y_i): what the dual objective is made of."""
 
-    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-    def conjugates(targets, weights, params, owner, table, factor, coefs):
+    @njit(**KERNEL)
+    def conjugates(targets, weights, params, table, factor, coefs):
         total = 0.0
-        for c in range(table.shape[0]):
-            y = targets[owner[c] if owner.size > 0 else c]
-            value = conjugate_at(stamp, params, table, c, factor, y, coefs)
-            total += weights[c] * value if weights.size > 0 else value
+        for i in range(table.shape[0]):
+            value = conjugate_at(stamp, params, table, i, factor, targets[i], coefs)
+            total += weights[i] * value if weights.size > 0 else value
         return total
 
     return conjugates
@@ -96,7 +85,7 @@ def conjugate_kernel(stamp: int) -> Any:
 def block_kernel(stamp: int) -> Any:
     """Steps over one block of visits: changes ``y`` and the table, leaves the drift to the end."""
 
-    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    @njit(**KERNEL)
     def block(
         values, indices, indptr, targets, weights, params, bias, owner, visits, first, last, table,
         y, q, step, coefs, ahead,
@@ -129,18 +118,17 @@ def block_kernel(stamp: int) -> Any:
 
 @cache
 def epoch_kernel(stamp: int) -> Any:
-    """All blocks of an epoch, with the prox of a separable penalty after each.
+    """All blocks of an epoch, with the prox of a compiled penalty after each.
 
     ``corrected`` is 1; with 0, and nothing remembered, the epoch is one of ProxRR that remembers.
     """
     block = block_kernel(stamp)
 
-    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    @njit(**KERNEL)
     def epoch(
         values, indices, indptr, targets, weights, params, bias, owner, visits, steps, corrected,
-        table, y, flat_y, q, flat_q, start, g, penalised, separable, coefs, ahead,
+        table, y, flat_y, q, flat_q, start, g, form, coefs, ahead,
     ):  # fmt: skip
-        l1, l2, low, high = separable
         total, count, blocks = visits.size, table.shape[0], steps.size
         for b in range(blocks):
             first, last = b * total // blocks, (b + 1) * total // blocks
@@ -150,10 +138,12 @@ def epoch_kernel(stamp: int) -> Any:
             )  # fmt: skip
             tau = steps[b] * (last - first)
             share = 1.0 / (steps[b] * count)
+            penalised = form.l1.size
+            for j in range(penalised):  # q is free until the block's end: the prox works in it
+                flat_q[j] = flat_y[j] - corrected * tau * g[j]
+            prox(form, flat_q, tau)
             for j in range(flat_y.size):
-                x = flat_y[j] - corrected * tau * g[j]
-                if j < penalised:
-                    x = separable_prox(x, tau, l1[j], l2[j], low[j], high[j])
+                x = flat_q[j] if j < penalised else flat_y[j] - corrected * tau * g[j]
                 change = (start[j] - flat_y[j]) * share
                 flat_q[j] = corrected * (change + (flat_y[j] - x) / tau)
                 g[j] += change

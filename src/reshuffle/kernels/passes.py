@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from reshuffle.kernels.rows import FAST, add_bias, add_row, keep, loss_at, margin, slope
+from reshuffle.kernels.loss import keep, loss_at, slope
+from reshuffle.kernels.options import FAST, KERNEL
+from reshuffle.kernels.rows import add_bias, add_row, margin
 
 BLOCK = (
     1024  # rows whose losses are added up before they join the total: two short sums, not one long
@@ -22,7 +24,7 @@ BLOCK = (
 def value_kernel(stamp: int) -> Any:
     """sum_i w_i l(a_i^T x, y_i) for the loss with this stamp."""
 
-    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    @njit(**KERNEL)
     def value(values, indices, indptr, targets, weights, params, bias, x, coefs):
         total = 0.0
         for start in range(0, targets.size, BLOCK):
@@ -41,7 +43,7 @@ def value_kernel(stamp: int) -> Any:
 def gradient_kernel(stamp: int) -> Any:
     """Adds factor * sum_i w_i l'(a_i^T x, y_i) a_i to ``out`` for the loss with this stamp."""
 
-    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    @njit(**KERNEL)
     def gradient(values, indices, indptr, targets, weights, params, bias, x, coefs, factor, out):
         for i in range(targets.size):
             z = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
@@ -58,7 +60,7 @@ def gradient_kernel(stamp: int) -> Any:
 def margins_kernel(stamp: int) -> Any:
     """out_i = a_i^T x + intercept; the stamp is that of the sources."""
 
-    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    @njit(**KERNEL)
     def margins(values, indices, indptr, bias, x, coefs, out):
         _ = stamp  # closed over, so that an edit of the sources compiles anew
         for i in range(out.shape[0]):
@@ -71,7 +73,7 @@ def margins_kernel(stamp: int) -> Any:
 def curvature_kernel(stamp: int) -> Any:
     """Adds factor * sum_i w_i a_i a_i^T v to ``out``: the product with A^T W A, never formed."""
 
-    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    @njit(**KERNEL)
     def curvature_product(values, indices, indptr, weights, n, bias, v, factor, out):
         _ = stamp
         coefs = np.zeros(1)
@@ -83,16 +85,6 @@ def curvature_kernel(stamp: int) -> Any:
                 add_bias(factor, coefs, 0, out)
 
     return curvature_product
-
-
-def squared_norms(values: Any, indptr: Any, out: Any) -> None:
-    """out_i = ||a_i||^2, dense or CSR."""
-    if values.ndim == 2:
-        dense_squared_norms(values, out)
-    elif values.dtype == np.bool_:  # all ones
-        out[:] = np.diff(indptr)
-    else:
-        csr_squared_norms(values, indptr, out)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)

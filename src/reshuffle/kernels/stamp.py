@@ -8,6 +8,7 @@ edited kernel) has another stamp and is compiled afresh: a stale kernel cannot r
 from __future__ import annotations
 
 import hashlib
+import re
 import types
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -32,14 +33,18 @@ def stamp_of(*functions: Function) -> int:
     """A positive 62-bit integer that changes when a function, or what it calls, changes."""
     digest = hashlib.blake2b(source_digest(), digest_size=8)
     for function in functions:
-        for part in _parts(function, set()):
+        for part in code_parts(function):
             digest.update(part.encode())
             digest.update(b"\0")
     return int.from_bytes(digest.digest(), "big") >> 2
 
 
+def code_parts(function: Function) -> Iterator[str]:
+    """What identifies a function: its code, its constants, and (recursively) the globals it reads."""
+    return _parts(function, set())
+
+
 def _parts(function: Function, seen: set[int]) -> Iterator[str]:
-    """The code of a function, its constants, and (recursively) the globals it reads."""
     function = getattr(function, "py_func", function)  # a numba dispatcher wraps its source
     if id(function) in seen:
         return
@@ -77,7 +82,7 @@ def _value_parts(value: Any, seen: set[int]) -> Iterator[str]:
     elif callable(value):
         yield from _parts(value, seen)
     else:
-        yield repr(value)
+        yield re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # an address is of one process only
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

@@ -4,7 +4,7 @@
 
 over a given list of visits, in their order. The ridge costs nothing on sparse rows: the iterate is
 kept as ``scale * x``, and shrinking touches ``scale`` alone. ``prox_step > 0`` adds the prox of a
-separable penalty after every step (the baselines that the paper compares with): O(d) by nature.
+compiled penalty after every step (the baselines that the paper compares with): O(d) by nature.
 """
 
 from __future__ import annotations
@@ -14,39 +14,23 @@ from typing import Any
 
 from numba import njit
 
-from reshuffle.kernels.rows import (
-    FAST,
-    add_bias,
-    add_row,
-    keep,
-    margin,
-    prefetch,
-    prefetch_entry,
-    prefetch_pointer,
-    slope,
-)
-
-
-@njit(inline="always", error_model="numpy", fastmath=FAST)
-def separable_prox(value, step, l1, l2, low, high):
-    """argmin_u  l1 |u| + (l2/2) u^2 + indicator[low, high](u) + (u - value)^2 / (2 step)."""
-    shrunk = abs(value) - step * l1
-    u = (0.0 if shrunk <= 0.0 else shrunk) / (1.0 + step * l2)  # written so that NaN stays NaN
-    u = u if value > 0.0 else -u
-    return low if u < low else high if u > high else u
+from reshuffle.kernels.loss import keep, slope
+from reshuffle.kernels.options import KERNEL
+from reshuffle.kernels.prefetch import prefetch, prefetch_entry, prefetch_pointer
+from reshuffle.kernels.prox import prox
+from reshuffle.kernels.rows import add_bias, add_row, margin
 
 
 @cache
 def sweep_kernel(stamp: int) -> Any:
     """The compiled sweep for the loss with this stamp."""
 
-    @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+    @njit(**KERNEL)
     def sweep(
         values, indices, indptr, targets, weights, params, bias, visits, batch, average, x, flat, penalised,
-        step, ridge, prox_step, separable, coefs, ahead,
+        step, ridge, prox_step, form, coefs, ahead,
     ):  # fmt: skip
         total, scale = visits.size, 1.0
-        l1, l2, low, high = separable
         for start in range(0, total, batch):
             stop = min(start + batch, total)
             for k in range(start, stop):
@@ -73,11 +57,11 @@ def sweep_kernel(stamp: int) -> Any:
                 if bias:
                     add_bias(-step, coefs, k - start, x)
             if prox_step > 0.0:
-                for j in range(penalised):
-                    flat[j] = separable_prox(
-                        scale * flat[j], prox_step, l1[j], l2[j], low[j], high[j]
-                    )
-                scale = 1.0
+                if scale != 1.0:
+                    for j in range(penalised):
+                        flat[j] *= scale
+                    scale = 1.0
+                prox(form, flat, prox_step)
         if scale != 1.0:
             for j in range(penalised):
                 flat[j] *= scale

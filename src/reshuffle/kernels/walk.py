@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from numba import njit
 
-from reshuffle.kernels.rows import FAST, add_bias, add_row, keep, loss_at, margin, slope
+from reshuffle.kernels.loss import keep, loss_at, slope
+from reshuffle.kernels.options import KERNEL
+from reshuffle.kernels.rows import add_bias, add_row, margin
 
 
 class Passes(NamedTuple):
@@ -25,22 +27,21 @@ class Passes(NamedTuple):
 @cache
 def passes(stamp: int) -> Passes:
     """The passes for the loss with this stamp."""
-    options: Any = {"cache": True, "nogil": True, "fastmath": FAST, "error_model": "numpy"}
 
-    @njit(**options)
+    @njit(**KERNEL)
     def losses(z, targets, params, out):
         """out_i = l(z_i, y_i)."""
         for i in range(targets.size):
             out[i] = loss_at(stamp, params, z[i], targets[i])
 
-    @njit(**options)
+    @njit(**KERNEL)
     def slopes(targets, weights, params, z):
         """z_i <- w_i l'(z_i, y_i), in place."""
         for i in range(targets.size):
             weight = weights[i] if weights.size > 0 else 1.0
             keep(z, i, weight, slope(stamp, params, z[i], targets[i]))
 
-    @njit(**options)
+    @njit(**KERNEL)
     def walk(values, indices, indptr, bias, visits, coefs, step, x, scratch, out):
         """out_k = a_i^T x for the k-th visit i, then x <- x - step * coefs_i a_i."""
         if stamp < 0:  # never: it puts the stamp among the values that the disk cache is keyed on

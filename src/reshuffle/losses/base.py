@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Self
 
-Targets = Literal["signs", "real", "classes"]
+from reshuffle.errors import InputError
+from reshuffle.losses.targets import KINDS, Targets
 
 
 class Loss:
@@ -27,6 +28,9 @@ class Loss:
 
     A loss over several outputs (``vector = True``) gets z as an array with one entry per output
     and its ``derivative`` overwrites z.
+
+    The losses of the package also have ``oracle(z, y)``, the formula once more in plain numpy for
+    arrays of margins and targets, which the tests compare the compiled functions with.
 
     Examples
     --------
@@ -51,12 +55,28 @@ class Loss:
 
     curvature: float
     """A bound on the second derivative in z (for a vector loss, on its spectral norm)."""
-    targets: ClassVar[Targets] = "real"
-    """What y must hold: -1/+1, real numbers, or classes 0 … K-1."""
+    targets: ClassVar[str | Targets] = "real"
+    """What y must hold: "signs" (-1/+1), "real" numbers, "classes" 0 … K-1, or an object that checks."""
     vector: ClassVar[bool] = False
     value: ClassVar[Callable[..., Any]]
     derivative: ClassVar[Callable[..., Any]]
     conjugate: ClassVar[Callable[..., Any] | None] = None
+    oracle: ClassVar[Callable[..., Any] | None] = None
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        """Instances that the conformance tests run with."""
+        return [cls()]
+
+    @property
+    def kind(self) -> Targets:
+        """The check of the targets."""
+        kind = KINDS.get(self.targets) if isinstance(self.targets, str) else self.targets
+        if kind is None:
+            raise InputError(
+                f"loss {self!r}: targets must be one of {', '.join(KINDS)}, got {self.targets!r}"
+            )
+        return kind
 
     @property
     def params(self) -> tuple[float, ...]:
@@ -78,6 +98,19 @@ class Loss:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.params))})"
+
+
+def check_loss(loss: Any) -> Loss:
+    """An instance of a loss that has all it must have."""
+    if not isinstance(loss, Loss):
+        raise InputError(f"loss must be an instance of reshuffle.losses.Loss, got {loss!r}")
+    for name in ("value", "derivative"):
+        if not callable(getattr(type(loss), name, None)):
+            raise InputError(f"loss {loss!r} must have a static function {name}(z, y)")
+    bound = getattr(loss, "curvature", None)
+    if not isinstance(bound, (int, float)) or isinstance(bound, bool) or not bound > 0:
+        raise InputError(f"loss {loss!r}: curvature must be a positive number, got {bound!r}")
+    return loss
 
 
 @cache

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,6 +25,10 @@ class Huber(Loss):
         if not (isinstance(self.delta, (int, float, np.number)) and self.delta > 0):
             raise InputError(f"delta must be positive, got {self.delta!r}")
 
+    @classmethod
+    def examples(cls) -> list[Self]:
+        return [cls(0.7)]
+
     @staticmethod
     def value(z: float, y: float, delta: float) -> float:
         r = abs(z - y)
@@ -36,3 +41,8 @@ class Huber(Loss):
     @staticmethod
     def conjugate(s: float, y: float, delta: float) -> float:
         return 0.5 * s * s + s * y
+
+    @staticmethod
+    def oracle(z: Any, y: Any, delta: float) -> Any:
+        r = np.abs(z - y)
+        return np.minimum(r, delta) * (r - np.minimum(r, delta) / 2.0)

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from math import exp, log, log1p
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from reshuffle.losses.base import Loss, Targets
+import numpy as np
+
+from reshuffle.losses.base import Loss
 
 
 class Logistic(Loss):
@@ -14,7 +16,7 @@ class Logistic(Loss):
     """
 
     curvature = 0.25
-    targets: ClassVar[Targets] = "signs"
+    targets: ClassVar[str] = "signs"
 
     @staticmethod
     def value(z: float, y: float) -> float:
@@ -32,3 +34,7 @@ class Logistic(Loss):
         p = min(max(-s * y, 0.0), 1.0)
         r = 1.0 - p
         return (p * log(p) if p > 0.0 else 0.0) + (r * log(r) if r > 0.0 else 0.0)
+
+    @staticmethod
+    def oracle(z: Any, y: Any) -> Any:
+        return np.logaddexp(0.0, -y * z)

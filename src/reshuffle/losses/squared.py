@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from reshuffle.losses.base import Loss
 
 
@@ -19,3 +21,7 @@ class Squared(Loss):
     @staticmethod
     def conjugate(s: float, y: float) -> float:
         return 0.5 * s * s + s * y
+
+    @staticmethod
+    def oracle(z: Any, y: Any) -> Any:
+        return (z**2 - 2.0 * z * y + y**2) / 2.0

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from reshuffle.losses.base import Loss, Targets
+import numpy as np
+
+from reshuffle.losses.base import Loss
 
 
 class SquaredHinge(Loss):
     """l(z, y) = max(0, 1 - yz)²/2 for y in {-1, +1}."""
 
     curvature = 1.0
-    targets: ClassVar[Targets] = "signs"
+    targets: ClassVar[str] = "signs"
 
     @staticmethod
     def value(z: float, y: float) -> float:
@@ -23,3 +25,7 @@ class SquaredHinge(Loss):
     @staticmethod
     def conjugate(s: float, y: float) -> float:
         return 0.5 * s * s + s * y
+
+    @staticmethod
+    def oracle(z: Any, y: Any) -> Any:
+        return np.where(y * z < 1.0, (1.0 - y * z) ** 2 / 2.0, 0.0)

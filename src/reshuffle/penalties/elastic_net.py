@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Self
 
-from reshuffle.penalties.base import Numbers, Separable
+from reshuffle.penalties.base import Numbers
+from reshuffle.penalties.separable import Separable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ElasticNet(Separable):
     """ψ(x) = l1·‖x‖₁ + (l2/2)·‖x‖², the regulariser of the paper's experiments.
 
@@ -19,3 +21,7 @@ class ElasticNet(Separable):
 
     l1: Numbers = field()
     l2: Numbers = field()
+
+    @classmethod
+    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
+        return [cls(0.02, 0.1)]

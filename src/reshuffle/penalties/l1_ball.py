@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import Array
+from reshuffle.penalties.base import Array, ByContent
 
 
-@dataclass(frozen=True)
-class L1Ball:
+@dataclass(frozen=True, eq=False)
+class L1Ball(ByContent):
     """ψ(x) = 0 where ‖x‖₁ ≤ radius, +inf elsewhere; its prox is the projection.
 
     The projection subtracts the one threshold θ from all magnitudes that brings the norm to the radius;
@@ -23,15 +24,22 @@ class L1Ball:
         if not (good and self.radius > 0):
             raise InputError(f"radius must be positive and finite, got {self.radius!r}")
 
+    @classmethod
+    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
+        return [cls(0.3)]
+
     def value(self, x: Array) -> float:
         # a projection lands on the sphere up to rounding
         return 0.0 if np.abs(x).sum() <= self.radius * (1.0 + 1e-12 * x.size) else np.inf
 
-    def conjugate(self, g: Array) -> float:
+    def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
+        return ridge == 0  # with one, the conjugate is a projection of its own
+
+    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
         """ψ*(g) = radius·‖g‖_∞."""
         return float(self.radius * np.abs(g).max())
 
-    def dual_scale(self, g: Array) -> float:
+    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
         """1: the conjugate of a bounded set's indicator is finite everywhere."""
         return 1.0
 

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
-from reshuffle.penalties.base import Numbers, Separable
+from reshuffle.penalties.base import Numbers
+from reshuffle.penalties.separable import Separable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NonNegative(Separable):
     """ψ(x) = l1·Σ_j x_j + (l2/2)·‖x‖² where x ≥ 0, +inf elsewhere."""
 
     l1: Numbers = 0.0
     l2: Numbers = 0.0
     lower = 0.0
+
+    @classmethod
+    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
+        return [cls(0.01), cls()]

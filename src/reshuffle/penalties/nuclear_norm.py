@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import Array, check_non_negative
+from reshuffle.penalties.base import BELOW, Array, ByContent, check_strength
 
 
-@dataclass(frozen=True)
-class NuclearNorm:
+@dataclass(frozen=True, eq=False)
+class NuclearNorm(ByContent):
     """ψ(x) = strength · Σ_k σ_k(x), the singular values of a matrix unknown: it asks for a low rank.
 
     The prox costs a singular value decomposition: with x = UΣVᵀ it is U max(Σ - step·strength, 0) Vᵀ.
@@ -17,22 +18,58 @@ class NuclearNorm:
     Parameters
     ----------
     strength : the factor in front, not negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import reshuffle as rs
+    >>> rs.penalties.NuclearNorm(1.0).prox(np.diag([3.0, 0.5]), step=1.0)
+    array([[2., 0.],
+           [0., 0.]])
     """
 
     strength: float
 
     def __post_init__(self) -> None:
-        check_non_negative("strength", self.strength)
-        if np.ndim(self.strength):
-            raise InputError(f"strength must be one number, got {self.strength!r}")
+        check_strength(self.strength)
+
+    @classmethod
+    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
+        return [cls(0.02)] if len(shape) == 2 else []
 
     def value(self, x: Array) -> float:
-        return float(self.strength * np.linalg.svd(_matrix(x), compute_uv=False).sum())
+        return float(self.strength * _singular_values(x).sum())
 
     def prox(self, x: Array, step: float) -> Array:
         left, sigma, right = np.linalg.svd(_matrix(x), full_matrices=False)
         shrunk: Array = (left * np.maximum(sigma - step * self.strength, 0.0)) @ right
         return shrunk
+
+    # --- abilities -----------------------------------------------------------------------------
+
+    def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
+        return self.strength > 0 or ridge > 0
+
+    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
+        """Σ_k max(σ_k(g) - strength, 0)²/(2·ridge), and without a ridge 0 or +inf."""
+        if ridge == 0:
+            return 0.0 if self.dual_scale(g) == 1.0 else np.inf
+        return float(
+            np.sum(np.maximum(_singular_values(g) - self.strength, 0.0) ** 2) / (2 * ridge)
+        )
+
+    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
+        largest = float(_singular_values(g).max(initial=0.0))
+        return 1.0 if ridge > 0 or largest <= self.strength else self.strength / largest * BELOW
+
+    def lambda_max(self, g: Array) -> float:
+        """σ_max(g)/strength."""
+        largest = float(_singular_values(g).max(initial=0.0))
+        return largest / self.strength if self.strength > 0 else np.inf if largest > 0 else 0.0
+
+
+def _singular_values(x: Array) -> Array:
+    return np.asarray(np.linalg.svd(_matrix(x), compute_uv=False), dtype=np.float64)
 
 
 def _matrix(x: Array) -> Array:

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
-from reshuffle.penalties.base import Separable
+from reshuffle.penalties.separable import Separable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Zero(Separable):
     """ψ(x) = 0."""
+
+    @classmethod
+    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
+        return [cls()]

@@ -2,7 +2,22 @@
 
 from reshuffle.solvers.exact import ExactProxRR
 from reshuffle.solvers.fista import FISTA
+from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.proxrr import ProxRR
 from reshuffle.solvers.proxsgd import ProxSGD
+from reshuffle.solvers.solver import Solver
 
-__all__ = ["FISTA", "ExactProxRR", "ProxRR", "ProxSGD"]
+SOLVERS = (ExactProxRR, FISTA, ProxRR, ProxSGD)
+"""What the conformance tests iterate over."""
+
+__all__ = [
+    "FISTA",
+    "Check",
+    "Epoch",
+    "ExactProxRR",
+    "Method",
+    "ProxRR",
+    "ProxSGD",
+    "Solver",
+    "State",
+]

@@ -4,11 +4,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from reshuffle.errors import InputError
-from reshuffle.finite_sum import FiniteSum
+from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
 from reshuffle.randomness import generator
-from reshuffle.solvers.base import Solver
-from reshuffle.solvers.incremental import Incremental, bound, inverse, permuted
+from reshuffle.solvers.incremental import Incremental
+from reshuffle.solvers.sampling import bind_step, inverse, permuted
+from reshuffle.solvers.solver import Solver
 from reshuffle.steps import Setting, check_step
 from reshuffle.validation import check_positive
 
@@ -75,7 +76,7 @@ class ProxRR(Solver):
             self.epochs,
             default=inverse(sampling.smoothness),
         )
-        schedule = bound(self.step, setting, problem)
+        schedule = bind_step(self.step, setting, problem)
         return Incremental(
             problem, sampling, schedule, self.seed, prox_each_step=self.prox == "step"
         )

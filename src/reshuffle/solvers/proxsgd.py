@@ -3,9 +3,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from reshuffle.finite_sum import FiniteSum
-from reshuffle.solvers.base import Solver
-from reshuffle.solvers.incremental import Incremental, bound, independent, inverse
+from reshuffle.objective import FiniteSum
+from reshuffle.solvers.incremental import Incremental
+from reshuffle.solvers.sampling import bind_step, independent, inverse
+from reshuffle.solvers.solver import Solver
 from reshuffle.steps import Setting, check_step
 from reshuffle.validation import check_positive
 
@@ -55,5 +56,5 @@ class ProxSGD(Solver):
             self.epochs,
             default=0.5 * inverse(sampling.smoothness),
         )
-        schedule = bound(self.step, setting, problem)
+        schedule = bind_step(self.step, setting, problem)
         return Incremental(problem, sampling, schedule, self.seed, prox_each_step=True)

@@ -8,28 +8,32 @@ finds those that have to come back; nothing is certified without one.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.finite_sum import Array, Visits
-from reshuffle.memory import Memory, SlopeMemory, State
-from reshuffle.penalties import Separable
-from reshuffle.problem import Problem
+from reshuffle.datafit import Datafit
+from reshuffle.objective import Array, Visits
+from reshuffle.penalties import Able, ability
+from reshuffle.solvers.memory import Memory, SlopeMemory, State
 
 SMALL = 1 << 15  # stored values, below which an epoch is too short for any of this to pay
 FEW = 0.3  # of the features, at most: else the first epoch is better made with all
 SMALLER = 0.7  # of the stored values (of the features, after a review): else it does not pay
 WIDE = 100  # features for each value of a mean row: then even the first epoch is restricted
-GUESS = 0.9  # of l1, below which a gradient at zero is first left out
-SLACK = 0.9  # of l1, beyond which a gradient found by a review is taken along
+GUESS = 0.9  # of the strength, below which a gradient at zero is first left out
+SLACK = 0.9  # of the strength, beyond which a gradient found by a review is taken along
 DRIFT = 3.0  # times its change in the last epoch: how far a gradient may still move
+ABILITIES = ("part", "holds_at_zero", "together")
+"""What a penalty must be able to do."""
 
 
 class WorkingSets:
     """Restricts the memory of a problem to features, and back."""
 
     def __init__(self, memory: Memory) -> None:
-        self.memory, self.size = memory, memory.problem.penalised
+        self.memory, self.size = memory, memory.problem.features
         self.penalty = _restrictable(memory)
         self.wide = self.penalty is not None and memory.sparsity >= WIDE
         self.everything = np.arange(self.size, dtype=np.uint32)
@@ -45,8 +49,7 @@ class WorkingSets:
             inside = self._active.size > 0 and np.array_equal(self._active[place], active)
             if not inside:  # and give the memory of the old rows back before the new ones come
                 self._part, place = self.memory, active
-            assert isinstance(self._part, SlopeMemory)
-            self._part = self._part.on(place.astype(np.uint32))
+            self._part = cast(SlopeMemory, self._part).on(place.astype(np.uint32))
             self._active = active
         return self._part
 
@@ -64,26 +67,25 @@ class WorkingSets:
         whole[active], whole[self.size :] = x[: active.size], x[active.size :]
         return whole
 
-    def value_at_zero(self) -> float:
-        """f(0)."""
-        zero = np.zeros(self.memory.problem.shape)
-        active = self.enough(zero, self.everything)
-        return self.on(active).problem.value(self.restrict(zero, active))
+    def value(self, x: Array, active: Visits) -> float:
+        """f(x), where x is zero outside the active features."""
+        active = self.enough(x, active)
+        return self.on(active).problem.value(self.restrict(x, active))
 
-    def renewed(self, x: Array, active: Visits) -> State:
+    def slopes(self, x: Array, active: Visits) -> tuple[Array, Array]:
         """Slopes and their mean gradient at x, which is zero outside the active features."""
         active = self.enough(x, active)
         if active.size == self.size:
-            return self.memory.start(x)
-        whole, part = self.memory, self.on(active)
-        assert isinstance(whole, SlopeMemory)
-        assert isinstance(part, SlopeMemory)
-        return whole.start_from(x, part, self.restrict(x, active))
+            return self.memory.slopes(x)
+        part = cast(SlopeMemory, self.on(active))
+        return cast(SlopeMemory, self.memory).slopes_from(part, self.restrict(x, active))
 
     def guess(self, g: Array) -> Visits:
         """The features to begin with at zero, from the gradient there, if they are few."""
-        assert self.penalty is not None
-        matter = _rows(~self.penalty.holds_at_zero(g[: self.size], GUESS))
+        if self.penalty is None:
+            return self.everything
+        held = self.penalty.holds_at_zero(g[: self.size], GUESS)
+        matter = self._features(~held)
         few = np.count_nonzero(matter) <= FEW * self.size
         return self.everything[matter] if few else self.everything
 
@@ -91,12 +93,12 @@ class WorkingSets:
         """The features to go on with, from the gradient at x, and whether one had been missing."""
         if self.penalty is None:
             return self.everything, False
-        held = self.penalty.holds_at_zero(g[: self.size])
-        missing = _rows(~held)
+        x, g = x[: self.size], g[: self.size]
+        missing = self._features(~self.penalty.holds_at_zero(g))
         missing[old] = False
         if not missing.any():
             return old, False
-        matter = _rows((x[: self.size] != 0) | ~self.penalty.holds_at_zero(g[: self.size], SLACK))
+        matter = self._features((x != 0) | ~self.penalty.holds_at_zero(g, SLACK))
         matter[old] = True
         few = np.count_nonzero(matter) <= SMALLER * self.size
         return (self.everything[matter] if few else self.everything), True
@@ -104,35 +106,46 @@ class WorkingSets:
     def shrink(self, state: State, before: State) -> State:
         """Leave out features that have come to rest at zero, where that is many.
 
-        At rest means: |g_j| would stay below l1_j if it moved on three times as far as it did since
-        ``before``.
+        At rest means: the gradient would hold the feature at zero also if it moved on three times as far
+        as it did since ``before``.
         """
-        active = state["active"]
-        if self.penalty is None or not active.size:
+        active, n = state["active"], state["active"].size
+        if self.penalty is None or not n:
             return state
-        n = active.size
         x, was = (self.restrict(s["x"], active)[:n] for s in (state, before))
         if np.count_nonzero(_rows(x != 0)) > SMALLER * n:
             return state
         g, drift = state["g"][:n], DRIFT * np.abs(state["g"] - before["g"])[:n]
-        penalty = self.penalty.part(active, (self.size, *x.shape[1:]))
-        resting = penalty.holds_at_zero(g + drift) & penalty.holds_at_zero(g - drift)
-        matter = _rows((x != 0) | (was != 0) | ~resting)
-        part = self.on(active).problem
-        assert isinstance(part, Problem)
-        counts = part.stored_in_columns
+        part = self.penalty.part(active, (self.size, *x.shape[1:]))
+        resting = cast(Able, part).holds_at_zero(g, drift=drift)
+        matter = _closed(cast(Able, part), (x != 0) | (was != 0) | ~resting)
+        counts = cast(Datafit, self.on(active).problem.datafit).column_counts
         if counts[matter].sum() > SMALLER * counts.sum():
             return state
         kept = np.concatenate([matter, np.ones(len(state["g"]) - n, dtype=bool)])
         smaller = {"active": active[matter], "g": state["g"][kept], "q": state["q"][kept]}
         return state | smaller
 
+    def _features(self, matter: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return _closed(cast(Able, self.penalty), matter)
 
-def _restrictable(memory: Memory) -> Separable | None:
+
+def _restrictable(memory: Memory) -> Able | None:
     """The penalty, where it may hold features at zero and leaving them out may pay."""
-    penalty = memory.problem.penalty
-    large = isinstance(memory, SlopeMemory) and memory.problem.rows.stored >= SMALL
-    return penalty if large and isinstance(penalty, Separable) else None
+    penalty, fit = memory.problem.penalty, memory.problem.datafit
+    able = all(ability(penalty, name) for name in ABILITIES)
+    return cast(Able, penalty) if able and fit is not None and fit.rows.stored >= SMALL else None
+
+
+def _closed(penalty: Able, matter: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The features of which an output matters, with those that the penalty keeps together with them."""
+    features = _rows(matter)
+    while True:
+        spread = np.broadcast_to(features.reshape(-1, *[1] * (matter.ndim - 1)), matter.shape)
+        more = _rows(penalty.together(spread))
+        if np.array_equal(more, features):
+            return features
+        features = more
 
 
 def _rows(matter: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle.errors import InputError
-from reshuffle.finite_sum import Array
+from reshuffle.objective import Array
 from reshuffle.steps import Decreasing, Setting
 from reshuffle.theory.clients import ClientConstants
 from reshuffle.theory.constants import Constants

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
-from reshuffle.finite_sum import Array, FiniteSum
+from reshuffle.objective import Array, FiniteSum
 from reshuffle.theory.components import components
 from reshuffle.validation import check_start
 
@@ -87,12 +87,12 @@ def client_constants(
     means = np.array([np.sum(client.gradient(point) ** 2) for client in clients])
     squares = np.array([components(client, point).squared_norms().mean() for client in clients])
     sizes = np.array([client.n for client in clients], dtype=np.int64)
-    whole = first.penalised == first.shape[0]
+    whole = first.features == first.shape[0]
     return ClientConstants(
         sizes=sizes,
         grad_norms=sizes * np.sqrt(means),
         sigma_sq=np.maximum(squares - means, 0.0),
-        L_max=max(client.smoothness.maximum for client in clients),
+        L_max=max(client.smoothness.L_max for client in clients),
         mu_f=min(client.ridge for client in clients) if whole else 0.0,
         mu_R=float(getattr(first.penalty, "strong_convexity", 0.0)) if whole else 0.0,
         r0=float(np.sum((check_start(x0, first.shape) - point) ** 2)),

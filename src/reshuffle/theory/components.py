@@ -2,7 +2,7 @@
 
     D_{f_i}(y, x) = f_i(y) - f_i(x) - <∇f_i(x), y - x>
 
-For a generalised linear model ∇f_i(x) = s_i a_i + ridge·x with one scalar s_i a sample, so all that
+For a generalised linear model ∇f_i(x) = s_i a_i + ridge·x with one scalar s_i per sample, so all that
 the theory needs comes from n scalars and passes over the rows; no n × d array is formed.
 """
 
@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle.finite_sum import Array, FiniteSum, Visits
+from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.problem import Problem
 
 NODES = 16  # of the quadrature that stands for the values an oracle does not have
@@ -38,16 +38,16 @@ class Components(ABC):
         """D_{f_{π_k}}(x^k, x) for k = 0, …, n-1, where x^k = x - step·Σ_{j<k} ∇f_{π_j}(x)."""
 
     def gradients(self) -> Array:
-        """∇f_i(x), one a row: n × d numbers, for small problems."""
+        """∇f_i(x), one per row: n × d numbers, for small problems."""
         return np.array([self._gradient(i, self.x).ravel() for i in range(self.problem.n)])
 
     def _gradient(self, i: int, x: Array) -> Array:
-        return self.problem.take(np.array([i], dtype=np.uint32)).gradient(x)
+        return self.problem.component(i, x)
 
 
 def components(problem: FiniteSum, x: Array) -> Components:
     """The functions of a problem at x."""
-    kind = LinearModel if isinstance(problem, Problem) else Oracle
+    kind = Oracle if problem.datafit is None else LinearModel
     return kind(problem, np.ascontiguousarray(x, dtype=np.float64))
 
 
@@ -58,11 +58,8 @@ class LinearModel(Components):
 
     def squared_norms(self, weights: Array | None = None) -> Array:
         """‖s_i a_i + ridge·x‖² = s_i²‖a_i‖² + 2·ridge·s_i·a_iᵀx + ridge²‖x‖²."""
-        from reshuffle.kernels.passes import squared_norms
-
-        problem, rows = self.problem, self.problem.rows
-        norms = np.empty(problem.n)
-        squared_norms(rows.values, rows.indptr, norms)
+        problem = self.problem
+        norms = problem.rows.squared_norms(problem.n)
         norms += problem.fit_intercept
         scale = np.ones(problem.n) if weights is None else weights
         own = scale**2 * _dot(self.slopes, self.slopes) * norms
@@ -70,7 +67,7 @@ class LinearModel(Components):
         return np.maximum(own + cross + problem.ridge**2 * self._squared_length, 0.0)
 
     def divergences(self, y: Array) -> Array:
-        moved = y[: self.problem.penalised] - self.x[: self.problem.penalised]
+        moved = y[: self.problem.features] - self.x[: self.problem.features]
         order = np.arange(self.problem.n, dtype=np.uint32)
         return self._divergences(order, self.problem.margins(y), float(np.sum(moved**2)))
 
@@ -79,7 +76,7 @@ class LinearModel(Components):
 
         problem, x = self.problem, self.x.copy()
         z, scratch = np.empty_like(self.margins), np.empty((1, *problem.shape[1:]))
-        passes(problem._stamp).walk(
+        passes(problem.datafit.stamp).walk(
             *problem.rows, problem.fit_intercept, order, self.slopes, step, x, scratch, z
         )
         if problem.ridge == 0.0:
@@ -109,7 +106,7 @@ class LinearModel(Components):
 
         problem = self.problem
         change = np.empty(order.size)
-        passes(problem._stamp).losses(z, problem.targets[order], problem.loss.params, change)
+        passes(problem.datafit.stamp).losses(z, problem.targets[order], problem.loss.params, change)
         change -= self.losses[order]
         if problem.weights.size:
             change *= problem.weights[order]
@@ -130,7 +127,7 @@ class LinearModel(Components):
         from reshuffle.kernels.walk import passes
 
         problem, out = self.problem, np.empty(self.problem.n)
-        passes(problem._stamp).losses(
+        passes(problem.datafit.stamp).losses(
             self.margins.copy(), problem.targets, problem.loss.params, out
         )
         return out
@@ -141,12 +138,14 @@ class LinearModel(Components):
         from reshuffle.kernels.walk import passes
 
         problem, out = self.problem, self.margins.copy()
-        passes(problem._stamp).slopes(problem.targets, problem.weights, problem.loss.params, out)
+        passes(problem.datafit.stamp).slopes(
+            problem.targets, problem.weights, problem.loss.params, out
+        )
         return out
 
     @cached_property
     def _squared_length(self) -> float:
-        return float(np.sum(self.x[: self.problem.penalised] ** 2))
+        return float(np.sum(self.x[: self.problem.features] ** 2))
 
     @cached_property
     def _all_squared_norms(self) -> Array:
@@ -184,7 +183,7 @@ class Oracle(Components):
 
 
 def _dot(a: Array, b: Array) -> Array:
-    """<a_i, b_i>, a number or a vector a sample."""
+    """<a_i, b_i>, a number or a vector per sample."""
     product: Array = (a * b).reshape(len(a), -1).sum(axis=1)
     return product
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from reshuffle.errors import InputError
-from reshuffle.finite_sum import Array, FiniteSum
+from reshuffle.objective import Array, FiniteSum
 from reshuffle.orders import copies
+from reshuffle.solvers.fista import FISTA, stationary
 from reshuffle.theory.components import components
 from reshuffle.trace import Result
 from reshuffle.validation import check_start
@@ -80,13 +81,13 @@ def constants(
         individual = weights * (individual - ridge) + ridge
     norms = components(problem, x_star).squared_norms(weights)
     mean = counts / counts.sum()
-    whole = problem.penalised == problem.shape[0]
+    whole = problem.features == problem.shape[0]
     return Constants(
         n=int(counts.sum()),
         L_min=float(individual.min()),
         L_mean=float(mean @ individual),
         L_max=float(individual.max()),
-        L_f=smoothness.average,
+        L_f=smoothness.L_f,
         mu_f=ridge if whole else 0.0,
         mu_psi=float(getattr(problem.penalty, "strong_convexity", 0.0)) if whole else 0.0,
         sigma_star_sq=max(float(mean @ norms) - gradient_sq, 0.0),
@@ -98,11 +99,9 @@ def constants(
 
 def solve(problem: FiniteSum) -> Array:
     """x* by FISTA, to 1e-12 in the gradient mapping (relative to that of the start)."""
-    from reshuffle.solvers import FISTA
-
-    scale = max(1.0, problem.gradient_mapping(np.zeros(problem.shape)))
-    result = FISTA(tol=1e-12 * scale).solve(problem)
-    if not result.converged:
+    there = stationary(problem)
+    result = FISTA(tol=0.0).solve(problem, callbacks=[there])
+    if not there(result):
         raise InputError(
             f"FISTA did not find x* in {result.epoch} iterations ({result.message}); "
             "give solution=..., or make the problem strongly convex"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from reshuffle.errors import InputError
-from reshuffle.finite_sum import FiniteSum
+from reshuffle.objective import FiniteSum
 from reshuffle.theory.bounds import decreasing_bound
 from reshuffle.theory.complexity import (
     proxrr_f_complexity,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.errors import InputError
-from reshuffle.finite_sum import FiniteSum
+from reshuffle.objective import FiniteSum
 from reshuffle.orders import Reshuffle
 from reshuffle.randomness import check_seed, generator
 from reshuffle.theory.components import components

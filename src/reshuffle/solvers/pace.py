@@ -6,15 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reshuffle.finite_sum import Array
+from reshuffle.objective import Array
 
 WINDOW = 4  # epochs over which the iterate must have slowed down
 SLOW = 0.2  # of the movement three epochs before: slower than this, a longer step is tried
 OFTEN = 0.1  # of the movement: how far it falls between two reviews of the features left out
+SETTLING = -2.0  # calm epochs at the start: two more must pass before a longer step is tried
 NEVER = -1.0
 
 
-class Watch(NamedTuple):
+class Pace(NamedTuple):
     """Numbers, one after the other in an array, so that they are saved and resumed like x."""
 
     factor: float = 1.0
@@ -27,27 +28,42 @@ class Watch(NamedTuple):
     """The movement below which the features that were left out are looked at again."""
     rarity: float = OFTEN
     """By how much the movement has to fall until then."""
-    calm: float = -2.0
-    """Epochs since the step or the features changed, less two at the beginning."""
-    pace: float = np.inf
+    calm: float = SETTLING
+    """Epochs since the step or the features changed."""
+    rate: float = np.inf
     """How the movement fell before the longer step on trial; infinite where none is, ``NEVER`` after
     one that failed."""
     moves: tuple[float, ...] = (np.inf,) * WINDOW
     """‖x_{t+1} - x_t‖ of past epochs."""
 
     @classmethod
-    def of(cls, numbers: Array) -> Watch:
-        factor, due, seen, review, rarity, calm, pace, *moves = numbers.tolist()
-        return cls(factor, due, seen, review, rarity, calm, pace, tuple(moves))
+    def of(cls, numbers: Array) -> Pace:
+        factor, due, seen, review, rarity, calm, rate, *moves = numbers.tolist()
+        return cls(factor, due, seen, review, rarity, calm, rate, tuple(moves))
 
     def array(self) -> Array:
         return np.array([*self[:-1], *self.moves])
 
-    def unsettled(self) -> Watch:
+    def unsettled(self) -> Pace:
         """After the features changed."""
         return self._replace(calm=0.0, review=np.inf)
 
-    def after(self, moved: float, tol: float, longest: float) -> Watch:
+    def shortened(self, most: float) -> Pace:
+        """After an epoch that was undone: half the step, and at most ``most``."""
+        return self._replace(factor=min(self.factor / 2.0, most))
+
+    def steady(self, objective: float) -> Pace:
+        """After epochs that did not slow down: the objective tells why.
+
+        Where it still falls, the way is long and flat, and the step is doubled; where it does not, the
+        iterate circles, and the step is halved. The first such epoch only remembers the objective.
+        """
+        change = 1.0
+        if self.seen < np.inf:
+            change = 2.0 if objective < self.seen else 0.5
+        return Pace(self.factor * change, self.due, objective, self.review, self.rarity)
+
+    def after(self, moved: float, tol: float, longest: float) -> Pace:
         """With the movement of one more epoch, and the step that it suggests.
 
         Where three calm epochs in a row brought the movement down to ``SLOW`` of what it was and no
@@ -56,19 +72,19 @@ class Watch(NamedTuple):
         """
         due = moved * np.sqrt(10.0 * tol) if self.due == np.inf else self.due
         review = moved * self.rarity if self.review == np.inf else self.review
-        factor, calm, pace = self.factor, self.calm + 1.0, self.pace
+        factor, calm, rate = self.factor, self.calm + 1.0, self.rate
         if calm > 3 and 0 < self.moves[-3] < np.inf:
             fell = moved / self.moves[-3]
-            if pace == np.inf and fell > SLOW and 2.0 * factor <= longest:
-                factor, calm, pace = 2.0 * factor, 0.0, fell
-            elif 0 < pace < np.inf:
-                better = fell <= pace
-                factor, pace = (factor, np.inf) if better else (0.5 * factor, NEVER)
+            if rate == np.inf and fell > SLOW and 2.0 * factor <= longest:
+                factor, calm, rate = 2.0 * factor, 0.0, fell
+            elif 0 < rate < np.inf:
+                better = fell <= rate
+                factor, rate = (factor, np.inf) if better else (0.5 * factor, NEVER)
         return self._replace(
             factor=factor,
             due=due,
             review=review,
             calm=calm,
-            pace=pace,
+            rate=rate,
             moves=(*self.moves[1:], moved),
         )

@@ -1,0 +1,274 @@
+"""The losses of all samples as the kernels read them, and every call of a kernel on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError
+from reshuffle.losses import Loss
+from reshuffle.penalties.forms import NO_PENALTY, Form
+from reshuffle.rows import Rows
+from reshuffle.validation import read_only
+
+Array = NDArray[np.float64]
+Visits = NDArray[np.uint32]
+AHEAD = 8  # rows asked of the memory before their turn: see benchmarks/NOTES.md
+CHUNK = 1 << 20  # visits of one kernel call, so that Ctrl-C is heard between them
+NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
+
+
+@dataclass(frozen=True, eq=False)
+class Datafit:
+    """Σ_i w_i·l(a_iᵀx + b, y_i) over the rows a_i of a matrix.
+
+    ``weights`` is empty where all w_i are 1. With ``bias`` the last entry (row) of x is b.
+    """
+
+    rows: Rows
+    targets: NDArray[Any]
+    weights: Array
+    loss: Loss
+    bias: bool
+    features: int
+    outputs: tuple[int, ...]
+    """The shape of one margin: () for a number, (K,) for one per output."""
+
+    @property
+    def n(self) -> int:
+        return int(self.targets.size)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of x."""
+        return (self.features + self.bias, *self.outputs)
+
+    # --- what the kernels take -----------------------------------------------------------------
+
+    @cached_property
+    def stamp(self) -> int:
+        """The integer under which the kernels know this loss and their own code."""
+        from reshuffle.kernels.loss import register
+
+        stamp = self.loss.stamp
+        register(stamp, *self.loss.functions)
+        return stamp
+
+    @cached_property
+    def arrays(self) -> tuple[Any, ...]:
+        """The first arguments of most kernels."""
+        return (*self.rows, self.targets, self.weights, self.loss.params, self.bias)
+
+    @cached_property
+    def quick(self) -> Rows:
+        """The rows without their values, where all of these are 1."""
+        return self.rows.without_ones()
+
+    def scratch(self, batch: int = 1) -> Array:
+        """Room for the margins of a batch."""
+        return np.empty((batch, *self.outputs))
+
+    def flat(self, x: Array) -> int:
+        """How many entries of x, flat, come before the intercept."""
+        return self.features * (x.size // len(x))
+
+    def checked(self, x: Array) -> Array:
+        """x, refused where a kernel would read beyond it."""
+        good = isinstance(x, np.ndarray) and x.dtype == np.float64 and x.flags.c_contiguous
+        if not good or x.shape != self.shape:
+            found = f"{getattr(x, 'dtype', type(x).__name__)} of shape {np.shape(x)}"
+            raise InputError(
+                f"x must be a C-ordered float64 array of shape {self.shape}, got {found}"
+            )
+        return x
+
+    # --- passes over all rows ------------------------------------------------------------------
+
+    def value(self, x: Array) -> float:
+        """Σ_i w_i·l(a_iᵀx + b, y_i)."""
+        from reshuffle.kernels.passes import value_kernel
+
+        return float(value_kernel(self.stamp)(*self.arrays, self.checked(x), self.scratch()))
+
+    def gradient(self, x: Array, factor: float) -> Array:
+        """factor times the gradient of ``value``."""
+        from reshuffle.kernels.passes import gradient_kernel
+
+        out = np.zeros(self.shape)
+        gradient_kernel(self.stamp)(*self.arrays, self.checked(x), self.scratch(), factor, out)
+        return out
+
+    def margins(self, x: Array) -> Array:
+        """a_iᵀx + b for every row."""
+        from reshuffle.kernels.passes import margins_kernel
+        from reshuffle.kernels.stamp import stamp_of
+
+        out = np.empty((self.n, *self.outputs))
+        margins_kernel(stamp_of())(*self.rows, self.bias, self.checked(x), self.scratch(), out)
+        return out
+
+    def curvature_product(self, v: Array, factor: float) -> Array:
+        """factor·Σ_i w_i a_i a_iᵀ v, for v with one entry per feature (and the intercept)."""
+        from reshuffle.kernels.passes import curvature_kernel
+        from reshuffle.kernels.stamp import stamp_of
+
+        out = np.zeros(self.shape[0])
+        v = np.ascontiguousarray(v, dtype=np.float64).ravel()
+        curvature_kernel(stamp_of())(*self.rows, self.weights, self.n, self.bias, v, factor, out)
+        return out
+
+    def constants(self) -> Array:
+        """w_i·c·(‖a_i‖² + [intercept]): how smooth each loss is in x."""
+        constants = self.rows.squared_norms(self.n)
+        constants += self.bias
+        constants *= self.loss.curvature
+        if self.weights.size:
+            constants *= self.weights
+        return constants
+
+    def slopes(self, x: Array) -> tuple[Array, Array]:
+        """l'(a_iᵀx + b, y_i) for every row, and the mean gradient (1/n) Σ w_i l'_i a_i."""
+        from reshuffle.kernels.exact import table_kernel
+
+        table, mean = np.empty((self.n, *self.outputs)), np.zeros(self.shape)
+        table_kernel(self.stamp)(
+            *self.quick,
+            *self.arrays[3:],
+            self.checked(x),
+            self.scratch(),
+            1.0 / self.n,
+            table,
+            mean,
+        )
+        return table, mean
+
+    def combined(self, slopes: Array) -> Array:
+        """(1/n) Σ w_i slopes_i a_i."""
+        from reshuffle.kernels.exact import combine_kernel
+        from reshuffle.kernels.stamp import stamp_of
+
+        out = np.zeros(self.shape)
+        combine_kernel(stamp_of())(
+            *self.quick, self.weights, self.bias, self.scratch(), 1.0 / self.n, slopes, out
+        )
+        return out
+
+    def conjugates(self, slopes: Array, scale: float) -> float:
+        """Σ_i w_i·l*(scale·slopes_i, y_i): what the dual objective is made of."""
+        from reshuffle.kernels.exact import conjugate_kernel
+
+        return float(
+            conjugate_kernel(self.stamp)(
+                self.targets, self.weights, self.loss.params, slopes, scale, self.scratch()
+            )
+        )
+
+    # --- shuffled passes -----------------------------------------------------------------------
+
+    def sweep(
+        self,
+        x: Array,
+        visits: Visits,
+        step: float,
+        *,
+        ridge: float = 0.0,
+        weights: Array | None = None,
+        batch: int = 1,
+        average: float = 1.0,
+        prox_step: float = 0.0,
+        form: Form = NO_PENALTY,
+    ) -> None:
+        """Steps over the visits, in place; see ``FiniteSum.sweep``. The visits must be in range."""
+        from reshuffle.kernels.sweep import sweep_kernel
+
+        each = self.weights if weights is None else weights
+        chunk = max(CHUNK // batch, 1) * batch
+        for start in range(0, max(visits.size, 1), chunk):
+            sweep_kernel(self.stamp)(
+                *self.rows, self.targets, each, self.loss.params, self.bias,
+                visits[start : start + chunk], batch, average, self.checked(x), x.reshape(-1),
+                self.flat(x), step, ridge, prox_step, form, self.scratch(batch), AHEAD,
+            )  # fmt: skip
+
+    def sweep_clients(
+        self,
+        x: Array,
+        bounds: NDArray[np.int64],
+        uniforms: Array,
+        step: float,
+        ridge: float,
+        batch: int,
+        averages: Array,
+    ) -> Array:
+        """The models of many clients, whose samples lie one after the other here, from the same x.
+
+        Client c has the samples bounds[c] … bounds[c+1]-1, visits them as ``orders.Reshuffle`` does with
+        the same random numbers, and sweeps them as ``sweep`` does.
+        """
+        from reshuffle.kernels.clients import clients_kernel
+
+        models = np.empty((bounds.size - 1, *self.shape))
+        clients_kernel(self.stamp)(
+            *self.arrays, bounds, uniforms, np.empty(self.n, dtype=np.uint32), batch, averages,
+            self.checked(x), models, self.flat(x), step, ridge, NO_PENALTY, self.scratch(batch), AHEAD,
+        )  # fmt: skip
+        return models
+
+    # --- other samples, other features ---------------------------------------------------------
+
+    def take(self, order: Visits) -> Datafit:
+        """The same samples in the given order, in memory in that order (a copy of the rows)."""
+        weights = self.weights[order] if self.weights.size else self.weights
+        return self.on_samples(self.rows.take(order), self.targets[order], weights)
+
+    def piece(self, start: int, stop: int) -> Datafit:
+        """The samples from ``start`` up to ``stop``, where they lie."""
+        return self.on_samples(
+            self.rows.piece(start, stop), self.targets[start:stop], self.weights[start:stop]
+        )
+
+    def first(self) -> Datafit:
+        """The first sample alone, to compile kernels with: all types are those of the whole."""
+        other = self.piece(0, 1)
+        vars(other)["quick"] = self.quick.piece(0, 1)
+        return other
+
+    @staticmethod
+    def join(parts: Sequence[Datafit]) -> Datafit:
+        """The samples of all parts, one after the other (copied, their weights as they are)."""
+        targets = np.concatenate([part.targets for part in parts])
+        weights = np.concatenate([part.weights for part in parts])
+        return parts[0].on_samples(Rows.join([part.rows for part in parts]), targets, weights)
+
+    def on_samples(self, rows: Rows, targets: NDArray[Any], weights: Array) -> Datafit:
+        """The same loss on other samples (their weights as they are, not normalised again)."""
+        return replace(self, rows=rows, targets=read_only(targets), weights=read_only(weights))
+
+    def columns(self, kept: Visits) -> Datafit:
+        """The same samples in these features alone; an intercept stays (a copy of the rows)."""
+        rows = self.quick.columns(kept, self.features)
+        other = replace(self, rows=rows, features=int(kept.size))
+        vars(other)["quick"] = rows  # read by the kernels of the whole, also where all are 1 now
+        if "column_counts" in vars(self):
+            vars(other)["column_counts"] = self.column_counts[kept]
+        return other
+
+    @cached_property
+    def column_counts(self) -> NDArray[np.int64]:
+        """How many values each feature has."""
+        return self.rows.column_counts(self.features)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is computed on demand: kernels belong to one process."""
+        return {name: vars(self)[name] for name in self.__dataclass_fields__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        vars(self)["rows"] = self.rows.read_only()
+        for name in ("targets", "weights"):
+            vars(self)[name] = read_only(getattr(self, name))

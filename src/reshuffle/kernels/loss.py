@@ -1,0 +1,90 @@
+"""The loss of one row, compiled in by its stamp.
+
+loss_at        l(z, y)
+slope          l'(z, y)
+conjugate_at   l*(factor * table[c], y)
+keep           coefs[k] = weight * l'
+exchange       coefs[k] = weight * (l' - table[c]);  table[c] = l'
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+from numba.extending import overload
+
+from reshuffle.kernels.options import FAST, OPTIONS
+
+LOSSES: dict[int, tuple[Any, ...]] = {}
+"""Stamp of a loss -> its compiled ``value``, ``derivative`` and (where it has one) ``conjugate``."""
+
+
+def register(stamp: int, *functions: Any) -> None:
+    """Make the functions of a loss known to the kernels under their stamp."""
+    if stamp not in LOSSES:
+        LOSSES[stamp] = tuple(njit(fastmath=FAST, error_model="numpy")(f) for f in functions)
+
+
+def loss_at(stamp, params, z, y): ...
+def slope(stamp, params, z, y): ...
+def conjugate_at(stamp, params, table, c, factor, y, coefs): ...
+def keep(coefs, k, weight, g): ...
+def exchange(table, c, coefs, k, weight, g): ...
+
+
+@overload(loss_at, jit_options=OPTIONS, prefer_literal=True)
+def _loss_at(stamp, params, z, y):
+    value = LOSSES[stamp.literal_value][0]
+    return lambda stamp, params, z, y: value(z, y, *params)
+
+
+@overload(slope, jit_options=OPTIONS, prefer_literal=True)
+def _slope(stamp, params, z, y):
+    derivative = LOSSES[stamp.literal_value][1]
+    return lambda stamp, params, z, y: derivative(z, y, *params)
+
+
+@overload(conjugate_at, jit_options=OPTIONS, prefer_literal=True)
+def _conjugate_at(stamp, params, table, c, factor, y, coefs):
+    """l*(factor * table[c], y)."""
+    conjugate = LOSSES[stamp.literal_value][2]
+
+    def vector(stamp, params, table, c, factor, y, coefs):
+        return conjugate(factor * table[c], y, *params)
+
+    def matrix(stamp, params, table, c, factor, y, coefs):
+        for o in range(table.shape[1]):
+            coefs[0, o] = factor * table[c, o]
+        return conjugate(coefs[0], y, *params)
+
+    return vector if table.ndim == 1 else matrix
+
+
+@overload(keep, jit_options=OPTIONS)
+def _keep(coefs, k, weight, g):
+    def vector(coefs, k, weight, g):
+        coefs[k] = weight * g
+
+    def matrix(coefs, k, weight, g):  # a vector loss leaves its derivative in coefs[k]
+        for o in range(coefs.shape[1]):
+            coefs[k, o] *= weight
+
+    return vector if coefs.ndim == 1 else matrix
+
+
+@overload(exchange, jit_options=OPTIONS)
+def _exchange(table, c, coefs, k, weight, g):
+    """coefs[k] = weight * (g - table[c]); table[c] = g."""
+
+    def vector(table, c, coefs, k, weight, g):
+        coefs[k] = weight * (g - table[c])
+        table[c] = g
+
+    def matrix(table, c, coefs, k, weight, g):  # a vector loss leaves its derivative in coefs[k]
+        for o in range(coefs.shape[1]):
+            new = coefs[k, o]
+            coefs[k, o] = weight * (new - table[c, o])
+            table[c, o] = new
+
+    return vector if coefs.ndim == 1 else matrix

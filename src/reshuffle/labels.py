@@ -1,0 +1,31 @@
+"""Targets from labels of any kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError
+from reshuffle.validation import as_array
+
+
+def encode_labels(labels: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Targets from any labels: -1/+1 for two classes, 0 … K-1 for more, and the sorted classes.
+
+    Examples
+    --------
+    >>> y, classes = encode_labels(["edible", "poisonous", "edible"])
+    >>> y, classes.tolist()
+    (array([-1.,  1., -1.]), ['edible', 'poisonous'])
+    """
+    given = as_array("labels", labels)
+    if given.ndim != 1:
+        raise InputError(f"labels must be one for each sample, got shape {given.shape}")
+    if given.dtype.kind == "f" and np.isnan(given).any():
+        raise InputError("labels must not be missing, got NaN")
+    classes, codes = np.unique(given, return_inverse=True)
+    if classes.size < 2:
+        raise InputError(f"labels hold one class only ({classes.tolist()}); two are needed")
+    return (2.0 * codes - 1.0 if classes.size == 2 else codes.astype(np.int32)), classes

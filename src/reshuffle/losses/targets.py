@@ -1,0 +1,105 @@
+"""What a loss may ask of its targets: the checks, their shape in the unknown, and samples for tests."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError
+from reshuffle.validation import as_array, check_finite, read_only
+
+ENCODE = "encode labels first: y, classes = reshuffle.encode_labels(labels)"
+
+
+class Targets(Protocol):
+    """A kind of targets."""
+
+    def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
+        """y as the kernels take it, or an ``InputError`` that names y, what it holds and what is wanted."""
+        ...
+
+    def outputs(self, y: NDArray[Any]) -> tuple[int, ...]:
+        """The shape of one margin: () for a number, (K,) for one per class."""
+        ...
+
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+        """n targets of this kind, for the tests."""
+        ...
+
+
+class Real:
+    """Any finite numbers."""
+
+    def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
+        targets = np.require(y, dtype=np.float64, requirements=["C", "A"])
+        check_finite("y", targets)
+        return read_only(targets)
+
+    def outputs(self, y: NDArray[Any]) -> tuple[int, ...]:
+        return ()
+
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+        return rng.standard_normal(n)
+
+
+class Signs(Real):
+    """-1 and +1, or 0 and 1, both of which must be there."""
+
+    def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
+        targets = super().check(y, loss)
+        if np.all((targets == 0.0) | (targets == 1.0)):
+            targets = read_only(2.0 * targets - 1.0)
+        if not np.all(np.abs(targets) == 1.0):
+            values = np.unique(targets)
+            some = ", ".join(f"{v:g}" for v in values[:4])
+            whole = 2 < values.size <= 100 and np.all(values == np.rint(values))
+            advice = (
+                f"for these {values.size} classes use reshuffle.losses.Multinomial() with the classes "
+                f"0 … {values.size - 1}; {ENCODE}" if whole else ENCODE
+            )  # fmt: skip
+            raise InputError(
+                f"y must hold -1 and +1 (or 0 and 1) for {loss!r}, got values such as {some}; {advice}"
+            )
+        if np.all(targets == targets[0]):
+            raise InputError(f"y holds one class only ({y[0]}); {loss!r} needs two")
+        return targets
+
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+        return np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+
+
+class Classes:
+    """0 … K-1, each at least once."""
+
+    def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
+        present = np.unique(y)
+        if not np.array_equal(present, np.arange(present.size)):
+            some = ", ".join(str(v) for v in present[:6])
+            raise InputError(
+                f"y must hold the classes 0 … K-1, each at least once, got {some}; {ENCODE}"
+            )
+        if present.size < 2:
+            raise InputError(f"y holds one class only ({y[0]}); at least two are needed")
+        return read_only(y.astype(np.int32))
+
+    def outputs(self, y: NDArray[Any]) -> tuple[int, ...]:
+        return (int(y.max()) + 1,)
+
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+        return np.arange(n) % 3
+
+
+KINDS: dict[str, Targets] = {"real": Real(), "signs": Signs(), "classes": Classes()}
+"""The kinds by the names that a loss may use."""
+
+
+def check_targets(y: Any, n: int, loss: Any) -> NDArray[Any]:
+    """y as the loss wants it."""
+    given = as_array("y", y)
+    if given.shape != (n,):
+        raise InputError(f"y must have shape ({n},), one target per row of X, got {given.shape}")
+    if given.dtype.kind not in "fiub":
+        raise InputError(f"y must hold numbers, got dtype {given.dtype}; {ENCODE}")
+    return loss.kind.check(given, loss)  # type: ignore[no-any-return]

@@ -1,0 +1,240 @@
+"""What every method needs of a problem: P(x) = f(x) + ψ(x), and f as a mean of functions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.content import Fingerprint, digest
+from reshuffle.deprecation import renamed
+from reshuffle.errors import InputError
+from reshuffle.penalties import Penalty, Zero, ability, strong_convexity
+from reshuffle.smoothness import Smoothness
+from reshuffle.validation import check_number, check_vector
+
+if TYPE_CHECKING:
+    from reshuffle.datafit import Datafit
+
+Array = NDArray[np.float64]
+Visits = NDArray[np.uint32]
+
+
+class Objective(ABC):
+    """P(x) = f(x) + ψ(x), f convex and L_f-smooth.
+
+    ``shape`` is the shape of x; ψ sees ``x[:features]`` only (an intercept comes after it).
+    """
+
+    n: int
+    """How many functions f is the mean of: what a full gradient counts as."""
+    shape: tuple[int, ...]
+    penalty: Penalty = Zero()
+    ridge: float = 0.0
+    """f contains (ridge/2)‖x[:features]‖²."""
+
+    penalised = renamed("penalised", "features")
+
+    @property
+    def features(self) -> int:
+        """The rows of x that ψ and the ridge see."""
+        return self.shape[0]
+
+    @abstractmethod
+    def value(self, x: Array) -> float:
+        """f(x)."""
+
+    @abstractmethod
+    def gradient(self, x: Array) -> Array:
+        """∇f(x)."""
+
+    @property
+    def smoothness(self) -> Smoothness:
+        """The constants L_i, L_max, L̄ and L_f."""
+        raise InputError(
+            f"{type(self).__name__} has no smoothness constants: give it some "
+            "(OracleProblem(smoothness=...)), or give the solver a step and no tol"
+        )
+
+    # --- ψ -------------------------------------------------------------------------------------
+
+    def objective(self, x: Array, value: float | None = None) -> float:
+        """P(x) = f(x) + ψ(x), where f(x) may be known already."""
+        name = f"value(x) of penalty {type(self.penalty).__name__}"
+        penalty = check_number(name, self.penalty.value(x[: self.features]))
+        if not np.isfinite(penalty):
+            return penalty
+        return (self.value(x) if value is None else value) + penalty
+
+    def prox(self, x: Array, step: float) -> Array:
+        """prox_{step·ψ}(x); an intercept stays as it is."""
+        given = x[: self.features]
+        name = f"prox(x, step) of penalty {type(self.penalty).__name__}"
+        result = check_vector(name, self.penalty.prox(given, step), given.shape)
+        if not np.isfinite(result).all() and np.isfinite(given).all():
+            raise InputError(f"{name} must be finite where x is, it returned NaN or infinity")
+        return result if self.features == len(x) else np.concatenate([result, x[self.features :]])
+
+    def prox_with_ridge(self, x: Array, step: float) -> Array:
+        """The prox of ψ + (ridge/2)‖·‖², by that of ψ alone."""
+        shrink = 1.0 + step * self.ridge
+        scaled = x.copy()
+        scaled[: self.features] /= shrink
+        return self.prox(scaled, step / shrink)
+
+    @property
+    def strong_convexity(self) -> float:
+        """μ of P as far as it is known beforehand: the ridge plus that of ψ.
+
+        An intercept is not penalised, so μ is that of the other coordinates.
+        """
+        return self.ridge + strong_convexity(self.penalty)
+
+    @property
+    def contraction(self) -> float:
+        """μ_f + 2μ_ψ, by which the theorems let an epoch contract: the ridge counts once."""
+        return 2.0 * self.strong_convexity - self.ridge
+
+    def gradient_mapping(self, x: Array) -> float:
+        """‖x - prox_{τψ}(x - τ∇f(x))‖/τ with τ = 1/L_f: zero at a minimiser and only there."""
+        step = 1.0 / self.smoothness.L_f
+        return float(np.linalg.norm(x - self.prox(x - step * self.gradient(x), step)) / step)
+
+    def lambda_max(self) -> float:
+        """The smallest factor t for which t·ψ holds every feature at zero.
+
+        For ``L1(1.0)`` it is the usual λ_max = ‖∇f(0)‖_∞. With an intercept the gradient is taken at
+        the best model that has nothing else.
+        """
+        known = ability(self.penalty, "lambda_max")
+        if known is None:
+            raise InputError(f"penalty {self.penalty!r} cannot tell its lambda_max")
+        return float(known(self.gradient(self.without_features())[: self.features]))
+
+    def without_features(self) -> Array:
+        """x = 0; where there is an intercept, with the best one."""
+        return np.zeros(self.shape)
+
+    # --- the run's business --------------------------------------------------------------------
+
+    def compile(self, *, gradient: bool = False) -> None:
+        """Compile (or load) the kernels of a run now, so that its clock does not see it."""
+        return  # most problems have none
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """Which kernels ``compile`` gets ready: problems with the same signature share them."""
+        return (type(self),)
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """Digests of what the problem is made of: a run is resumed on no other."""
+        return Fingerprint(self.contents)
+
+    def contents(self) -> Mapping[str, str]:
+        """Part -> digest of its content."""
+        return {"problem": digest(self)}
+
+
+class FiniteSum(Objective):
+    """f = (1/n) Σ_i f_i, each f_i convex and L_i-smooth.
+
+    A subclass has ``n``, ``shape``, ``value(x)`` and ``component(i, x)`` = ∇f_i(x), and ``smoothness``
+    where steps are to be chosen by themselves; then every solver runs on it. What else is here may be
+    overridden by something faster.
+    """
+
+    weights: Array = np.empty(0)
+    """The factors of the losses inside f_i, one per sample; empty where all are 1."""
+    datafit: Datafit | None = None
+    """The losses as the kernels read them; ``None`` where functions are known by their gradients."""
+
+    def component(self, i: int, x: Array) -> Array:
+        """∇f_i(x)."""
+        return self.take(np.array([i], dtype=np.uint32)).gradient(x)
+
+    def gradient(self, x: Array) -> Array:
+        total = np.zeros(self.shape)
+        for i in range(self.n):
+            total += self.component(i, x)
+        return total / self.n
+
+    def sweep(
+        self,
+        x: Array,
+        visits: Visits,
+        step: float,
+        *,
+        weights: Array | None = None,
+        batch: int = 1,
+        average: float = 1.0,
+        prox_step: float = 0.0,
+    ) -> None:
+        """x ← x - step·average·Σ_{i in batch} w_i∇f_i(x), batch after batch, in place.
+
+        With ``prox_step > 0`` every batch is followed by the prox of ψ with that parameter.
+        ``weights`` (one per sample) scale the losses; the ridge inside f_i is not scaled.
+        """
+        for start in range(0, visits.size, batch):
+            direction = np.zeros(self.shape)
+            for i in visits[start : start + batch]:
+                scale = average if weights is None or not weights.size else average * weights[i]
+                direction += scale * self.component(int(i), x)
+            x -= step * direction
+            if prox_step > 0:
+                x[...] = self.prox(x, prox_step)
+
+    def take(self, order: Visits) -> FiniteSum:
+        """The same functions in another order (repetitions allowed), laid out in that order."""
+        return Reordered(self, order)
+
+    def __init_subclass__(cls) -> None:
+        own = {
+            n
+            for n in ("component", "gradient", "take")
+            if getattr(cls, n) is not vars(FiniteSum)[n]
+        }
+        if "component" not in own and not {"gradient", "take"} <= own:
+            raise InputError(
+                f"{cls.__name__} must have component(i, x), the gradient of one function"
+            )
+
+
+class Reordered(FiniteSum):
+    """The functions of another sum in the order given."""
+
+    def __init__(self, whole: FiniteSum, order: Visits) -> None:
+        self.whole, self.order = whole, order
+        self.n, self.shape = int(order.size), whole.shape
+        self.penalty, self.ridge = whole.penalty, whole.ridge
+        self.weights = whole.weights[order] if whole.weights.size else whole.weights
+
+    @property
+    def features(self) -> int:
+        return self.whole.features
+
+    def value(self, x: Array) -> float:
+        if not np.array_equal(np.sort(self.order), np.arange(self.whole.n)):
+            raise InputError("the value of all functions is known, not that of some")
+        return self.whole.value(x)
+
+    def component(self, i: int, x: Array) -> Array:
+        return self.whole.component(int(self.order[i]), x)
+
+    @cached_property
+    def smoothness(self) -> Smoothness:
+        constants = self.whole.smoothness.individual[self.order]
+        return Smoothness(constants.copy)
+
+
+def check_penalty(penalty: object) -> Penalty:
+    """Anything with ``value`` and ``prox``; ``None`` is no penalty."""
+    if penalty is None:
+        return Zero()
+    if isinstance(penalty, type) or not isinstance(penalty, Penalty):
+        raise InputError(f"penalty must have methods value(x) and prox(x, step), got {penalty!r}")
+    return penalty

@@ -1,0 +1,115 @@
+"""What a penalty can do. ``value`` and ``prox`` are all it must have.
+
+Every further ability is a method that a penalty has or has not; whoever needs one asks ``ability``, never
+the class. What is missing costs speed or a certificate, never correctness.
+
+| ability | who uses it |
+| --- | --- |
+| ``strong_convexity`` | steps of the theory, defaults of the exact methods |
+| ``compiled`` | the kernels, which then take the prox themselves |
+| ``has_dual``, ``conjugate``, ``dual_scale`` | the duality gap |
+| ``part``, ``holds_at_zero``, ``together`` | working sets |
+| ``curvature_product`` | second-order steps |
+| ``lambda_max`` | paths, and strengths given as a fraction of it |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.penalties.forms import Form
+
+Array = NDArray[np.float64]
+Features = NDArray[np.uint32]
+Mask = NDArray[np.bool_]
+
+
+@runtime_checkable
+class Penalty(Protocol):
+    """Anything with these two methods is a penalty; no base class is needed."""
+
+    def value(self, x: Array) -> float:
+        """ψ(x), +inf outside a constraint."""
+        ...
+
+    def prox(self, x: Array, step: float) -> Array:
+        """argmin_u step·ψ(u) + ‖u - x‖²/2."""
+        ...
+
+
+class Able(Penalty, Protocol):
+    """A penalty with every ability. Each is optional; a ridge r stands for a further (r/2)‖x‖²."""
+
+    strong_convexity: float
+    """μ with ψ - (μ/2)‖·‖² convex."""
+
+    @classmethod
+    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
+        """Instances for an unknown of this shape, which the conformance tests run with."""
+        ...
+
+    def compiled(self, shape: tuple[int, ...], ridge: float = 0.0) -> Form:
+        """ψ on an unknown of this shape as the kernels read it."""
+        ...
+
+    def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
+        """Whether ψ* is finite near zero, so that some multiple of every g is feasible."""
+        ...
+
+    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
+        """ψ*(g) = sup_x ⟨g, x⟩ - ψ(x)."""
+        ...
+
+    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
+        """The largest α ≤ 1 for which ψ*(αg) is finite."""
+        ...
+
+    def part(self, kept: Features, shape: tuple[int, ...]) -> Penalty:
+        """The penalty of these rows of an unknown of the given shape, the others held at zero."""
+        ...
+
+    def holds_at_zero(self, g: Array, slack: float = 1.0, drift: Array | float = 0.0) -> Mask:
+        """Which coordinates rest at zero against every gradient within ``drift`` of g.
+
+        ``slack`` multiplies the strengths: below 1, fewer are said to rest.
+        """
+        ...
+
+    def together(self, matter: Mask) -> Mask:
+        """The coordinates that have to be kept where those that ``matter`` are."""
+        ...
+
+    def curvature_product(self, x: Array, v: Array) -> Array:
+        """∇²ψ(x)·v, for v that is zero where ψ has a kink at x."""
+        ...
+
+    def lambda_max(self, g: Array) -> float:
+        """The smallest factor t ≥ 0 for which x = 0 minimises ⟨g, x⟩ + t·ψ(x); inf where there is none."""
+        ...
+
+
+def ability(penalty: Penalty, name: str) -> Callable[..., Any] | None:
+    """The ability of this name, or ``None`` where the penalty lacks it.
+
+    A subclass that has a ``value`` or ``prox`` of its own loses the abilities it inherits: they speak of
+    the penalty it was derived from.
+    """
+    found: Callable[..., Any] | None = getattr(penalty, name, None)
+    if found is None or min(_depth(penalty, n) for n in ("value", "prox")) < _depth(penalty, name):
+        return None
+    return found
+
+
+def _depth(penalty: Penalty, name: str) -> int:
+    """How many classes up the attribute is defined; 0 also where it is the object's own."""
+    kinds = type(penalty).__mro__
+    return next((k for k, kind in enumerate(kinds) if name in vars(kind)), 0)
+
+
+def strong_convexity(penalty: Penalty) -> float:
+    """μ of ψ, 0 where it does not say."""
+    return float(getattr(penalty, "strong_convexity", 0.0))

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError
+from reshuffle.penalties.abilities import Features, Mask
+from reshuffle.penalties.base import BELOW, Array, ByContent, Numbers, check_non_negative
+from reshuffle.penalties.forms import Coordinates
+
+NUMBERS = ("l1", "l2", "lower", "upper")
+
+
+class Separable(ByContent):
+    """ψ(x) = Σ_j l1_j|x_j| + (l2_j/2)x_j² + indicator(lower_j ≤ x_j ≤ upper_j).
+
+    The prox is soft thresholding, then shrinking, then clipping. A subclass names some of the four; it has
+    every ability, and is applied inside the kernels.
+    """
+
+    l1: Numbers = 0.0
+    l2: Numbers = 0.0
+    lower: Numbers = -np.inf
+    upper: Numbers = np.inf
+
+    def __post_init__(self) -> None:
+        for name in NUMBERS:
+            if isinstance(getattr(self, name), (list, tuple)):
+                object.__setattr__(self, name, np.array(getattr(self, name)))
+        for name in ("l1", "l2"):
+            check_non_negative(name, getattr(self, name))
+        low, high = np.asarray(self.lower), np.asarray(self.upper)
+        numbers = low.dtype.kind in "iuf" and high.dtype.kind in "iuf"
+        # lower ≤ upper with a real number between them; false where one is NaN
+        if not (numbers and np.all((low <= high) & (low < np.inf) & (high > -np.inf))):
+            raise InputError(
+                f"lower must not exceed upper, got lower={self.lower!r}, upper={self.upper!r}"
+            )
+
+    @property
+    def strong_convexity(self) -> float:
+        return float(np.min(self.l2))
+
+    def value(self, x: Array) -> float:
+        if np.any(x < self.lower) or np.any(x > self.upper):
+            return np.inf
+        return float(np.sum(self.l1 * np.abs(x)) + 0.5 * np.sum(self.l2 * x * x))
+
+    def prox(self, x: Array, step: float) -> Array:
+        shrunk = np.maximum(np.abs(x) - step * self.l1, 0.0) / (1.0 + step * self.l2)
+        clipped: Array = np.clip(np.copysign(shrunk, x), self.lower, self.upper)
+        return clipped
+
+    # --- abilities -----------------------------------------------------------------------------
+
+    def compiled(self, shape: tuple[int, ...], ridge: float = 0.0) -> Coordinates:
+        numbers = (self.l1, self.l2 + ridge, self.lower, self.upper)
+        try:
+            return Coordinates(
+                *(
+                    np.ascontiguousarray(np.broadcast_to(v, shape), dtype=np.float64).ravel()
+                    for v in numbers
+                )
+            )
+        except ValueError:
+            given = {n: np.shape(getattr(self, n)) for n in NUMBERS if np.ndim(getattr(self, n))}
+            raise InputError(
+                f"penalty {type(self).__name__} has arrays of shape {given}, "
+                f"which do not fit coordinates of shape {shape}"
+            ) from None
+
+    def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
+        """Where l1, l2 or bounds hold every coordinate."""
+        l1, l2, low, high = self.compiled(shape, ridge)
+        return bool(np.all((l1 > 0) | (l2 > 0) | np.isfinite(high - low)))
+
+    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
+        l2, low, high = np.broadcast_arrays(self.l2 + ridge, self.lower, self.upper)
+        shrunk = np.copysign(np.maximum(np.abs(g) - self.l1, 0.0), g)
+        best = np.where(shrunk == 0.0, 0.0, np.where(shrunk > 0.0, high, low))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            best = np.clip(np.where(l2 > 0.0, shrunk / l2, best), low, high)
+            at_best = g * best - self.l1 * np.abs(best) - 0.5 * l2 * best * best
+        return float(np.sum(at_best)) if np.isfinite(best).all() else np.inf
+
+    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
+        low, high = np.broadcast_arrays(self.lower, self.upper)
+        free = np.asarray(self.l2) + ridge == 0.0
+        unbounded = free & np.where(g > 0.0, np.isinf(high), np.isinf(low))
+        beyond = unbounded & (np.abs(g) > self.l1)
+        ratios = np.broadcast_to(self.l1, g.shape)[beyond] / np.abs(g[beyond])
+        return float(ratios.min() * BELOW) if ratios.size else 1.0
+
+    def part(self, kept: Features, shape: tuple[int, ...]) -> Separable:
+        other = Separable()
+        for name in NUMBERS:
+            given = getattr(self, name)
+            whole = np.ndim(given) == 0
+            setattr(other, name, given if whole else np.broadcast_to(given, shape)[kept])
+        return other
+
+    def holds_at_zero(self, g: Array, slack: float = 1.0, drift: Array | float = 0.0) -> Mask:
+        if not np.any(drift):
+            return self._rests(g, slack)
+        held: Mask = self._rests(g + drift, slack) & self._rests(g - drift, slack)
+        return held
+
+    def _rests(self, g: Array, slack: float) -> Mask:
+        """-g_j in ∂ψ_j(0), with l1·slack for l1."""
+        push = np.copysign(np.maximum(np.abs(g) - slack * np.asarray(self.l1), 0.0), -g)
+        low, high = np.asarray(self.lower), np.asarray(self.upper)
+        allowed = (low <= 0) & (high >= 0)
+        still = (push == 0) | ((push < 0) & (low == 0)) | ((push > 0) & (high == 0))
+        held: Mask = np.logical_and(allowed, still)
+        return held
+
+    def together(self, matter: Mask) -> Mask:
+        return matter
+
+    def curvature_product(self, x: Array, v: Array) -> Array:
+        product: Array = self.l2 * v
+        return product
+
+    def lambda_max(self, g: Array) -> float:
+        """max_j |g_j|/l1_j over the coordinates that no bound keeps from following -g."""
+        low, high = np.broadcast_to(self.lower, g.shape), np.broadcast_to(self.upper, g.shape)
+        if np.any(low > 0) or np.any(high < 0):
+            return np.inf
+        pushed: NDArray[np.bool_] = np.where(g > 0, low < 0, high > 0) & (g != 0)
+        l1 = np.broadcast_to(self.l1, g.shape)[pushed]
+        with np.errstate(divide="ignore"):
+            return float(np.max(np.abs(g[pushed]) / l1, initial=0.0))
+
+    def _contents(self) -> list[object]:
+        return [getattr(self, name) for name in NUMBERS]
+
+    def __repr__(self) -> str:
+        given = [f"{n}={getattr(self, n)!r}" for n in NUMBERS if n in vars(self)]
+        return f"{type(self).__name__}({', '.join(given)})"

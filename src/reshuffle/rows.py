@@ -1,0 +1,139 @@
+"""The data matrix: dense rows, CSR rows, or CSR rows whose values are all 1.
+
+With the kernels, this is the only code that knows one layout from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.validation import read_only
+
+Visits = NDArray[np.uint32]
+PIECE = 1 << 14  # values looked at at a time: they stay in the first cache
+UNIT = read_only(np.empty(0, dtype=np.bool_))
+"""What stands for values that are all 1."""
+
+
+class Rows(NamedTuple):
+    """The matrix as the kernels read it; ``indices`` and ``indptr`` are empty where it is dense."""
+
+    values: NDArray[Any]
+    indices: NDArray[Any]
+    indptr: NDArray[Any]
+
+    @property
+    def dense(self) -> bool:
+        return self.values.ndim == 2
+
+    @property
+    def unit(self) -> bool:
+        """Whether all values are 1, and left out."""
+        return self.values.dtype == np.bool_
+
+    @property
+    def stored(self) -> int:
+        """How many values are stored."""
+        return int(self.values.size if self.dense else self.indices.size)
+
+    @property
+    def layout(self) -> str:
+        return "dense" if self.dense else "CSR"
+
+    def without_ones(self) -> Rows:
+        """These rows without their values, where they are sparse and all values are 1."""
+        if self.dense or not all(
+            np.all(self.values[k : k + PIECE] == 1) for k in range(0, self.values.size, PIECE)
+        ):
+            return self
+        return self._replace(values=UNIT)
+
+    def take(self, order: Visits) -> Rows:
+        """The rows in the given order, in memory in that order (a copy)."""
+        if self.dense:
+            return self._replace(values=read_only(self.values[order]))
+        from reshuffle.kernels.shuffle import gather
+
+        lengths = self.indptr[1:][order] - self.indptr[order]
+        stored = int(lengths.sum(dtype=np.int64))
+        indptr = np.zeros(order.size + 1, dtype=np.uint32 if stored < 2**32 else np.uint64)
+        np.cumsum(lengths, out=indptr[1:])
+        del lengths  # before the large arrays come
+        values = np.empty(stored, dtype=self.values.dtype)
+        indices = np.empty(stored, dtype=self.indices.dtype)
+        gather(self.values, self.indices, self.indptr, order, values, indices, indptr)
+        return Rows(read_only(values), read_only(indices), read_only(indptr))
+
+    def piece(self, start: int, stop: int) -> Rows:
+        """The rows from ``start`` up to ``stop``, where they lie."""
+        if self.dense:
+            return self._replace(values=self.values[start:stop])
+        first, last = int(self.indptr[start]), int(self.indptr[stop])
+        pointers = read_only(self.indptr[start : stop + 1] - self.indptr[start])
+        values = self.values if self.unit else self.values[first:last]
+        return Rows(values, self.indices[first:last], pointers)
+
+    @staticmethod
+    def join(parts: Sequence[Rows]) -> Rows:
+        """The rows of these matrices, one after the other (a copy)."""
+        first, values = parts[0], np.concatenate([part.values for part in parts])
+        if first.dense:
+            return first._replace(values=read_only(values))
+        indices = np.concatenate([part.indices for part in parts])
+        lengths = np.concatenate([np.diff(part.indptr) for part in parts])
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(first.indptr.dtype)
+        return Rows(read_only(values), read_only(indices), read_only(indptr))
+
+    def column_counts(self, features: int) -> NDArray[np.int64]:
+        """How many values each column has."""
+        if self.dense:
+            return np.full(features, len(self.values))
+        from reshuffle.kernels.columns import count_columns
+
+        counts = np.zeros(features, dtype=np.int64)
+        count_columns(self.indices, counts)
+        return counts
+
+    def columns(self, kept: Visits, features: int) -> Rows:
+        """These columns alone, of so many (a copy)."""
+        if self.dense:
+            return self._replace(values=read_only(np.take(self.values, kept, axis=1)))
+        from reshuffle.kernels.columns import ABSENT, count_kept, keep_columns, keep_indices
+
+        place = np.full(features, ABSENT, dtype=np.uint32)
+        place[kept] = np.arange(kept.size, dtype=np.uint32)
+        indptr = np.zeros_like(self.indptr)
+        stored = 0
+        if kept.size:
+            count_kept(self.indices, self.indptr, place, indptr)
+            np.cumsum(indptr, out=indptr)
+            stored = int(indptr[-1])
+        indices = np.empty(stored + 1, dtype=self.indices.dtype)
+        values = self.values if self.unit else np.empty(stored + 1, dtype=self.values.dtype)
+        if stored and self.unit:
+            keep_indices(self.indices, self.indptr, place, indices, indptr)
+        elif stored:
+            keep_columns(self.values, self.indices, self.indptr, place, values, indices, indptr)
+        kept_values = values if self.unit else read_only(values[:stored])
+        return Rows(kept_values, read_only(indices[:stored]), read_only(indptr))
+
+    def squared_norms(self, n: int) -> NDArray[np.float64]:
+        """‖a_i‖² of every row."""
+        from reshuffle.kernels.passes import csr_squared_norms, dense_squared_norms
+
+        out = np.empty(n)
+        if self.dense:
+            dense_squared_norms(self.values, out)
+        elif self.unit:
+            out[:] = np.diff(self.indptr)
+        else:
+            csr_squared_norms(self.values, self.indptr, out)
+        return out
+
+    def read_only(self) -> Rows:
+        """The same arrays, not to be written: what a copy from another process has to become."""
+        return Rows(*map(read_only, self))

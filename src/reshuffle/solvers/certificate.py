@@ -1,0 +1,107 @@
+"""How far from optimal a point is: what ``tol`` means, for every solver.
+
+It is a relative accuracy. Where loss and penalty have conjugates and the penalty holds every coordinate,
+it is the duality gap, an upper bound on P(x) - P*, over f(0). Elsewhere it is the norm of the gradient
+mapping over that of the gradient at zero.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import ClassVar, cast
+
+import numpy as np
+
+from reshuffle.datafit import NO_VISITS, Datafit
+from reshuffle.objective import Array, Objective
+from reshuffle.penalties import Able, ability
+
+
+class Certificate(ABC):
+    """A measure of optimality, relative to x = 0."""
+
+    name: ClassVar[str]
+    """The column of the trace."""
+    meaning: ClassVar[str]
+    """For the header of the trace."""
+
+    def __init__(self, problem: Objective) -> None:
+        self.problem = problem
+
+    @abstractmethod
+    def at(self, x: Array) -> float:
+        """The measure at x, by a pass over the data."""
+
+    @abstractmethod
+    def from_slopes(self, x: Array, slopes: Array, g: Array) -> float:
+        """The same, where the slopes at x and their mean gradient (without the ridge) are known."""
+
+
+class RelativeMapping(Certificate):
+    """‖x - prox(x - τ∇f(x))‖/(τ‖∇f(0)‖) with τ = 1/L̄."""
+
+    name = "relative_mapping"
+    meaning = "gradient mapping"
+
+    def at(self, x: Array) -> float:
+        gradient = self.problem.gradient(x)
+        features = slice(self.problem.features)
+        gradient[features] -= self.problem.ridge * x[features]
+        return self.from_slopes(x, np.empty(0), gradient)
+
+    def from_slopes(self, x: Array, slopes: Array, g: Array) -> float:
+        tau = 1.0 / self.problem.smoothness.L_mean
+        moved = x - self.problem.prox_with_ridge(x - tau * g, tau)
+        return float(np.linalg.norm(moved) / tau) / self._at_zero
+
+    @cached_property
+    def _at_zero(self) -> float:
+        zero = np.zeros(self.problem.shape)
+        return float(np.linalg.norm(self.problem.gradient(zero))) or 1.0
+
+
+class Gap(Certificate):
+    """(P(x) - D(α·slopes at x))/f(0), with α ≤ 1 the largest for which the dual point is feasible.
+
+    D(s) = -(1/n) Σ_i w_i l*(s_i, y_i) - Ψ*(-(1/n) Σ_i w_i s_i a_i),    Ψ = ψ + (ridge/2)‖·‖².
+    """
+
+    name = "gap"
+    meaning = "duality gap"
+
+    def __init__(self, problem: Objective, datafit: Datafit, penalty: Able) -> None:
+        super().__init__(problem)
+        self.datafit, self.penalty = datafit, penalty
+
+    def at(self, x: Array) -> float:
+        return self.from_slopes(x, *self.datafit.slopes(x))
+
+    def from_slopes(self, x: Array, slopes: Array, g: Array) -> float:
+        return max(self._absolute(x, slopes, g), 0.0) / self.at_zero
+
+    def _absolute(self, x: Array, slopes: Array, g: Array) -> float:
+        penalty, ridge = self.penalty, self.problem.ridge
+        scale = penalty.dual_scale(-g, ridge)
+        ours = penalty.value(x) + 0.5 * ridge * float(np.vdot(x, x))
+        theirs = penalty.conjugate(-scale * g, ridge)
+        if scale == 1.0:  # l(z) + l*(l'(z)) = z·l'(z): the losses add up to <x, ∇f(x)>
+            return float(ours + theirs + np.vdot(x, g))
+        losses = self.datafit.value(x) + self.datafit.conjugates(slopes, scale)
+        return float(losses / self.datafit.n + ours + theirs)
+
+    @cached_property
+    def at_zero(self) -> float:
+        """f(0), for which no feature need be read."""
+        nothing = self.datafit.columns(NO_VISITS)
+        return nothing.value(np.zeros(nothing.shape)) / nothing.n or 1.0
+
+
+def certificate_of(problem: Objective) -> Certificate:
+    """The duality gap where there is one, and the gradient mapping elsewhere."""
+    fit: Datafit | None = getattr(problem, "datafit", None)
+    has_dual = ability(problem.penalty, "has_dual")
+    if fit is None or fit.bias or fit.loss.conjugate is None or has_dual is None:
+        return RelativeMapping(problem)
+    known = has_dual(problem.shape, problem.ridge)
+    return Gap(problem, fit, cast(Able, problem.penalty)) if known else RelativeMapping(problem)

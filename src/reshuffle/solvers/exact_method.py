@@ -1,0 +1,217 @@
+"""An epoch of the exact method, and what keeps it on its way."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import isqrt, sqrt
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from reshuffle.objective import Array, Visits
+from reshuffle.orders import is_fixed, visits_of
+from reshuffle.penalties import ability
+from reshuffle.randomness import Stream
+from reshuffle.solvers.memory import Memory, SlopeMemory
+from reshuffle.solvers.method import Check, Epoch, Method, State
+from reshuffle.solvers.pace import OFTEN, Pace
+from reshuffle.solvers.sampling import bind_step
+from reshuffle.solvers.working_sets import WorkingSets
+from reshuffle.steps import Setting
+
+if TYPE_CHECKING:
+    from reshuffle.solvers.exact import ExactProxRR
+
+SAFETY = 0.5  # of 1/L_max: see benchmarks/NOTES.md
+FEW_PROXES = 8  # in an epoch, where a prox is a call to Python: see benchmarks/NOTES.md
+PROX_SHARE = 10  # an epoch's proxes cost at most a tenth of its gradients
+RAREST = 16  # proxes of an epoch at least: up to n/16 the number of epochs hardly depends on m
+TENFOLD = 10.0  # by which the step falls in a first epoch from zero
+LONGEST_WAIT = 25  # epochs between two certificates at most: a few per cent of the work
+EPOCH_BITS = 40  # of the random numbers that an epoch may draw
+RISE = 0.01  # of f(0): how far above its start a run that goes well may be
+GROWTH = 2.0  # of the movement from one epoch to the next, at which the objective is looked at
+REMEMBERED = ("table", "g", "q")
+
+
+class ExactMethod(Method):
+    """The state: ``active`` features and, on these, g and q of the memory; table; x; x0; pace."""
+
+    def __init__(self, solver: ExactProxRR, memory: Memory, largest: float) -> None:
+        super().__init__(memory.problem)
+        self.solver, self.memory, self.largest = solver, memory, largest
+        self.sets, self.stream = WorkingSets(memory), Stream(solver.seed)
+        self.pool = np.arange(memory.count, dtype=np.uint32)
+        self.compiled = ability(memory.problem.penalty, "compiled") is not None
+        self.safe_step, default = SAFETY / largest, self._default_step(SAFETY / largest)
+        problem = memory.problem
+        setting = Setting(
+            largest,
+            problem.strong_convexity,
+            problem.contraction,
+            memory.count,
+            solver.epochs,
+            default,
+        )
+        self.schedule = bind_step(solver.step, setting, problem)
+        self.own_step = getattr(solver.step, "value", 0.0) is None  # none was given
+        step = self.schedule(0)
+        self.careful = step > self.safe_step
+        self.longest = 2.0 * self.safe_step / step if self.own_step else 1.0
+        copies = f"{memory.count} visits of {problem.n} samples"
+        self.header |= {
+            "step": f"{step:.6g}",
+            "steps per prox": f"{memory.count / self.blocks(memory):.1f}",
+            "importance": copies if memory.owner.size else "off",
+            "certificate": self.measure.meaning,
+        }
+
+    def blocks(self, memory: Memory) -> int:
+        """How many proxes an epoch has."""
+        count, m = memory.count, self.solver.steps_per_prox
+        if m is None and self.compiled:
+            m = max(isqrt(count), min(round(PROX_SHARE * memory.sparsity), count // RAREST))
+        elif m is None:
+            m = count // FEW_PROXES
+        return max(1, round(count / max(m, 1)))
+
+    def _default_step(self, safe: float) -> float:
+        """1/(2L), and for a prox outside the kernel no more than makes τ = γm = 1/√(L_f·μ)."""
+        mu = self.problem.strong_convexity
+        if self.compiled or not mu > 0:
+            return safe
+        m = self.memory.count / self.blocks(self.memory)
+        return min(safe, 1.0 / (m * sqrt(self.problem.smoothness.rough_L_f * mu)))
+
+    # --- an epoch ------------------------------------------------------------------------------
+
+    def start(self, x0: Array) -> State:
+        """Slopes at x0; none at zero, where the first epoch does without."""
+        wide = self.sets.wide and not x0.any()
+        known = wide or x0.any()
+        self.start_gradients = self.problem.n if known else 0
+        everything = self.sets.everything
+        fresh = self.memory.state(x0, *self.sets.slopes(x0, everything)) if known else None
+        state = fresh or self.memory.blank(x0)
+        active = self.sets.guess(state["g"]) if wide else everything
+        state |= {name: self.sets.restrict(state[name], active) for name in ("g", "q")}
+        return state | {"active": active, "pace": Pace().array(), "x0": x0.copy()}
+
+    def advance(self, state: State, epoch: int, step: float) -> Epoch:
+        pace, active = Pace.of(state["pace"]), state["active"]
+        memory, first = self.sets.on(active), epoch == 0 and not state["x"].any()
+        x, blocks = self.sets.restrict(state["x"], active), self.blocks(memory)
+        visits, used = self._visits(epoch), step * pace.factor * self._gain(memory)
+
+        if first:  # nothing is remembered: an epoch of ProxRR, with a step that falls
+            steps = used / np.linspace(1.0, TENFOLD, blocks)
+            new = memory.epoch(memory.blank(x), visits, steps, corrected=False)
+        else:
+            remembered = {name: state[name] for name in REMEMBERED} | {"x": x}
+            new = memory.epoch(remembered, visits, np.full(blocks, used))
+        moved = _distance(new["x"], x)
+        new |= {"x": self.sets.extend(new["x"], active), "active": active, "x0": state["x0"]}
+
+        judged = self._judge(new, pace, moved, step)
+        work = visits.size + (self.problem.n if judged is not pace else 0)
+        if judged is None:  # as if the epoch had not been
+            shorter = pace.shortened(self.safe_step / step)
+            return Epoch(state | {"pace": shorter.array()}, work, blocks, used)
+        pace = judged.after(moved, self.solver.tol, self.longest)
+        new["pace"] = pace.array()
+        if active.size < self.sets.size and moved <= pace.review:
+            new, work = self._review(new)[0], work + self.problem.n
+        elif not first:
+            new = self.sets.shrink(new, state)
+            if new["active"].size < active.size:
+                new["pace"] = pace.unsettled().array()
+        return Epoch(new, work, blocks, used)
+
+    def _judge(self, new: State, pace: Pace, moved: float, step: float) -> Pace | None:
+        """The pace as it is where all goes well; where not, what the objective says, at the cost of a pass.
+
+        ``None`` says that the epoch ended above the start of the run. A step that is longer than the safe
+        one is looked at after its first epoch, others where the movement has grown or does not fall.
+        """
+        untried = self.careful and pace.moves[-1] == np.inf
+        grows, steady = not moved <= GROWTH * pace.moves[-1], 0 < pace.moves[0] <= moved
+        if not (untried or grows or steady):
+            return pace
+        with np.errstate(all="ignore"):
+            objective = self.objective(new)
+        limit = self._start_objective(new) + (0.0 if untried else RISE * abs(self._at_zero))
+        if not objective < limit:
+            return None
+        return pace.steady(objective) if steady else pace._replace()
+
+    def _visits(self, epoch: int) -> Visits:
+        order = self.solver.order
+        rng = self.stream.at(0 if is_fixed(order) else epoch << EPOCH_BITS)
+        return visits_of(order, self.pool.copy(), rng, epoch)
+
+    def _gain(self, memory: Memory) -> float:
+        """How much longer a step may be where rows are shorter."""
+        if not self.own_step or memory is self.memory:
+            return 1.0
+        smoothness = cast(SlopeMemory, memory).smoothness
+        return self.largest / smoothness if smoothness > 0 else 1.0
+
+    # --- looking at all features ---------------------------------------------------------------
+
+    def due(self, state: State, epoch: int, every: int | None) -> bool:
+        if every is not None:
+            return epoch % every == 0
+        pace = Pace.of(state["pace"])
+        return pace.moves[-1] <= pace.due or epoch % LONGEST_WAIT == 0
+
+    def certify(self, state: State) -> Check:
+        """The certificate at x, from a pass that renews the slopes and their mean."""
+        new, slopes, g = self._review(state)
+        value = self.measure.from_slopes(state["x"], slopes, g)
+        pace, tol = Pace.of(new["pace"]), self.solver.tol
+        due = pace.moves[-1] * np.sqrt(1.5 * tol / value) if 0 < value < np.inf else np.inf
+        new["pace"] = pace._replace(due=due).array()
+        return Check(value, self.problem.n, 0, new)
+
+    def _review(self, state: State) -> tuple[State, Array, Array]:
+        """The state with slopes taken at x and the features that matter there; slopes and gradient."""
+        x, old = state["x"], state["active"]
+        slopes, g = self.sets.slopes(x, old)
+        active, news = self.sets.choose(x, g, old)
+        pace = Pace.of(state["pace"]).unsettled()
+        pace = pace._replace(rarity=OFTEN if news else OFTEN * pace.rarity)
+        change = self.sets.restrict(g, old) - state["g"]
+        q = self.sets.extend(state["q"] + change, old)  # h stays, where it is known
+        new: State = {"g": self.sets.restrict(g, active), "q": self.sets.restrict(q, active)}
+        new |= {"table": self.memory.table(slopes), "active": active, "pace": pace.array()}
+        return state | new, slopes, g
+
+    # --- the objective -------------------------------------------------------------------------
+
+    def objective(self, state: State) -> float:
+        return self.problem.objective(state["x"], self.sets.value(state["x"], state["active"]))
+
+    def columns(self, state: State) -> dict[str, float]:
+        return {"active": float(state["active"].size)}
+
+    def give_up(self, state: State) -> State:
+        return self.start(state["x0"])
+
+    @cached_property
+    def _at_zero(self) -> float:
+        """f(0), what a rise of the objective is compared with."""
+        return self.sets.value(np.zeros(self.problem.shape), self.sets.everything) or 1.0
+
+    def _start_objective(self, state: State) -> float:
+        if self._known_start is None:
+            self._known_start = self.problem.objective(state["x0"])
+        return self._known_start
+
+    _known_start: float | None = None
+
+
+def _distance(x: Array, y: Array) -> float:
+    """‖x - y‖, infinite where a step was far too large."""
+    if not np.isfinite(x).all():
+        return np.inf
+    return float(np.sqrt(np.vdot(x - y, x - y)))

@@ -1,0 +1,227 @@
+"""What the exact method remembers of a problem: the last slope of every function, and their mean.
+
+The functions are N copies F_c = w_c f_{owner(c)} with f = (1/N) Σ F_c (the samples themselves, or
+importance copies of them). For a linear model the gradient of F_c is a number times a row, so one
+number (or K) per copy is all there is to remember.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.datafit import AHEAD, Datafit
+from reshuffle.objective import Array, FiniteSum, Visits
+from reshuffle.penalties import ability
+from reshuffle.penalties.forms import Form
+from reshuffle.problem import Problem
+from reshuffle.validation import read_only
+
+State = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Memory(ABC):
+    """The state is ``x``, ``table`` (slopes), ``g`` (their mean gradient) and ``q`` = g - h.
+
+    The ridge inside f counts as part of ψ here; the minimiser is the same.
+    """
+
+    problem: FiniteSum
+    owner: Visits
+    """The sample of each copy; empty where every sample is its own only copy."""
+    weights: Array
+    """The factor of each copy besides that of its sample; empty where there are no copies."""
+
+    @property
+    def count(self) -> int:
+        """N, the number of copies."""
+        return int(self.owner.size or self.problem.n)
+
+    @property
+    @abstractmethod
+    def slope_shape(self) -> tuple[int, ...]:
+        """Of what is remembered of a function."""
+
+    @abstractmethod
+    def slopes(self, x: Array) -> tuple[Array, Array]:
+        """The slope of every sample at x, and the mean gradient there: a pass over the data."""
+
+    @abstractmethod
+    def block(
+        self, state: State, y: Array, visits: Visits, first: int, last: int, step: float
+    ) -> None:
+        """Steps along the differences of the slopes; ``y`` is x without the drift along q."""
+
+    def start(self, x: Array) -> State:
+        """The state with all slopes taken at x, q = 0."""
+        return self.state(x, *self.slopes(x))
+
+    def blank(self, x: Array) -> State:
+        """The state with nothing remembered."""
+        table, zero = np.zeros((self.count, *self.slope_shape)), np.zeros(self.problem.shape)
+        return {"x": x.copy(), "table": table, "g": zero, "q": zero}
+
+    def state(self, x: Array, slopes: Array, g: Array) -> State:
+        """The state with these slopes, one per sample: the copies of a sample begin with the same."""
+        zero = np.zeros(self.problem.shape)
+        return {"x": x.copy(), "table": self.table(slopes), "g": g, "q": zero}
+
+    def table(self, slopes: Array) -> Array:
+        """A slope per copy, from one per sample."""
+        return slopes[self.owner] if self.owner.size else slopes
+
+    @property
+    def compiled(self) -> bool:
+        """Whether whole epochs run in the kernel, proxes included."""
+        return False
+
+    @property
+    def sparsity(self) -> float:
+        """The dimension over the stored values of a mean row: gradients that cost as much as a prox."""
+        return 1.0
+
+    def epoch(self, state: State, visits: Visits, steps: Array, corrected: bool = True) -> State:
+        """An epoch in as many blocks as there are steps, a prox after each.
+
+        See ``kernels/exact.py`` for the formulas. An epoch that is not ``corrected`` must have nothing
+        to remember (table, g and q zero): it is one of ProxRR, and remembers what it sees.
+        """
+        new = {name: value.copy() for name, value in state.items()}
+        blocks = steps.size
+        for b, step in enumerate(steps):
+            first, last = b * visits.size // blocks, (b + 1) * visits.size // blocks
+            y = new["x"].copy()
+            self.block(new, y, visits, first, last, step)
+            tau = step * (last - first)
+            x = self.problem.prox_with_ridge(y - corrected * tau * new["g"], tau)
+            change = (new["x"] - y) / (step * self.count)
+            new["q"] = corrected * (change + (y - x) / tau)
+            new["g"] = new["g"] + change
+            new["x"] = x
+        return new
+
+
+@dataclass(frozen=True, eq=False)
+class SlopeMemory(Memory):
+    """For a linear model: a slope (or K of them) per copy."""
+
+    problem: Problem
+
+    @property
+    def fit(self) -> Datafit:
+        return self.problem.datafit
+
+    @property
+    def slope_shape(self) -> tuple[int, ...]:
+        return self.fit.outputs
+
+    def slopes(self, x: Array) -> tuple[Array, Array]:
+        return self.fit.slopes(x)
+
+    def slopes_from(self, part: SlopeMemory, x_part: Array) -> tuple[Array, Array]:
+        """The same, where x is zero outside the features of ``part``: its rows give the slopes."""
+        slopes, _ = part.slopes(x_part)
+        return slopes, self.fit.combined(slopes)
+
+    def on(self, kept: Visits) -> SlopeMemory:
+        """The same functions, in these features alone."""
+        return SlopeMemory(self.problem.columns(kept), self.owner, self.weights)
+
+    @property
+    def sparsity(self) -> float:
+        return self.fit.features * self.fit.n / max(self.fit.rows.stored, 1)
+
+    @cached_property
+    def smoothness(self) -> float:
+        """The largest L of the copies, the ridge left out."""
+        constants = self.fit.constants()
+        return float(np.max(constants[self.owner] * self.weights if self.owner.size else constants))
+
+    def block(
+        self, state: State, y: Array, visits: Visits, first: int, last: int, step: float
+    ) -> None:
+        from reshuffle.kernels.exact import block_kernel
+
+        block_kernel(self.fit.stamp)(
+            *self._data, visits, first, last, state["table"], y, state["q"], step,
+            self.fit.scratch(), AHEAD,
+        )  # fmt: skip
+
+    @property
+    def compiled(self) -> bool:
+        return self._form is not None
+
+    def epoch(self, state: State, visits: Visits, steps: Array, corrected: bool = True) -> State:
+        if self._form is None:
+            return super().epoch(state, visits, steps, corrected)
+        from reshuffle.kernels.exact import epoch_kernel
+
+        new = {name: value.copy() for name, value in state.items()}
+        x, q = new["x"], new["q"]
+        epoch_kernel(self.fit.stamp)(
+            *self._data, visits, steps, float(corrected), new["table"], x, x.reshape(-1),
+            q, q.reshape(-1), x.ravel().copy(), new["g"].reshape(-1), self._form,
+            self.fit.scratch(), AHEAD,
+        )  # fmt: skip
+        return new
+
+    @cached_property
+    def _form(self) -> Form | None:
+        """The penalty and the ridge together, as the kernels read them."""
+        compiled = ability(self.problem.penalty, "compiled")
+        shape = (self.fit.features, *self.fit.outputs)
+        return compiled(shape, self.problem.ridge) if compiled else None
+
+    @cached_property
+    def _data(self) -> tuple[object, ...]:
+        fit = self.fit
+        weights = self.weights if self.owner.size else fit.weights
+        if self.owner.size and fit.weights.size:
+            weights = read_only(weights * fit.weights[self.owner])
+        return (*fit.quick, fit.targets, weights, fit.loss.params, fit.bias, self.owner)
+
+
+class GradientMemory(Memory):
+    """For functions known by their gradients: a whole gradient per copy."""
+
+    @property
+    def slope_shape(self) -> tuple[int, ...]:
+        return self.problem.shape
+
+    def slopes(self, x: Array) -> tuple[Array, Array]:
+        table = np.array([self._gradient(i, x) for i in range(self.problem.n)])
+        return table, table.mean(axis=0)
+
+    def _gradient(self, i: int, x: Array) -> Array:
+        """∇f_i(x) without the ridge, which is part of ψ here."""
+        gradient = self.problem.component(i, x)
+        if self.problem.ridge:
+            features = slice(self.problem.features)
+            gradient = gradient.copy()
+            gradient[features] -= self.problem.ridge * x[features]
+        return gradient
+
+    def block(
+        self, state: State, y: Array, visits: Visits, first: int, last: int, step: float
+    ) -> None:
+        table, q = state["table"], state["q"]
+        for k in range(first, last):
+            c = visits[k]
+            i = int(self.owner[c]) if self.owner.size else int(c)
+            new = self._gradient(i, y - step * (k - first) * q)
+            weight = self.weights[c] if self.weights.size else 1.0
+            y -= step * weight * (new - table[c])
+            table[c] = new
+
+
+def memory_of(problem: FiniteSum, owner: Visits, weights: Array) -> Memory:
+    """Slopes where the kernels know the functions, gradients elsewhere."""
+    kind: type[Any] = GradientMemory if problem.datafit is None else SlopeMemory
+    memory: Memory = kind(problem, owner, read_only(weights))
+    return memory

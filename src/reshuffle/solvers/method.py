@@ -1,0 +1,91 @@
+"""What a method is: how one epoch goes, and what certifies its end."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.objective import Array, Objective
+from reshuffle.solvers.certificate import certificate_of
+from reshuffle.steps import Schedule
+
+State = dict[str, NDArray[Any]]
+"""All that an epoch changes: ``x``, and what else the method carries. Never changed in place."""
+
+
+class Epoch(NamedTuple):
+    """What one epoch did."""
+
+    state: State
+    gradients: int
+    prox_evals: int
+    step: float | None = None
+    """γ, where the method chose another than it was given."""
+
+
+class Check(NamedTuple):
+    """How far from optimal a state is, and what it cost to find out."""
+
+    value: float
+    gradients: int
+    prox_evals: int
+    state: State
+    """The state again, with what the method wants to remember of the check."""
+
+
+class Method(ABC):
+    """A solver bound to a problem."""
+
+    problem: Objective
+    schedule: Schedule
+    """γ_t of the epoch t."""
+    safe_step: float = np.inf
+    """A step that is worth trying where a longer one diverged; infinite where none is known."""
+    certificate: str
+    """The column of the trace that ``tol`` is compared with."""
+    setup_seconds: float = 0.0
+    """Seconds of ``__init__`` that the trace leaves out, such as the start of a cluster."""
+    start_gradients: int = 0
+    """Gradients that ``start`` evaluates."""
+    header: dict[str, str]
+    """What the method chose by itself, for the header of the trace."""
+
+    def __init__(self, problem: Objective) -> None:
+        self.problem, self.header = problem, {}
+        self.measure = certificate_of(problem)
+        self.certificate = self.measure.name
+
+    @abstractmethod
+    def start(self, x0: Array) -> State:
+        """The state before the first epoch."""
+
+    @abstractmethod
+    def advance(self, state: State, epoch: int, step: float) -> Epoch:
+        """The epoch t = 0, 1, … with γ_t = step."""
+
+    def due(self, state: State, epoch: int, every: int | None) -> bool:
+        """Whether the certificate is to be computed after this many epochs."""
+        return epoch % (every or 1) == 0
+
+    def certify(self, state: State) -> Check:
+        """The certificate at x, at the cost of a pass over the data and a prox."""
+        return Check(self.measure.at(state["x"]), self.problem.n, 1, state)
+
+    def objective(self, state: State) -> float:
+        """P(x), for the trace."""
+        return self.problem.objective(state["x"])
+
+    def columns(self, state: State) -> dict[str, float]:
+        """Further columns of the trace."""
+        return {}
+
+    def close(self) -> None:
+        """Give back what the method holds; called once, however the run ends."""
+        return  # most hold nothing
+
+    def give_up(self, state: State) -> State:
+        """The state to return when the run ends with a larger objective than it began with."""
+        return state

@@ -1,0 +1,227 @@
+"""The one loop around every method: stopping, trace, callbacks, interruption, resuming."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from reshuffle.callbacks import Callback
+from reshuffle.errors import DivergenceError, InputError
+from reshuffle.objective import Array, Objective
+from reshuffle.solvers.method import Check, Epoch, Method, State
+from reshuffle.trace import Result, Trace
+from reshuffle.validation import check_number
+
+if TYPE_CHECKING:
+    from reshuffle.solvers.solver import BaseSolver
+
+READY: set[tuple[object, ...]] = set()
+"""What kernels have been compiled for in this process."""
+BLOW_UP = 1e6  # growth of the objective that no convergent run shows
+
+
+class Run:
+    """One call of ``solve``."""
+
+    def __init__(
+        self,
+        solver: BaseSolver,
+        problem: Objective,
+        x0: Array,
+        resume: Result | str | os.PathLike[str] | None,
+    ) -> None:
+        self.called = time.perf_counter()
+        self.solver, self.problem = solver, problem
+        self.config = solver.config(problem)
+        self.epoch, self.gradients, self.prox_evals, self.seconds = 0, 0, 0, 0.0
+        self.trace = Trace()
+        previous = None if resume is None else self._check_resume(resume)
+
+        ready = (type(solver), solver.tol > 0, problem.signature)
+        if ready not in READY:
+            solver.compile(problem)
+            READY.add(ready)
+        clock = time.perf_counter()
+        self.method = solver.bind(problem)
+        try:
+            if not isinstance(self.method, Method):
+                _refuse(solver, "bind(problem) must return a Method", self.method)
+            self._begin(x0, previous, clock)
+        except BaseException:
+            getattr(self.method, "close", lambda: None)()
+            raise
+
+    def _begin(self, x0: Array, previous: Result | None, clock: float) -> None:
+        method = self.method
+        for name in ("schedule", "header", "certificate"):
+            if not hasattr(method, name):
+                raise InputError(f"{type(method).__name__} must set self.{name} in __init__")
+        self.trace.header.update(method.header)
+        self.step = check_number("schedule(0)", method.schedule(0))
+        self.state = previous.state if previous else self._checked(method.start(x0), "start(x0)")
+        self.seconds += time.perf_counter() - clock - method.setup_seconds
+        self.gradients += method.start_gradients
+        if previous:
+            row = previous.trace.last()
+            self.trace, self.epoch = previous.trace, previous.epoch
+            self.gradients, self.prox_evals = int(row["gradients"]), int(row["prox_evals"])
+            self.seconds, self.step = row["seconds"], row["step"]
+
+    def go(self, callbacks: Sequence[Callback]) -> Result:
+        """Epoch after epoch, until something says stop."""
+        message, converged = "", False
+        if not self.trace:
+            self.start_objective = self._evaluate(self._certify())
+        else:
+            self.start_objective = self.trace["objective"][0]
+        measure = self.trace.last()[self.method.certificate]
+        try:
+            while not message:
+                message, converged = self._stop(measure)
+                if not message:
+                    measure = self._one_epoch()
+                    message = self._look(measure, callbacks)
+        except KeyboardInterrupt:
+            message = f"interrupted after {self.epoch} {self.solver.counted}"
+        if self.trace.last()["epoch"] != self.epoch:
+            self._evaluate(measure)
+        return self._finish(converged, message)
+
+    def _stop(self, measure: float) -> tuple[str, bool]:
+        """Why the run should end now, if it should, and whether ``tol`` is reached."""
+        solver = self.solver
+        if solver.tol > 0 and measure <= solver.tol:
+            return f"{self.method.certificate} = {measure:.3g} ≤ tol", True
+        if self.epoch >= solver.limit:
+            return f"all {self.epoch} {solver.counted} done", False
+        limit = solver.time_limit
+        if limit is not None and time.perf_counter() - self.called >= limit:
+            return f"time limit of {limit:g} s reached", False
+        return "", False
+
+    def _look(self, measure: float, callbacks: Sequence[Callback]) -> str:
+        """Evaluate where it is time to, and ask the callbacks; why the run should end, if it should."""
+        done = self.epoch >= self.solver.limit or measure <= self.solver.tol
+        if not done and self.epoch % self.solver.eval_every:
+            return ""
+        self._evaluate(measure)
+        so_far = self._result(False, "running")
+        answers = [_answer(callback, callback(so_far)) for callback in callbacks]
+        return "stopped by a callback" if any(answers) else ""
+
+    def _finish(self, converged: bool, message: str) -> Result:
+        """The result; a method may fall back to where it began, if that was better."""
+        if not self.trace.last()["objective"] <= self.start_objective:
+            self.state = self.method.give_up(self.state)
+            self.trace.amend(objective=self.problem.objective(self.state["x"]))
+        if self.trace.last()["objective"] > self.start_objective:
+            message += "; P(x) is larger than at the start: try a smaller step"
+        return self._result(converged, message)
+
+    def _one_epoch(self) -> float:
+        """Advance; the state is replaced at the end, so that an interruption leaves it whole."""
+        clock = time.perf_counter()
+        step = self.method.schedule(self.epoch)
+        done = self.method.advance(self.state, self.epoch, step)
+        if not isinstance(done, Epoch):
+            _refuse(self.method, "advance must return an Epoch", done)
+        if not np.isfinite(self._checked(done.state, "advance")["x"]).all():
+            self._raise_divergence(step)
+        seconds = self.seconds + time.perf_counter() - clock
+        step = step if done.step is None else done.step
+        self.state, self.epoch, self.step, self.seconds = done.state, self.epoch + 1, step, seconds
+        self.gradients += done.gradients
+        self.prox_evals += done.prox_evals
+        due = self.method.due(self.state, self.epoch, self.solver.check_every)
+        return self._certify() if due or self.epoch >= self.solver.limit else np.nan
+
+    def _certify(self) -> float:
+        """What ``tol`` is compared with; NaN where no one asked for it."""
+        if not self.solver.tol > 0:
+            return np.nan
+        clock = time.perf_counter()
+        done = self.method.certify(self.state)
+        if not isinstance(done, Check):
+            _refuse(self.method, "certify must return a Check", done)
+        self.seconds += time.perf_counter() - clock
+        self.state = done.state
+        self.gradients += done.gradients
+        self.prox_evals += done.prox_evals
+        return done.value
+
+    def _evaluate(self, measure: float) -> float:
+        objective = check_number("objective(state)", self.method.objective(self.state))
+        if self.trace and not objective <= BLOW_UP * (1.0 + abs(self.start_objective)):
+            self._raise_divergence(self.step)
+        self.trace.append(
+            {
+                "epoch": self.epoch,
+                "objective": objective,
+                "gradients": self.gradients,
+                "prox_evals": self.prox_evals,
+                "seconds": self.seconds,
+                "step": self.step,
+                self.method.certificate: measure,
+            }
+            | self.method.columns(self.state)
+        )
+        return objective
+
+    def _checked(self, state: State, name: str) -> State:
+        """A state of the method, refused where it lacks x or has one of another shape."""
+        shape = self.problem.shape
+        good = isinstance(state, dict) and isinstance(state.get("x"), np.ndarray)
+        if not good or state["x"].shape != shape or state["x"].dtype != np.float64:
+            _refuse(
+                self.method, f'{name} must give a dict with "x", float64 of shape {shape}', state
+            )
+        return state
+
+    def _raise_divergence(self, step: float) -> NoReturn:
+        safe = min(self.method.safe_step, step / 10.0)
+        raise DivergenceError(
+            f"{type(self.solver).__name__} diverged in epoch {self.epoch} with step {step:.3g}; "
+            f"try step={safe:.3g} or smaller",
+            self._result(False, "diverged"),
+        )
+
+    def _result(self, converged: bool, message: str) -> Result:
+        x, problem = self.state["x"], self.problem.fingerprint
+        return Result(
+            x, self.trace, converged, message, self.epoch, self.state, self.config, problem
+        )
+
+    def _check_resume(self, resume: Result | str | os.PathLike[str]) -> Result:
+        """The saved run, refused where solver, settings or the problem's content differ."""
+        if not isinstance(resume, (Result, str, os.PathLike)):
+            raise InputError(f"resume must be a Result or the path of a saved one, got {resume!r}")
+        previous = (resume if isinstance(resume, Result) else Result.load(resume)).snapshot()
+        for name in dict.fromkeys([*self.config, *previous.config]):
+            old, new = previous.config.get(name), self.config.get(name)
+            if old != new:
+                raise InputError(f"resume: the saved run has {name} = {old}, this one {new}")
+        differ = self.problem.fingerprint.differences(previous.fingerprint)
+        if differ:
+            raise InputError(
+                f"resume: the saved run was on another problem (different: {', '.join(differ)})"
+            )
+        return previous
+
+
+def _answer(callback: Callback, answer: object) -> bool:
+    if answer is None or isinstance(answer, (bool, np.bool_)):
+        return bool(answer)
+    name = getattr(callback, "__name__", type(callback).__name__)
+    raise InputError(
+        f"callback {name} must return True, False or None, got {type(answer).__name__}"
+    )
+
+
+def _refuse(part: Any, wanted: str, found: Any) -> NoReturn:
+    text = repr(found)
+    shown = text if len(text) < 80 else type(found).__name__
+    raise InputError(f"{type(part).__name__}: {wanted}, got {shown}")

@@ -1,0 +1,148 @@
+"""Which samples the steps of an epoch use, how often each, and with which weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from reshuffle.objective import Array, FiniteSum, Objective, Visits
+from reshuffle.orders import Order, copy_weights, expanded, is_fixed, visits_of, with_replacement
+from reshuffle.steps import Schedule, Setting, Step, checked
+from reshuffle.validation import read_only
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """Which samples the steps of an epoch use, and with which weights.
+
+    A step averages over a batch B: its function is average·Σ_{i in B} w_i f_i. The mean of these
+    functions over an epoch is f, also when the last batch is shorter.
+    """
+
+    problem: FiniteSum
+    visits: Callable[[np.random.Generator, int], Visits]
+    weights: Array | None
+    batch: int
+    average: float
+    steps: int
+    smoothness: float
+    """L_max of the functions of single steps."""
+
+
+def permuted(
+    problem: FiniteSum, order: Order, batch: int, importance: bool, rng: np.random.Generator
+) -> Sampling:
+    """Every sample (or copy of it) once an epoch, in the given order.
+
+    ``rng`` is the generator of the first epoch, from which a fixed order is drawn.
+    """
+    count, weights, largest = problem.n, None, _largest(problem)
+    if importance and largest > problem.ridge:
+        constants = problem.smoothness.individual
+        constants -= problem.ridge
+        weights, count = copy_weights(constants)
+        constants *= weights
+        largest = float(constants.max()) + problem.ridge
+        del constants  # before the visits come
+    steps = ceil(count / batch)
+    average = steps / count
+    smoothness = batch * average * largest
+    listed = weights
+    weights = _combined(problem, weights)
+
+    def pool() -> Visits:  # made anew each time: it costs little, and need not be kept
+        return np.arange(count, dtype=np.uint32) if listed is None else expanded(listed, count)
+
+    if is_fixed(order):
+        visits = visits_of(order, pool(), rng, 0)
+        if getattr(order, "store", False):
+            problem = problem.take(visits)
+            weights = None if weights is None else read_only(weights[visits])
+            visits = np.arange(count, dtype=np.uint32)
+        return Sampling(
+            problem, lambda rng, epoch: visits, weights, batch, average, steps, smoothness
+        )
+
+    def draw(rng: np.random.Generator, epoch: int) -> Visits:
+        return visits_of(order, pool(), rng, epoch)
+
+    return Sampling(problem, draw, weights, batch, average, steps, smoothness)
+
+
+def independent(problem: FiniteSum, batch: int, importance: bool) -> Sampling:
+    """Independent draws, uniform or with p_i ∝ L_i and weight L̄/L_i (importance sampling)."""
+    steps, weights, cumulative, largest = ceil(problem.n / batch), None, None, _largest(problem)
+    if importance:
+        constants = problem.smoothness.individual
+        constants -= problem.ridge
+        mean = float(constants.mean())
+        weights = np.divide(mean, constants, out=np.zeros(problem.n), where=constants > 0)
+        cumulative = np.cumsum(constants, out=constants)
+        cumulative /= cumulative[-1]
+        largest = mean + problem.ridge  # w_i·L_i = L̄
+
+    def draw(rng: np.random.Generator, epoch: int) -> Visits:
+        return with_replacement(steps * batch, problem.n, rng, cumulative)
+
+    weights = _combined(problem, weights)
+    return Sampling(problem, draw, weights, batch, 1.0 / batch, steps, largest)
+
+
+def _largest(problem: FiniteSum) -> float:
+    """L_max; NaN for an oracle without constants."""
+    try:
+        return problem.smoothness.L_max
+    except ValueError:
+        return np.nan
+
+
+def bind_step(step: Step, setting: Setting, problem: Objective) -> Schedule:
+    """γ_t for this problem; where γ_0 wants a constant that it lacks, the problem says why."""
+    schedule = step.bind(setting)
+    first = schedule(0)
+    if isinstance(first, float) and not np.isfinite(first) and not setting.smoothness > 0:
+        problem.smoothness.require()
+    return checked(schedule)
+
+
+def inverse(smoothness: float) -> float:
+    """1/L, infinite where L = 0."""
+    return 1.0 / smoothness if smoothness else np.inf
+
+
+def _combined(problem: FiniteSum, weights: Array | None) -> Array | None:
+    """The weights of the copies times those of the samples."""
+    if weights is None:
+        return None
+    return read_only(weights * problem.weights if problem.weights.size else weights)
+
+
+def resampled(problem: FiniteSum, importance: bool | None) -> tuple[Visits, Array, float]:
+    """Owners and weights of the copies (both empty where there are none), and their largest L.
+
+    The work of the method grows like N + 2L/μ, for N functions that are L-smooth. Copies are
+    made where that sum falls: for ⌈L_i/c⌉ copies of sample i, over a few c between L̄ and L_max.
+    """
+    constants = problem.smoothness.individual - problem.ridge
+    none = np.empty(0, dtype=np.uint32), np.empty(0), float(constants.max())
+    if importance is False or not none[2] > 0:
+        return none
+    n, mean = problem.n, float(constants.mean())
+    mu = max(problem.strong_convexity, mean / n)
+    best, chosen = n + 2.0 * none[2] / mu, None
+    if importance is None and n + 2.0 * mean / mu > 0.9 * best:
+        return none
+    for sixths in range(1 if importance else 6):
+        weights, count = copy_weights(constants, mean * (none[2] / mean) ** (sixths / 6))
+        largest = float(np.max(weights * constants))
+        work = count + 2.0 * largest / mu
+        if work < 0.9 * best or (importance and chosen is None):
+            best, chosen = work, (weights, count, largest)
+    if chosen is None:
+        return none
+    weights, count, largest = chosen
+    pool = expanded(weights, count)
+    return pool, weights[pool], largest

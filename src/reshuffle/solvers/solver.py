@@ -1,0 +1,162 @@
+"""Hyper-parameters that every solver has, and ``solve``."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from reshuffle.callbacks import Callback, ProgressBar
+from reshuffle.content import digest
+from reshuffle.errors import InputError
+from reshuffle.objective import FiniteSum, Objective
+from reshuffle.randomness import check_seed
+from reshuffle.solvers.method import Method
+from reshuffle.solvers.run import Run
+from reshuffle.trace import Result
+from reshuffle.validation import check_positive, check_start
+
+LIMITS = frozenset({"tol", "check_every", "eval_every", "time_limit"})
+"""Hyper-parameters that may differ between a run and its continuation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseSolver(ABC):
+    """Frozen hyper-parameters; ``solve`` does the work and keeps no state.
+
+    Parameters
+    ----------
+    seed : of every random choice of the run. Same seed, same bits.
+    tol : the relative accuracy at which the run stops; 0 never checks. It is compared with the duality
+        gap over f(0), a bound on (P(x) - P*)/f(0), where loss and penalty have one (column ``gap`` of
+        the trace), and with the norm of the gradient mapping over that of the gradient at zero elsewhere
+        (column ``relative_mapping``). A check costs a pass over the data and a prox, which the trace
+        counts.
+    check_every : epochs between two checks; where not given, the method decides.
+    eval_every : epochs between two rows of the trace (the objective costs a pass over the data,
+        which the trace does not count).
+    time_limit : seconds since the call of ``solve``, by the clock on the wall, after which no further
+        epoch is started.
+    """
+
+    seed: int = 0
+    tol: float = 0.0
+    check_every: int | None = None
+    eval_every: int = 1
+    time_limit: float | None = None
+
+    limits: ClassVar[frozenset[str]] = LIMITS
+    counted: ClassVar[str] = "epochs"
+    """What an epoch of the loop is called, and the hyper-parameter that limits their number."""
+    takes: ClassVar[Any] = FiniteSum
+    """What it can minimise."""
+
+    def __new__(cls, *_: Any, **settings: Any) -> Self:
+        """Refuse the word that belongs to the other kind of solver."""
+        other = "rounds" if cls.counted == "epochs" else "epochs"
+        if other in settings:
+            raise InputError(
+                f"{cls.__name__} counts {cls.counted}, not {other}: "
+                f"give {cls.counted}={settings[other]!r}"
+            )
+        return super().__new__(cls)
+
+    @property
+    def limit(self) -> int:
+        """The most epochs, or rounds, to run."""
+        most: int = getattr(self, self.counted)
+        return most
+
+    def __post_init__(self) -> None:
+        check_positive(self.counted, self.limit, integer=True)
+        for name in ("check_every", "eval_every", "time_limit"):
+            value = getattr(self, name)
+            if value is not None or name == "eval_every":
+                check_positive(name, value, integer=name != "time_limit")
+        number = isinstance(self.tol, (int, float, np.number)) and not isinstance(self.tol, bool)
+        if not (number and 0 <= self.tol < np.inf):
+            raise InputError(f"tol must be finite and not negative, got {self.tol!r}")
+        check_seed(self.seed)
+
+    @abstractmethod
+    def bind(self, problem: Any) -> Method:
+        """This solver's method on this problem."""
+
+    def compile(self, problem: Any) -> None:
+        """Compile, or load, the kernels of a run before its clock starts."""
+        problem.compile(gradient=self.tol > 0)
+
+    def solve(
+        self,
+        problem: Objective,
+        x0: Any = None,
+        *,
+        callbacks: Sequence[Callback] = (),
+        progress: bool = False,
+        resume: Result | str | os.PathLike[str] | None = None,
+    ) -> Result:
+        """Minimise P from ``x0`` (zeros), or go on where the result ``resume`` stopped.
+
+        ``callbacks`` are called after each evaluated epoch and may stop the run by returning True;
+        ``progress`` shows a bar. Ctrl-C ends the run and returns what it has.
+        """
+        self.check_problem(problem)
+        for callback in callbacks:
+            if not callable(callback):
+                raise InputError(f"callbacks must be functions of a result, got {callback!r}")
+        start = check_start(x0, problem.shape)
+        run = Run(self, problem, start, resume)
+        with ExitStack() as stack:
+            stack.callback(run.method.close)
+            shown: list[Callback] = list(callbacks)
+            if progress:
+                bar = ProgressBar(self.limit, title=type(self).__name__)
+                shown.append(stack.enter_context(bar))
+            return run.go(shown)
+
+    def check_problem(self, problem: Any) -> None:
+        """Refuse what this solver cannot minimise."""
+        if isinstance(problem, self.takes):
+            return
+        name = type(self).__name__
+        if isinstance(problem, Objective):
+            raise InputError(
+                f"{name} needs a {self.takes.__name__}, whose functions can be visited one by one; "
+                f"for {problem!r} use FedRR, ExactFedRR or FISTA"
+            )
+        text = repr(problem)
+        raise InputError(
+            "problem must be a Problem, an OracleProblem or a FiniteSum of your own, got "
+            f"{text if len(text) < 80 else type(problem).__name__}"
+        )
+
+    def config(self, problem: Objective) -> dict[str, str]:
+        """What must not differ between a run and its continuation, besides the problem's content."""
+        horizon = getattr(getattr(self, "step", None), "needs_horizon", False)
+        free = self.limits if horizon else self.limits | {self.counted}
+        names = [field.name for field in fields(self) if field.name not in free]
+        config = {name: _described(getattr(self, name)) for name in names}
+        return {"solver": type(self).__name__} | config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solver(BaseSolver):
+    """A solver of one machine: what a method of one's own extends.
+
+    Parameters
+    ----------
+    epochs : the most epochs to run.
+    """
+
+    epochs: int = 100
+
+
+def _described(value: object) -> str:
+    """A repr without addresses: functions and objects by a digest of their content."""
+    text = repr(value)
+    return f"{type(value).__name__} {digest(value)[:16]}" if " at 0x" in text else text
