@@ -157,17 +157,22 @@ def test_interruption_returns_a_whole_state() -> None:
 
 def test_a_real_interrupt_signal(tmp_path: Path) -> None:
     code = (
-        "import reshuffle as rs, sys\n"
+        "import reshuffle as rs, signal\n"
+        # A process started in the background of a script ignores the signal, as do its children.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "X, y = rs.datasets.breast_cancer()\n"
         "first = lambda r: print('running', flush=True) if r.epoch == 50 else None\n"
         "r = rs.ProxRR(epochs=10**8, eval_every=50).solve(rs.Problem(X, y), callbacks=[first])\n"
         "print(r.message, r.epoch == r.trace['epoch'][-1])\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "running\n"
-    process.send_signal(2)
-    said = process.communicate(timeout=60)[0]
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        process.send_signal(2)
+        said = process.communicate(timeout=60)[0]
+    finally:
+        process.kill()
     assert "interrupted after" in said
     assert said.endswith("True\n")
     assert process.returncode == 0
