@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ import reshuffle as rs
 from reshuffle.cli import main
 
 ROOT = Path(__file__).parents[1]
-HEAVY = ("numba", "sklearn", "matplotlib", "rich")
+HEAVY = ("numba", "sklearn", "matplotlib", "rich", "ray")
 
 
 def loaded(code: str) -> set[str]:
@@ -36,6 +38,13 @@ def loaded(code: str) -> set[str]:
 )
 def test_nothing_heavy_loads_before_it_is_needed(code: str) -> None:
     assert loaded(code) == set()
+
+
+@pytest.mark.parametrize("method", ["ProxRR(epochs=2)", "ProxSGD(epochs=2)", "ExactProxRR()"])
+def test_a_fit_needs_no_library_of_data_or_figures(method: str) -> None:
+    data = "np.eye(2), [1, -1], penalty=rs.penalties.L1(0.1)"
+    code = f"import reshuffle as rs, numpy as np; rs.{method}.solve(rs.Problem({data}))"
+    assert loaded(code) == {"numba"}
 
 
 def test_every_public_name_is_there() -> None:
@@ -63,6 +72,12 @@ def test_bad_options_are_refused() -> None:
     done = CliRunner().invoke(main, ["demo", "--epochs", "0"])
     assert done.exit_code == 2
     assert "--epochs" in done.output
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "Typing :: Typed" in project["classifiers"]
+    assert files("reshuffle").joinpath("py.typed").is_file()
 
 
 def test_readme_has_exactly_two_set_up_commands() -> None:
