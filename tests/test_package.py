@@ -80,6 +80,18 @@ def test_the_package_says_that_it_is_typed() -> None:
     assert files("reshuffle").joinpath("py.typed").is_file()
 
 
+def test_the_lowest_versions_are_those_of_the_project() -> None:
+    """lowest.txt pins each run-time and test dependency at its lower bound (8.1 is 8.1.0)."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    named = [*project["dependencies"], *extras["ray"], *extras["test"]]
+    bounds = dict(name.split(">=") for name in named if ">=" in name)
+    pins = re.findall(r"^([\w-]+)==(.+)$", (ROOT / "lowest.txt").read_text(), re.MULTILINE)
+    assert dict(pins) == {
+        name: ".".join([*v.split("."), "0", "0"][:3]) for name, v in bounds.items()
+    }
+
+
 def test_readme_has_exactly_two_set_up_commands() -> None:
     blocks = re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert len(blocks) == 2
