@@ -145,5 +145,5 @@ def test_a_part_reads_its_rows_with_the_kernels_of_the_whole() -> None:
 
 def test_columns_of_a_problem_whose_penalty_is_not_separable() -> None:
     problem = rs.Problem(np.eye(2), np.array([1.0, -1.0]), penalty=rs.penalties.L1Ball(1.0))
-    with pytest.raises(rs.InputError, match="penalty L1Ball.* has no part"):
+    with pytest.raises(rs.InputError, match=r"penalty L1Ball.* has no part"):
         problem.columns(np.zeros(1, dtype=np.uint32))
