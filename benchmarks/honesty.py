@@ -14,6 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -154,6 +155,16 @@ def show(console: Console, found: list[Outcome], key: str, tolerances: tuple[flo
     console.print(table)
 
 
+@contextmanager
+def _csv(path: Path) -> Iterator[csv.DictWriter[str]]:
+    """A file that has every outcome as soon as it is known: a long run that is stopped is not lost."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", newline="", encoding="utf-8", buffering=1) as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Outcome)])
+        writer.writeheader()
+        yield writer
+
+
 @click.command()
 @click.option("--random", "count", default=0, help="How many random problems, by seed.")
 @click.option("--first", default=0, help="The first seed.")
@@ -176,7 +187,13 @@ def main(
         if named and only in name and half in (None, entry.half)
     ]  # fmt: skip
     make = solver_of(solver, epochs, time_limit)
-    found = list(outcomes(range(first, first + count), chosen, tolerances, make, jobs))
+    found: list[Outcome] = []
+    with ExitStack() as stack:
+        keep = stack.enter_context(_csv(out)) if out is not None else None
+        for outcome in outcomes(range(first, first + count), chosen, tolerances, make, jobs):
+            found.append(outcome)
+            if keep is not None:
+                keep.writerow(asdict(outcome))
     console = Console(width=120)
     for key in ("loss", "penalty", "group", *(["half"] if named else [])):
         show(console, found, key, tolerances)
@@ -187,12 +204,6 @@ def main(
             text = f"{outcome.verdict}: {outcome.name!r} ({outcome.loss}, {outcome.penalty}), tol {outcome.tol:g}, "
             text += f"reached {outcome.reached:.1e} in {outcome.epochs} epochs: {outcome.message}"
             console.print(text, soft_wrap=True, highlight=False, markup=False)
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with open(out, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, [field.name for field in fields(Outcome)])
-            writer.writeheader()
-            writer.writerows(asdict(outcome) for outcome in found)
     false = sum(outcome.verdict == "false" for outcome in found)
     console.print(f"{len(found)} runs, {false} false 'converged'")
     sys.exit(1 if false else 0)
