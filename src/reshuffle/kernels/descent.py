@@ -184,3 +184,44 @@ def move_group(H, r, u, members, l1, l2, strength, v):
     for a in range(size):
         shift_coordinate(H, r, u, members[a], v[a])
     return -change
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def descend_members(H, r, u, members, l1, l2, strength):
+    """The coordinates of a group one by one, where the others keep its norm smooth; the decrease.
+
+    A majorised step of a group sees its largest column alone; this sees every column as it is.
+    """
+    total = 0.0
+    for a in range(members.size):
+        j = members[a]
+        rest = 0.0
+        for c in range(members.size):
+            if c != a:
+                rest += u[members[c]] * u[members[c]]
+        rest = sqrt(rest)
+        bend = H[j, j] + l2
+        if not (rest > 0.0 and bend > 0.0):
+            continue
+        b = H[j, j] * u[j] - r[j]
+        pull = abs(b) - l1[j]
+        value = 0.0
+        if pull > 0.0:  # bend v + strength v / sqrt(v^2 + rest^2) = pull: the left side rises
+            low, high = pull / (bend + strength / rest), pull / bend
+            for _ in range(2 * STEPS):
+                middle = sqrt(low) * sqrt(high)
+                if bend * middle + strength * middle / sqrt(middle * middle + rest * rest) < pull:
+                    low = middle
+                else:
+                    high = middle
+                if high - low <= 1e-14 * high:
+                    break
+            value = high if b > 0.0 else -high
+        step = value - u[j]
+        ends = sqrt(value * value + rest * rest) + sqrt(u[j] * u[j] + rest * rest)
+        change = step * (r[j] + 0.5 * H[j, j] * step + 0.5 * l2 * (value + u[j]))
+        change += l1[j] * (abs(value) - abs(u[j])) + strength * step * (value + u[j]) / ends
+        if change < 0.0:
+            total -= change
+            shift_coordinate(H, r, u, j, value)
+    return total

@@ -24,6 +24,7 @@ from reshuffle.kernels.descent import (
     descend_coordinate,
     descend_free,
     descend_group,
+    descend_members,
     norm_of,
     shift_coordinate,
 )
@@ -62,6 +63,7 @@ def _sweep(form, H, r, u):
             for k in range(members.size):
                 inside[members[k]] = True
             gain += descend_group(H, r, u, members, form.l1, form.l2, form.strengths[g])
+            gain += descend_members(H, r, u, members, form.l1, form.l2, form.strengths[g])
         for j in range(form.l1.size):
             if not inside[j]:
                 gain += descend_coordinate(H, r, u, j, form.l1[j], form.l2, -np.inf, np.inf)

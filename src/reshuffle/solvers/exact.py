@@ -97,6 +97,7 @@ class ExactProxRR(Solver):
 
     def bind(self, problem: FiniteSum) -> ExactMethod:
         owner, weights, largest = resampled(problem, self.importance)
-        if not 0 < largest < np.inf:
-            problem.smoothness.require()
+        if not largest > 0:
+            problem.smoothness.require()  # all rows are zero: a ridge is all there is, and any step will do
+            largest = 1.0
         return ExactMethod(self, memory_of(problem, owner, weights), largest)

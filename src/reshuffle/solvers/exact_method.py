@@ -48,9 +48,12 @@ class ExactMethod(Method):
         self.solver, self.memory, self.largest = solver, memory, largest
         self.sets, self.stream = WorkingSets(memory), Stream(solver.seed)
         self.finish = Finish(memory) if solver.finish and can_finish(memory.problem) else None
-        if self.finish is not None and self.measure.name != "gap":
+        has_dual = self.measure.name == "gap"
+        if self.finish is not None and not has_dual:
             self.measure = Proof(memory.problem)
             self.certificate = self.measure.name
+        # models with groups are solved less surely than separable ones: the gap is asked where it can be
+        self._trusts_bounds = not has_dual or self.finish is None or self.finish.separable
         self.pool = np.arange(memory.count, dtype=np.uint32)
         self.compiled = ability(memory.problem.penalty, "compiled") is not None
         self.safe_step, default = SAFETY / largest, self._default_step(SAFETY / largest)
@@ -112,10 +115,17 @@ class ExactMethod(Method):
         """A Newton step where it pays, and a shuffled epoch elsewhere."""
         if self.finish is not None:
             steps, memory = Steps.of(state["newton"]), self.sets.on(state["active"])
-            x = self.sets.restrict(state["x"], state["active"])
-            if epoch >= steps.rest and self.finish.pays(memory, x, epoch):
+            x, left = self.sets.restrict(state["x"], state["active"]), self._left(state)
+            begun = steps.progress != Progress()
+            if begun or (epoch >= steps.rest and self.finish.pays(memory, x, epoch, left)):
                 return self._newton_step(state, self.finish.newton(memory), x, epoch, step)
         return self._shuffled_epoch(state, epoch, step)
+
+    def _left(self, state: State) -> float:
+        """Epochs that seem to be left; none are known before the first."""
+        if self.solver.tol == 0.0:
+            return np.inf
+        return Pace.of(state["pace"]).left()
 
     def _newton_step(
         self, state: State, newton: Newton, x: Array, epoch: int, step: float
@@ -220,8 +230,9 @@ class ExactMethod(Method):
         if newton and whole and self.finish is not None:
             at = self.finish.newton(self.memory).at(state["x"])
             value = self.measure.from_slopes(state["x"], at.slopes, at.gradient)
-            proved = steps.progress.bound / abs(self._at_zero)
-            return Check(min(value, proved), 0, 0, state)
+            if self._trusts_bounds:
+                value = min(value, steps.progress.bound / abs(self._at_zero))
+            return Check(value, 0, 0, state)
         new, slopes, g = self._review(state)
         value = self.measure.from_slopes(state["x"], slopes, g)
         pace, tol = Pace.of(new["pace"]), self.solver.tol

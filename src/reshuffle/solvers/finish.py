@@ -7,6 +7,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from reshuffle.objective import Array
+from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
 from reshuffle.solvers.memory import Memory
 from reshuffle.solvers.newton import Newton, Progress
@@ -21,9 +22,10 @@ SPARSE = 0.75  # of a product of two stored values of a row, in the Hessian
 DENSE = 0.12  # of a product of two entries of rows laid out as dense ones
 SOLVE = 6.0  # of an entry of the Hessian: some ten sweeps over it
 FACTOR = 0.2  # of a cube of its width: a few factorisations
-AT_ONCE = 3.0  # epochs that a step may cost without any having been made
+CALLS = 4e5, 6e4  # of the Python around a Newton step, and around an epoch
+NEEDED = 2.0  # Newton steps that are expected to be enough
+LEAST = 3.0  # epochs that a step may cost where epochs do not come nearer
 LARGEST = 3000  # coordinates of a Hessian: 72 MB
-SMALL = 1 << 15  # stored values, below which a run begins with Newton steps
 REST = 5  # epochs after a Newton step that could not lower P
 
 
@@ -52,17 +54,24 @@ class Finish:
     def __init__(self, memory: Memory) -> None:
         self.memory, self._newton = memory, Newton(cast(Problem, memory.problem))
 
+    @property
+    def separable(self) -> bool:
+        """Whether the models are solved coordinate by coordinate."""
+        return isinstance(self._newton.model.form, Coordinates)
+
     def newton(self, part: Memory) -> Newton:
         """The steps on this part; those of the last one are kept."""
         if self._newton.problem is not part.problem:
             self._newton = Newton(cast(Problem, part.problem))
         return self._newton
 
-    def pays(self, part: Memory, x: Array, epoch: int) -> bool:
-        """Whether a step costs no more than a few epochs, or than have been made so far."""
-        if epoch == 0 and cast(Problem, self.memory.problem).rows.stored >= SMALL:
-            return False
-        return self.cost(part, x) <= max(AT_ONCE, epoch)
+    def pays(self, part: Memory, x: Array, epoch: int, left: float) -> bool:
+        """Whether Newton's way to the end is shorter than the epochs that seem to be ``left``.
+
+        Where these do not come nearer at all, a step may cost as many epochs as have been made.
+        """
+        cost = self.cost(part, x)
+        return cost <= max(LEAST, epoch) if left == np.inf else NEEDED * cost <= left
 
     def cost(self, part: Memory, x: Array) -> float:
         """Of a Newton step, in epochs."""
@@ -78,5 +87,5 @@ class Finish:
         products = n * pairs * min(SPARSE * inside**2 / 2, DENSE * active**2 / 2)
         width = active * outputs
         passes = PASSES * n * (ROW + READ * stored * outputs)
-        step = passes + products + SOLVE * width**2 + FACTOR * width**3
-        return step / (part.count * (VISIT + STORED * stored * outputs))
+        step = CALLS[0] + passes + products + SOLVE * width**2 + FACTOR * width**3
+        return step / (CALLS[1] + part.count * (VISIT + STORED * stored * outputs))
