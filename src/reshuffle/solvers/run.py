@@ -71,7 +71,8 @@ class Run:
             self.trace, self.epoch = previous.trace, previous.epoch
             self.gradients, self.prox_evals = int(row["gradients"]), int(row["prox_evals"])
             self.seconds, self.step = row["seconds"], row["step"]
-            self.best = row["objective"], previous.x
+            if self.method.keeps_best:
+                self.best = float(self.state.pop("best_value")[0]), self.state.pop("best")
 
     def go(self, callbacks: Sequence[Callback]) -> Result:
         """Epoch after epoch, until something says stop."""
@@ -225,10 +226,11 @@ class Run:
         )
 
     def _result(self, converged: bool, message: str, best: Array | None = None) -> Result:
-        x, problem = self.state["x"] if best is None else best, self.problem.fingerprint
-        return Result(
-            x, self.trace, converged, message, self.epoch, self.state, self.config, problem
-        )
+        x, state, problem = self.state["x"], self.state, self.problem.fingerprint
+        if self.method.keeps_best:
+            state = state | {"best": self.best[1], "best_value": np.array(self.best[:1])}
+        x = x if best is None else best
+        return Result(x, self.trace, converged, message, self.epoch, state, self.config, problem)
 
     def _check_resume(self, resume: Result | str | os.PathLike[str]) -> Result:
         """The saved run, refused where solver, settings or the problem's content differ."""
