@@ -44,5 +44,6 @@ def _seconds(X: object, y: object) -> float:
     """Of some epochs, without what is evaluated for the trace."""
     problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(l1=1e-4, l2=1e-4))
     with one_thread():
-        trace = rs.ExactProxRR(epochs=EPOCHS, eval_every=EPOCHS, tol=0.0).solve(problem).trace
+        solver = rs.ExactProxRR(epochs=EPOCHS, eval_every=EPOCHS, tol=0.0, finish=False)
+        trace = solver.solve(problem).trace
     return trace.last()["seconds"]
