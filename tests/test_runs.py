@@ -71,6 +71,25 @@ def test_seconds_leave_out_evaluation_and_compilation() -> None:
     assert result.trace["seconds"][-1] < 0.05
 
 
+@pytest.mark.parametrize("importance", [False, True])
+@pytest.mark.parametrize("kind", [rs.ExactProxRR, rs.ProxRR])
+def test_a_first_run_compiles_nothing_while_its_clock_runs(kind: Any, importance: bool) -> None:
+    """What is compiled beforehand is what the epochs call, to the last type: one form of each kernel."""
+    from reshuffle.kernels.exact import epoch_kernel
+    from reshuffle.kernels.sweep import sweep_kernel
+
+    class Own(rs.losses.Squared):
+        @staticmethod
+        def value(z: float, y: float) -> float:
+            return 0.5 * (z - y) ** 2
+
+    X, y = random_data(rs.losses.Squared(), n=40)
+    task = rs.Problem(X, y, Own(), rs.penalties.ElasticNet(0.01, 0.1))
+    kind(epochs=3, importance=importance).solve(task)
+    kernel = epoch_kernel if kind is rs.ExactProxRR else sweep_kernel
+    assert len(kernel(task.datafit.stamp).signatures) == 1
+
+
 def test_csv(tmp_path: Path) -> None:
     result = rs.ProxRR(epochs=3).solve(problem())
     result.trace.to_csv(tmp_path / "trace.csv")
@@ -368,6 +387,24 @@ def test_progress_bar_shows_epochs_and_objective(capsys: pytest.CaptureFixture[s
     assert "ProxRR" in text
     assert "3/3" in text
     assert f"P = {result.trace['objective'][-1]:.6g}" in text
+
+
+@pytest.mark.parametrize(
+    ("solver", "end"),
+    [
+        (rs.ExactProxRR(epochs=1000), ", converged"),
+        (rs.ProxRR(epochs=3), ""),
+        (rs.ProxRR(epochs=10**6, time_limit=0.01), ", stopped"),
+    ],
+)
+def test_progress_bar_says_how_the_run_ended(
+    solver: Any, end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = solver.solve(problem(), progress=True)
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    total = solver.epochs if end == ", stopped" else result.epoch
+    assert f"{result.epoch}/{total}" in last
+    assert f"P = {result.trace['objective'][-1]:.6g}{end}" in last
 
 
 def test_a_run_that_ends_above_its_start_says_so() -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.validation import check_visits
 
 Array = NDArray[np.float64]
@@ -151,6 +151,6 @@ def check_order(order: Any) -> Order:
     if isinstance(order, type) or not hasattr(order, "visits"):
         raise InputError(
             "order must be Reshuffle(), ShuffleOnce(), Cyclic() or have a method visits, "
-            f"got {order!r}"
+            f"got {shown(order)}"
         )
     return order  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.federated.federation import Federation
 from reshuffle.problem import Problem
 from reshuffle.randomness import check_seed, generator
@@ -70,7 +70,7 @@ def indices(
         return _given(by, n)
     if by not in WAYS:
         raise InputError(
-            f"by must be one of {', '.join(WAYS)}, an array of {n} values or index lists, got {by!r}"
+            f"by must be one of {', '.join(WAYS)}, an array of {n} values or index lists, got {shown(by)}"
         )
     check_positive("clients", clients, integer=True)
     check_positive("alpha", alpha)
