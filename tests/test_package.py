@@ -59,7 +59,15 @@ def test_demo_prints_a_table_and_writes_its_files(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     done = CliRunner().invoke(main, ["demo", "--epochs", "20", "--out", str(out)])
     assert done.exit_code == 0, done.output
-    for word in ("ExactProxRR", "ProxRR", "ProxSO", "RR, prox each step", "ProxSGD", "prox evals", "seconds"):
+    for word in (
+        "ExactProxRR",
+        "ProxRR",
+        "ProxSO",
+        "RR, prox each step",
+        "ProxSGD",
+        "prox evals",
+        "seconds",
+    ):
         assert word in done.output
     rows = re.findall(r"│ (\S[^│]*?) +│ +(\S+) │[^│]*│ +([\d,]+) │", done.output)
     gap, prox = {name: float(g) for name, g, _ in rows}, {name: p for name, _, p in rows}

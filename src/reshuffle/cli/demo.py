@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from reshuffle import datasets, plotting
+from reshuffle.cli.tables import show
 from reshuffle.orders import ShuffleOnce
 from reshuffle.penalties import L1, ElasticNet
 from reshuffle.problem import Problem
@@ -55,7 +56,7 @@ def run(*, epochs: int, seed: int, out: Path, progress: bool) -> None:
         reference = FISTA(tol=0.0).solve(task, callbacks=[stationary(task)])
     minimum = reference.trace["objective"][-1]
     results = _run_all(task, methods(epochs, seed), epochs, progress)
-    console.print(_table(results, minimum, task))
+    show(console, _table(results, minimum, task))
     figure = _draw(results, minimum, task, out)
     for name, result in results.items():
         stem = name.lower().replace(", ", "-").replace(" ", "-")

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from reshuffle import datasets
 from reshuffle.callbacks import Checkpoint
+from reshuffle.cli.tables import show
 from reshuffle.errors import InputError
 from reshuffle.federated import ExactFedRR, Federation, FedRR, LocalSGD, split
 from reshuffle.federated.solvers import FederatedSolver
@@ -68,7 +69,7 @@ def run(options: Options) -> None:
     result.save(options.out / "result.npz")
     result.trace.to_csv(options.out / "trace.csv")
     _draw(federation, result, options.out)
-    console.print(_table(result))
+    show(console, _table(result))
     console.print(f"model, trace and pictures: {options.out}", soft_wrap=True, highlight=False)
 
 

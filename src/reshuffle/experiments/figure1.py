@@ -187,12 +187,12 @@ def _configuration(at: Task, seeds: int, epochs: int, store: Store) -> dict[str,
     return {
         "data": f"{DATA}, {problem.n:,} × {problem.features}, sha256 of the arrays "
         f"{store.fingerprint[:16]}…",
-        "L_max, L_f": f"{L.maximum:.6g}, {L.average:.6g}",
+        "L_max, L_f": f"{L.L_max:.6g}, {L.L_f:.6g}",
         "λ2 = L_f/n": f"{at.l2:.6g}",
         "λ1": f"{at.l1:.6g} = λ_max/{2**at.k}",
         "nonzero coordinates of x*": f"{at.nonzero} of {problem.features}",
         "P*": f"{at.minimum:.15g} (FISTA, gradient mapping ≤ 1e-12)",
-        "γ_0": f"{1 / L.maximum:.6g}, for ProxSGD {0.5 / L.maximum:.6g}",
+        "γ_0": f"{1 / L.L_max:.6g}, for ProxSGD {0.5 / L.L_max:.6g}",
         "seeds, epochs": f"{seeds}, {epochs}",
         "runs": f"{store.computed} computed, {store.reused} reused",
     }

@@ -175,7 +175,7 @@ def _configuration(
         "data": f"{DATA}, {at.federation.n:,} × {at.federation.shape[0]}, sha256 of the arrays "
         f"{store.fingerprint[:16]}…",
         "clients": f"{CLIENTS}, iid, {at.federation.sizes.min()} to {at.federation.sizes.max()} samples",
-        "L_max, L_f": f"{L.maximum:.6g}, {L.average:.6g}",
+        "L_max, L_f": f"{L.L_max:.6g}, {L.L_f:.6g}",
         "λ2 = L_f/N, inside f": f"{at.l2:.6g}",
         "P*": f"{at.minimum:.15g} (FISTA, gradient mapping ≤ 1e-12)",
         "H": f"{local_pass} and {max(1, local_pass // 5)}",
