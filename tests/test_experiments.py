@@ -146,7 +146,7 @@ def test_where_one_prox_an_epoch_stalls_the_recipe_fails_loudly(
 
 
 def curve(rate: float, prox: int) -> Curve:
-    """gap = 10^{-rate·epoch}, ``prox`` evaluations an epoch."""
+    """gap = 10^{-rate·epoch}, ``prox`` evaluations per epoch."""
     epochs = np.arange(31.0)
     return Curve(epochs, prox * epochs, epochs, np.tile(10.0 ** (-rate * epochs), (2, 1)))
 

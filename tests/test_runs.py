@@ -47,7 +47,7 @@ def test_trace_has_equal_columns_that_count_the_work() -> None:
     trace = result.trace
     assert list(trace) == COLUMNS
     assert trace["epoch"].tolist() == [0, 2, 4, 6]
-    # 40 gradients an epoch, and 40 + one prox for each check: at the start, after 3 and after 6
+    # 40 gradients per epoch, and 40 + one prox for each check: at the start, after 3 and after 6
     assert trace["gradients"].tolist() == [40, 120, 240, 360]
     assert trace["prox_evals"].tolist() == [1, 3, 6, 9]
     assert np.all(np.diff(trace["seconds"]) > 0)

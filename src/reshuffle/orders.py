@@ -74,7 +74,7 @@ def is_fixed(order: Order) -> bool:
 
 
 def visits_of(order: Order, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
-    """The visits of an epoch, refused where they are not as many numbers of the pool's samples."""
+    """The visits of an epoch, refused where they are not as many as the pool, or no samples of it."""
     size, largest = pool.size, int(pool.max())
     name = f"order {type(order).__name__}: visits"
     visits = check_visits(order.visits(pool, rng, epoch), largest + 1, name)

@@ -95,7 +95,7 @@ class RaySession:
 class Cluster:
     """The process's connection to Ray, which all its sessions share.
 
-    Who started it matters not: it is shut down when the last session ends, and not at all where the
+    Whichever session started it, it is shut down when the last one ends, and not at all where the
     user had connected before.
     """
 

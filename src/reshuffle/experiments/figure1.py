@@ -110,7 +110,7 @@ def run(settings: Settings) -> Report:
     stem = settings.out / "figure1"
     _draw(paper, curves[EXACT], stem)
     return Report(
-        title="Figure 1: one prox a step, or one an epoch",
+        title="Figure 1: one prox per step, or one per epoch",
         text=TEXT,
         configuration=_configuration(chosen, seeds, epochs, store),
         tables=tables,
@@ -163,7 +163,7 @@ def _last(at: Task, runs: Runs, curves: dict[str, Curve]) -> Numbers:
                 f"{sparse:.0f} of {at.problem.features}",
             ]
         )
-    columns = ["method", "P(x) - P*", "passes", "prox evals", "ms an epoch", "nonzero"]
+    columns = ["method", "P(x) - P*", "passes", "prox evals", "ms per epoch", "nonzero"]
     return Numbers(f"After the last epoch (x*: {at.nonzero} nonzero)", columns, rows)
 
 
@@ -178,7 +178,7 @@ def _penalties(found: list[tuple[Task, dict[str, Curve]]]) -> Numbers:
         gaps = [f"{curves[name].median[-1]:.1e}" for name in names]
         first = [f"λ_max/{2**at.k}", str(at.nonzero), f"{strength:.2f}"]
         rows.append([*first, *gaps, "holds" if holds else "fails"])
-    title = f"Stronger penalties, where one prox an epoch stalls (after the first row {FEW} seeds)"
+    title = f"Stronger penalties, where one prox per epoch stalls (after the first row {FEW} seeds)"
     return Numbers(title, columns, rows)
 
 

@@ -163,7 +163,7 @@ def _numbers(at: Task, runs: Runs) -> Numbers:
             cells.append(f"{rounds:.0f} / {passes:.0f}" if np.isfinite(rounds) else "–")
         milliseconds = 1e3 * results[0].trace["seconds"][-1] / results[0].epoch
         rows.append([name, *cells, f"{milliseconds:.1f}"])
-    columns = ["rounds / passes to", *(f"{a:.1e}" for a in accuracies), "ms a round"]
+    columns = ["rounds / passes to", *(f"{a:.1e}" for a in accuracies), "ms per round"]
     return Numbers("Rounds and data passes to a gap P - P* (medians over seeds)", columns, rows)
 
 

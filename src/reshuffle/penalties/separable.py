@@ -122,7 +122,7 @@ class Separable(ByContent):
         return product
 
     def lambda_max(self, g: Array) -> float:
-        """max_j |g_j|/l1_j over the coordinates that no bound keeps from following -g."""
+        """The largest ``|g_j|/l1_j`` over the coordinates that no bound keeps from following -g."""
         low, high = np.broadcast_to(self.lower, g.shape), np.broadcast_to(self.upper, g.shape)
         if np.any(low > 0) or np.any(high < 0):
             return np.inf
