@@ -59,6 +59,11 @@ def run(options: Options) -> None:
     checkpoint = options.out / "checkpoint.npz"
     if options.resume and not checkpoint.is_file():
         raise InputError(f"--resume: there is no checkpoint {checkpoint}")
+    if not options.resume and _unfinished(options.out):
+        raise InputError(
+            f"{checkpoint} is of a run that did not end: go on with --resume, give another --out, "
+            "or delete it"
+        )
     options.out.mkdir(parents=True, exist_ok=True)
     result = solver.solve(
         federation,
@@ -71,6 +76,14 @@ def run(options: Options) -> None:
     _draw(federation, result, options.out)
     show(console, _table(result))
     console.print(f"model, trace and pictures: {options.out}", soft_wrap=True, highlight=False)
+
+
+def _unfinished(out: Path) -> bool:
+    """Whether a run left a checkpoint here, and no result after it."""
+    checkpoint, result = out / "checkpoint.npz", out / "result.npz"
+    if not checkpoint.is_file():
+        return False
+    return not result.is_file() or result.stat().st_mtime_ns < checkpoint.stat().st_mtime_ns
 
 
 def _federation(options: Options) -> Federation:
