@@ -17,6 +17,7 @@ from oracles import random_data, sparse
 
 import reshuffle as rs
 from reshuffle.callbacks import ProgressBar
+from reshuffle.content import digest
 
 COLUMNS = ["epoch", "objective", "gradients", "prox_evals", "seconds", "step", "gap"]
 
@@ -338,6 +339,21 @@ def test_resume_refuses_another_run(solver: Any, task: rs.Problem, reason: str) 
     saved = rs.ProxRR(epochs=2, seed=5).solve(problem())
     with pytest.raises(rs.InputError, match=reason):
         solver.solve(task, resume=saved)
+
+
+def test_arrays_of_other_shapes_and_types_are_other_contents() -> None:
+    flat = np.arange(6.0)
+    arrays = [flat, flat.reshape(2, 3), flat.reshape(3, 2), flat.view(np.int64), flat[:5]]
+    assert len({digest(array) for array in arrays}) == len(arrays)
+    assert digest(flat.reshape(2, 3)) == digest(np.asfortranarray(flat.reshape(2, 3)))
+
+
+def test_a_snapshot_stays_as_it_is() -> None:
+    seen: list[rs.Result] = []
+    rs.ProxRR(epochs=3).solve(problem(), callbacks=[lambda r: seen.append(r.snapshot())])
+    assert [r.trace.rows() for r in seen] == [2, 3, 4]
+    assert [r.trace["epoch"][-1] for r in seen] == [1, 2, 3]
+    assert len({r.x.tobytes() for r in seen}) == 3
 
 
 def test_resume_refuses_other_data_of_the_same_shape() -> None:
