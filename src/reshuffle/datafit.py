@@ -112,6 +112,26 @@ class Datafit:
         margins_kernel(stamp_of())(*self.rows, self.bias, self.checked(x), self.scratch(), out)
         return out
 
+    def quick_margins(self, x: Array) -> Array:
+        """The same, by the quick rows."""
+        from reshuffle.kernels.passes import margins_kernel
+        from reshuffle.kernels.stamp import stamp_of
+
+        out = np.empty((self.n, *self.outputs))
+        margins_kernel(stamp_of())(*self.quick, self.bias, self.checked(x), self.scratch(), out)
+        return out
+
+    def column_means(self) -> Array:
+        """(1/n) Σ w_i a_i, one number per feature."""
+        from reshuffle.kernels.exact import combine_kernel
+        from reshuffle.kernels.stamp import stamp_of
+
+        out = np.zeros(self.features + 1)
+        combine_kernel(stamp_of())(
+            *self.quick, self.weights, True, np.empty(1), 1.0 / self.n, np.ones(self.n), out
+        )
+        return out[:-1]
+
     def curvature_product(self, v: Array, factor: float) -> Array:
         """factor·Σ_i w_i a_i a_iᵀ v, for v with one entry per feature (and the intercept)."""
         from reshuffle.kernels.passes import curvature_kernel

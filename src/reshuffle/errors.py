@@ -51,6 +51,14 @@ def shown(value: Any) -> str:
     return f"a {type(value).__name__}{size}"
 
 
+def not_converged() -> type[Warning]:
+    """scikit-learn's ``ConvergenceWarning``, loaded where it is needed."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    warning: type[Warning] = ConvergenceWarning
+    return warning
+
+
 def warn_user(message: str, category: type[Warning]) -> None:
     """A warning at the user's own line: the nearest one up the stack that is not in this package."""
     depth, frame = 2, sys._getframe(1)

@@ -36,7 +36,12 @@ class Smoothness:
 
     def require(self) -> Smoothness:
         """These constants, refused where no step can be made of them."""
-        if not (np.isfinite(self.L_max) and self.L_max > 0):
+        if not np.isfinite(self.L_max):
+            raise InputError(
+                "the squares of X overflow, so that no step can be chosen: divide X (or its largest "
+                "columns) by a power of ten"
+            )
+        if not self.L_max > 0:
             raise InputError(
                 f"the largest smoothness constant L_max is {self.L_max:g}: "
                 "with all rows zero (or constants not positive) there is nothing to learn"

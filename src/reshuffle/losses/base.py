@@ -26,8 +26,13 @@ class Loss:
     ``conjugate(s, y)`` = sup_z sz - l(z, y) is wanted only for slopes s that the derivative can take
     (and for s scaled towards zero); with it the exact method can bound the gap to the minimum.
 
+    ``second(z, y)`` = l''(z, y) is wanted for Newton steps; at a kink of l' either side will do. That
+    these end with a true bound on P(x) - P* rests on an l'' with one peak: it does not rise again in z
+    once it has fallen.
+
     A loss over several outputs (``vector = True``) gets z as an array with one entry per output
-    and its ``derivative`` overwrites z.
+    and its ``derivative`` overwrites z. Its ``second`` overwrites z with numbers p ≥ 0 that sum to 1,
+    which stand for the Hessian diag(p) - ppᵀ; a vector loss with another Hessian does without.
 
     The losses of the package also have ``oracle(z, y)``, the formula once more in plain numpy for
     arrays of margins and targets, which the tests compare the compiled functions with.
@@ -61,6 +66,7 @@ class Loss:
     value: ClassVar[Callable[..., Any]]
     derivative: ClassVar[Callable[..., Any]]
     conjugate: ClassVar[Callable[..., Any] | None] = None
+    second: ClassVar[Callable[..., Any] | None] = None
     oracle: ClassVar[Callable[..., Any] | None] = None
 
     @classmethod

@@ -39,6 +39,10 @@ class Huber(Loss):
         return min(max(z - y, -delta), delta)
 
     @staticmethod
+    def second(z: float, y: float, delta: float) -> float:
+        return 1.0 if abs(z - y) <= delta else 0.0
+
+    @staticmethod
     def conjugate(s: float, y: float, delta: float) -> float:
         return 0.5 * s * s + s * y
 

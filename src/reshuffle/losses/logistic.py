@@ -30,6 +30,11 @@ class Logistic(Loss):
         return -y * ((e if m > 0.0 else 1.0) / (1.0 + e))
 
     @staticmethod
+    def second(z: float, y: float) -> float:
+        e = exp(-abs(z))
+        return e / ((1.0 + e) * (1.0 + e))
+
+    @staticmethod
     def conjugate(s: float, y: float) -> float:
         p = min(max(-s * y, 0.0), 1.0)
         r = 1.0 - p

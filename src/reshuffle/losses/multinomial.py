@@ -45,6 +45,19 @@ class Multinomial(Loss):
         return z
 
     @staticmethod
+    def second(z: Any, y: int) -> Any:
+        top = z[0]
+        for k in range(1, z.size):
+            top = max(top, z[k])
+        total = 0.0
+        for k in range(z.size):
+            z[k] = exp(z[k] - top)
+            total += z[k]
+        for k in range(z.size):
+            z[k] /= total
+        return z
+
+    @staticmethod
     def conjugate(s: Any, y: int) -> float:
         total = 0.0
         for k in range(s.size):

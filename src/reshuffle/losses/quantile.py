@@ -50,6 +50,10 @@ class Quantile(Loss):
         return min(max((z - y) / width, -level), 1.0 - level)
 
     @staticmethod
+    def second(z: float, y: float, level: float, width: float) -> float:
+        return 1.0 / width if -level * width <= z - y <= (1.0 - level) * width else 0.0
+
+    @staticmethod
     def conjugate(s: float, y: float, level: float, width: float) -> float:
         return s * y + 0.5 * width * s * s
 

@@ -19,6 +19,10 @@ class Squared(Loss):
         return z - y
 
     @staticmethod
+    def second(z: float, y: float) -> float:
+        return 1.0
+
+    @staticmethod
     def conjugate(s: float, y: float) -> float:
         return 0.5 * s * s + s * y
 

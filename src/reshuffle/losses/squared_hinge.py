@@ -23,6 +23,10 @@ class SquaredHinge(Loss):
         return -y * max(1.0 - y * z, 0.0)
 
     @staticmethod
+    def second(z: float, y: float) -> float:
+        return 1.0 if y * z < 1.0 else 0.0
+
+    @staticmethod
     def conjugate(s: float, y: float) -> float:
         return 0.5 * s * s + s * y
 

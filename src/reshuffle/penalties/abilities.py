@@ -8,8 +8,8 @@ the class. What is missing costs speed or a certificate, never correctness.
 | ``strong_convexity`` | steps of the theory, defaults of the exact methods |
 | ``compiled`` | the kernels, which then take the prox themselves |
 | ``has_dual``, ``conjugate``, ``dual_scale`` | the duality gap |
-| ``part``, ``holds_at_zero``, ``together`` | working sets |
-| ``curvature_product`` | second-order steps |
+| ``part``, ``holds_at_zero``, ``excess``, ``together`` | working sets |
+| ``curvature_product`` | second-order steps of one's own |
 | ``lambda_max`` | paths, and strengths given as a fraction of it |
 """
 
@@ -79,6 +79,10 @@ class Able(Penalty, Protocol):
         """
         ...
 
+    def excess(self, x: Array, g: Array) -> Array:
+        """How far -g_j is from ∂ψ_j(0) where x_j = 0 (in a group: that of its norm); inf elsewhere."""
+        ...
+
     def together(self, matter: Mask) -> Mask:
         """The coordinates that have to be kept where those that ``matter`` are."""
         ...
@@ -108,6 +112,22 @@ def _depth(penalty: Penalty, name: str) -> int:
     """How many classes up the attribute is defined; 0 also where it is the object's own."""
     kinds = type(penalty).__mro__
     return next((k for k, kind in enumerate(kinds) if name in vars(kind)), 0)
+
+
+def closed(penalty: Able, matter: Mask) -> Mask:
+    """The features of which an output matters, with those that the penalty keeps together with them."""
+    features = rows(matter)
+    while True:
+        spread = np.broadcast_to(features.reshape(-1, *[1] * (matter.ndim - 1)), matter.shape)
+        more = rows(penalty.together(spread))
+        if np.array_equal(more, features):
+            return features
+        features = more
+
+
+def rows(matter: Mask) -> Mask:
+    """Whether any output of a feature matters."""
+    return matter if matter.ndim == 1 else np.any(matter, axis=1)
 
 
 def strong_convexity(penalty: Penalty) -> float:

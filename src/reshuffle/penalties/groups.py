@@ -100,6 +100,13 @@ class GroupNorms(ByContent):
         rests: Mask = (held | alone).reshape(g.shape)
         return rests
 
+    def excess(self, x: Array, g: Array) -> Array:
+        push, moved = np.maximum(np.abs(g.ravel()) - self.l1, 0.0), x.ravel() != 0
+        norms = np.maximum(self._norms(push) - self.bounds, 0.0)
+        norms[self.labels[moved & self._inside]] = np.inf
+        beyond = np.where(self._inside, self._spread(norms, 0.0), np.where(moved, np.inf, push))
+        return beyond.reshape(x.shape)
+
     def together(self, matter: Mask) -> Mask:
         """Whole groups."""
         flat = matter.ravel()
@@ -192,6 +199,9 @@ class Grouped(ByContent, ABC):
 
     def holds_at_zero(self, g: Array, slack: float = 1.0, drift: Array | float = 0.0) -> Mask:
         return self.norms(g.shape).holds_at_zero(g, slack, drift)
+
+    def excess(self, x: Array, g: Array) -> Array:
+        return self.norms(x.shape).excess(x, g)
 
     def together(self, matter: Mask) -> Mask:
         return self.norms(matter.shape).together(matter)

@@ -114,6 +114,13 @@ class Separable(ByContent):
         held: Mask = np.logical_and(allowed, still)
         return held
 
+    def excess(self, x: Array, g: Array) -> Array:
+        push = np.copysign(np.maximum(np.abs(g) - self.l1, 0.0), -g)
+        low, high = np.asarray(self.lower), np.asarray(self.upper)
+        blocked = ((push > 0) & (high <= 0)) | ((push < 0) & (low >= 0))
+        beyond = np.where(blocked, 0.0, np.abs(push))
+        return np.where((x != 0) | (low > 0) | (high < 0), np.inf, beyond)
+
     def together(self, matter: Mask) -> Mask:
         return matter
 

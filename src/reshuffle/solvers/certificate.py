@@ -61,10 +61,26 @@ class RelativeMapping(Certificate):
         return float(np.linalg.norm(self.problem.gradient(zero))) or 1.0
 
 
+class Proof(Certificate):
+    """Nothing by itself: where there is no dual point, Newton steps prove how far P can still fall."""
+
+    name = "gap"
+    meaning = "Newton bound"
+
+    def at(self, x: Array) -> float:
+        return np.inf
+
+    def from_slopes(self, x: Array, slopes: Array, g: Array) -> float:
+        return np.inf
+
+
 class Gap(Certificate):
-    """(P(x) - D(α·slopes at x))/f(0), with α ≤ 1 the largest for which the dual point is feasible.
+    """(P(x) - D(α·s))/f(0), with s the slopes at x and α ≤ 1 the largest that makes the point feasible.
 
     D(s) = -(1/n) Σ_i w_i l*(s_i, y_i) - Ψ*(-(1/n) Σ_i w_i s_i a_i),    Ψ = ψ + (ridge/2)‖·‖².
+
+    With an intercept a dual point has Σ_i w_i s_i = 0: of the slopes of either sign, those that weigh
+    more are shortened until they balance the others.
     """
 
     name = "gap"
@@ -81,14 +97,26 @@ class Gap(Certificate):
         return max(self._absolute(x, slopes, g), 0.0) / self.at_zero
 
     def _absolute(self, x: Array, slopes: Array, g: Array) -> float:
-        penalty, ridge = self.penalty, self.problem.ridge
+        fit, penalty, ridge, value = self.datafit, self.penalty, self.problem.ridge, None
+        if fit.bias:
+            value, slopes = fit.value(x), self._balanced(slopes)
+            g, x = fit.combined(slopes)[:-1], x[:-1]
         scale = penalty.dual_scale(-g, ridge)
         ours = penalty.value(x) + 0.5 * ridge * float(np.vdot(x, x))
         theirs = penalty.conjugate(-scale * g, ridge)
-        if scale == 1.0:  # l(z) + l*(l'(z)) = z·l'(z): the losses add up to <x, ∇f(x)>
+        if scale == 1.0 and value is None:
+            # l(z) + l*(l'(z)) = z·l'(z): the losses add up to <x, ∇f(x)>
             return float(ours + theirs + np.vdot(x, g))
-        losses = self.datafit.value(x) + self.datafit.conjugates(slopes, scale)
-        return float(losses / self.datafit.n + ours + theirs)
+        losses = (fit.value(x) if value is None else value) + fit.conjugates(slopes, scale)
+        return float(losses / fit.n + ours + theirs)
+
+    def _balanced(self, slopes: Array) -> Array:
+        """The slopes, those of one sign shortened so that Σ_i w_i s_i = 0."""
+        weighted = slopes * self.datafit.weights if self.datafit.weights.size else slopes
+        up, down = weighted[weighted > 0].sum(), -weighted[weighted < 0].sum()
+        least = min(up, down)
+        more, less = (least / up if up > 0 else 0.0), (least / down if down > 0 else 0.0)
+        return np.where(slopes > 0, more, less) * slopes
 
     @cached_property
     def at_zero(self) -> float:
@@ -101,7 +129,7 @@ def certificate_of(problem: Objective) -> Certificate:
     """The duality gap where there is one, and the gradient mapping elsewhere."""
     fit: Datafit | None = getattr(problem, "datafit", None)
     has_dual = ability(problem.penalty, "has_dual")
-    if fit is None or fit.bias or fit.loss.conjugate is None or has_dual is None:
+    if fit is None or fit.loss.conjugate is None or has_dual is None or (fit.bias and fit.outputs):
         return RelativeMapping(problem)
-    known = has_dual(problem.shape, problem.ridge)
+    known = has_dual((fit.features, *fit.outputs), problem.ridge)
     return Gap(problem, fit, cast(Able, problem.penalty)) if known else RelativeMapping(problem)

@@ -44,6 +44,9 @@ class ExactProxRR(Solver):
         also at most 1/(m√(L_f·μ)) at first). m = n is one prox per epoch.
     order : of the visits, ``Reshuffle()`` or ``ShuffleOnce()``.
     importance : visit samples with large L_i more often; by default when that saves work.
+    finish : make proximal Newton steps where these cost no more than a few epochs, by counts: at once on
+        small sets, and once epochs have found what matters on large ones. They see no scale of columns
+        and end with a proved bound. ``False`` is the shuffled method alone.
 
     The column ``active`` of the trace counts the features that epochs read.
 
@@ -63,6 +66,7 @@ class ExactProxRR(Solver):
     steps_per_prox: int | None = None
     order: Order = field(default_factory=Reshuffle)
     importance: bool | None = None
+    finish: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,6 +97,7 @@ class ExactProxRR(Solver):
 
     def bind(self, problem: FiniteSum) -> ExactMethod:
         owner, weights, largest = resampled(problem, self.importance)
-        if not 0 < largest < np.inf:
-            problem.smoothness.require()
+        if not largest > 0:
+            problem.smoothness.require()  # all rows are zero: a ridge is all there is, and any step will do
+            largest = 1.0
         return ExactMethod(self, memory_of(problem, owner, weights), largest)

@@ -12,8 +12,11 @@ from reshuffle.objective import Array, Visits
 from reshuffle.orders import is_fixed, visits_of
 from reshuffle.penalties import ability
 from reshuffle.randomness import Stream
+from reshuffle.solvers.certificate import Proof
+from reshuffle.solvers.finish import REST, Finish, Steps
 from reshuffle.solvers.memory import Memory, SlopeMemory
 from reshuffle.solvers.method import Check, Epoch, Method, State
+from reshuffle.solvers.newton import Newton, Progress, can_finish
 from reshuffle.solvers.pace import OFTEN, Pace
 from reshuffle.solvers.sampling import bind_step
 from reshuffle.solvers.working_sets import WorkingSets
@@ -31,16 +34,26 @@ LONGEST_WAIT = 25  # epochs between two certificates at most: a few per cent of 
 EPOCH_BITS = 40  # of the random numbers that an epoch may draw
 RISE = 0.01  # of f(0): how far above its start a run that goes well may be
 GROWTH = 2.0  # of the movement from one epoch to the next, at which the objective is looked at
+ROUNDING = 1e-14  # of P(x): a fall that its evaluation may feign
 REMEMBERED = ("table", "g", "q")
 
 
 class ExactMethod(Method):
     """The state: ``active`` features and, on these, g and q of the memory; table; x; x0; pace."""
 
+    keeps_best = True
+
     def __init__(self, solver: ExactProxRR, memory: Memory, largest: float) -> None:
         super().__init__(memory.problem)
         self.solver, self.memory, self.largest = solver, memory, largest
         self.sets, self.stream = WorkingSets(memory), Stream(solver.seed)
+        self.finish = Finish(memory) if solver.finish and can_finish(memory.problem) else None
+        has_dual = self.measure.name == "gap"
+        if self.finish is not None and not has_dual:
+            self.measure = Proof(memory.problem)
+            self.certificate = self.measure.name
+        # models with groups are solved less surely than separable ones: the gap is asked where it can be
+        self._trusts_bounds = not has_dual or self.finish is None or self.finish.separable
         self.pool = np.arange(memory.count, dtype=np.uint32)
         self.compiled = ability(memory.problem.penalty, "compiled") is not None
         self.safe_step, default = SAFETY / largest, self._default_step(SAFETY / largest)
@@ -95,9 +108,46 @@ class ExactMethod(Method):
         state = fresh or self.memory.blank(x0)
         active = self.sets.guess(state["g"]) if wide else everything
         state |= {name: self.sets.restrict(state[name], active) for name in ("g", "q")}
-        return state | {"active": active, "pace": Pace().array(), "x0": x0.copy()}
+        numbers = {"pace": Pace().array(), "newton": Steps().array()}
+        return state | numbers | {"active": active, "x0": x0.copy()}
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
+        """A Newton step where it pays, and a shuffled epoch elsewhere."""
+        if self.finish is not None:
+            steps, memory = Steps.of(state["newton"]), self.sets.on(state["active"])
+            x, left = self.sets.restrict(state["x"], state["active"]), self._left(state)
+            begun = steps.progress != Progress()
+            if begun or (epoch >= steps.rest and self.finish.pays(memory, x, epoch, left)):
+                return self._newton_step(state, self.finish.newton(memory), x, epoch, step)
+        return self._shuffled_epoch(state, epoch, step)
+
+    def _left(self, state: State) -> float:
+        """Epochs that seem to be left; none are known before the first."""
+        if self.solver.tol == 0.0:
+            return np.inf
+        return Pace.of(state["pace"]).left()
+
+    def _newton_step(
+        self, state: State, newton: Newton, x: Array, epoch: int, step: float
+    ) -> Epoch:
+        """A Newton step in the active features; slopes and h are then those of the new point."""
+        steps, active = Steps.of(state["newton"]), state["active"]
+        move = newton.step(x, steps.progress, self.solver.tol * self._at_zero)
+        at, stalled = move.at, ""
+        objective = at.value + newton.psi(at.x)
+        steps = steps._replace(made=steps.made + 1, progress=move.progress)
+        if move.stuck:
+            whole = active.size == self.sets.size
+            if whole and not objective < steps.stuck - ROUNDING * abs(objective):
+                stalled = "no step lowers P(x) any further"
+            steps = steps._replace(rest=epoch + 1 + REST, stuck=objective)
+        new = {
+            "x": self.sets.extend(at.x, active), "table": self.memory.table(at.slopes),
+            "g": at.gradient, "q": np.zeros_like(at.gradient), "newton": steps.array(),
+        }  # fmt: skip
+        return Epoch(state | new, move.passes * self.problem.n, move.rounds, step, stalled)
+
+    def _shuffled_epoch(self, state: State, epoch: int, step: float) -> Epoch:
         pace, active = Pace.of(state["pace"]), state["active"]
         memory, first = self.sets.on(active), epoch == 0 and not state["x"].any()
         x, blocks = self.sets.restrict(state["x"], active), self.blocks(memory)
@@ -111,6 +161,8 @@ class ExactMethod(Method):
             new = memory.epoch(remembered, visits, np.full(blocks, used))
         moved = _distance(new["x"], x)
         new |= {"x": self.sets.extend(new["x"], active), "active": active, "x0": state["x0"]}
+        made = Steps.of(state["newton"])
+        new["newton"] = made._replace(progress=Progress()).array()  # it was made at another x
 
         judged = self._judge(new, pace, moved, step)
         work = visits.size + (self.problem.n if judged is not pace else 0)
@@ -161,17 +213,41 @@ class ExactMethod(Method):
     def due(self, state: State, epoch: int, every: int | None) -> bool:
         if every is not None:
             return epoch % every == 0
+        steps, whole = Steps.of(state["newton"]), state["active"].size == self.sets.size
+        if steps.progress != Progress():  # the last step was one of Newton's
+            done = steps.progress.bound <= self.solver.tol * self._at_zero
+            return whole or done or steps.rest > epoch
         pace = Pace.of(state["pace"])
         return pace.moves[-1] <= pace.due or epoch % LONGEST_WAIT == 0
 
     def certify(self, state: State) -> Check:
-        """The certificate at x, from a pass that renews the slopes and their mean."""
+        """The certificate at x, from a pass that renews the slopes and their mean.
+
+        Where the last step was one of Newton's in all features, its own pass has them.
+        """
+        steps, whole = Steps.of(state["newton"]), state["active"].size == self.sets.size
+        newton = steps.progress != Progress()
+        if newton and whole and self.finish is not None:
+            at = self.finish.newton(self.memory).at(state["x"])
+            value = self.measure.from_slopes(state["x"], at.slopes, at.gradient)
+            if self._trusts_bounds:
+                value = min(value, steps.progress.bound / abs(self._at_zero))
+            return Check(value, 0, 0, state)
         new, slopes, g = self._review(state)
         value = self.measure.from_slopes(state["x"], slopes, g)
         pace, tol = Pace.of(new["pace"]), self.solver.tol
         due = pace.moves[-1] * np.sqrt(1.5 * tol / value) if 0 < value < np.inf else np.inf
         new["pace"] = pace._replace(due=due).array()
+        if newton and value > tol and new["active"].size == state["active"].size:
+            new = self._everything(
+                new, g
+            )  # nothing is missing: only a step in all features can tell
         return Check(value, self.problem.n, 0, new)
+
+    def _everything(self, state: State, g: Array) -> State:
+        """The state with all features active."""
+        q = self.sets.extend(state["q"], state["active"])
+        return state | {"active": self.sets.everything, "g": g, "q": q}
 
     def _review(self, state: State) -> tuple[State, Array, Array]:
         """The state with slopes taken at x and the features that matter there; slopes and gradient."""
@@ -192,10 +268,11 @@ class ExactMethod(Method):
         return self.problem.objective(state["x"], self.sets.value(state["x"], state["active"]))
 
     def columns(self, state: State) -> dict[str, float]:
-        return {"active": float(state["active"].size)}
+        made = Steps.of(state["newton"]).made
+        return {"active": float(state["active"].size), "newton": made}
 
-    def give_up(self, state: State) -> State:
-        return self.start(state["x0"])
+    def restart(self, x: Array, state: State) -> State:
+        return self.start(x) | {"x0": state["x0"]}
 
     @cached_property
     def _at_zero(self) -> float:

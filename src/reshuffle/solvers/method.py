@@ -24,6 +24,8 @@ class Epoch(NamedTuple):
     prox_evals: int
     step: float | None = None
     """γ, where the method chose another than it was given."""
+    stalled: str = ""
+    """Why no further epoch would change anything, where that is so."""
 
 
 class Check(NamedTuple):
@@ -46,6 +48,8 @@ class Method(ABC):
     """A step that is worth trying where a longer one diverged; infinite where none is known."""
     certificate: str
     """The column of the trace that ``tol`` is compared with."""
+    keeps_best: bool = False
+    """Whether the best point seen is returned rather than the last one."""
     setup_seconds: float = 0.0
     """Seconds of ``__init__`` that the trace leaves out, such as the start of a cluster."""
     start_gradients: int = 0
@@ -86,6 +90,6 @@ class Method(ABC):
         """Give back what the method holds; called once, however the run ends."""
         return  # most hold nothing
 
-    def give_up(self, state: State) -> State:
-        """The state to return when the run ends with a larger objective than it began with."""
-        return state
+    def restart(self, x: Array, state: State) -> State:
+        """The state at a better point than the last one, which the run goes back to at its end."""
+        return self.start(x)

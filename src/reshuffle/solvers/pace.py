@@ -13,6 +13,10 @@ SLOW = 0.2  # of the movement three epochs before: slower than this, a longer st
 OFTEN = 0.1  # of the movement: how far it falls between two reviews of the features left out
 SETTLING = -2.0  # calm epochs at the start: two more must pass before a longer step is tried
 NEVER = -1.0
+USUAL = 0.4  # of the movement, from one epoch to the next, on the sets of benchmarks/cases.py
+SLOWEST = 0.9  # of it: beyond, epochs do not come nearer
+ROUNDING = 1e-12  # of the objective: a difference that says nothing about the way
+LONGEST = 64.0  # of the step: on flat ground that is longer still, Newton steps go further
 
 
 class Pace(NamedTuple):
@@ -44,6 +48,21 @@ class Pace(NamedTuple):
     def array(self) -> Array:
         return np.array([*self[:-1], *self.moves])
 
+    def left(self) -> float:
+        """Epochs until a certificate is due, if the movement goes on falling as it does."""
+        known = [move for move in self.moves if move < np.inf]
+        if not known or self.due == np.inf:
+            return 0.0
+        if not known[-1] > self.due:
+            return 1.0
+        rate = USUAL if len(known) == 1 or not known[0] > 0 else known[-1] / known[0]
+        per_epoch = rate ** (1.0 / max(len(known) - 1, 1))
+        return (
+            float(np.log(known[-1] / self.due) / -np.log(per_epoch))
+            if per_epoch < SLOWEST
+            else np.inf
+        )
+
     def unsettled(self) -> Pace:
         """After the features changed."""
         return self._replace(calm=0.0, review=np.inf)
@@ -58,10 +77,11 @@ class Pace(NamedTuple):
         Where it still falls, the way is long and flat, and the step is doubled; where it does not, the
         iterate circles, and the step is halved. The first such epoch only remembers the objective.
         """
-        change = 1.0
-        if self.seen < np.inf:
+        change, rounding = 1.0, ROUNDING * abs(self.seen)
+        if self.seen < np.inf and abs(objective - self.seen) > rounding:
             change = 2.0 if objective < self.seen else 0.5
-        return Pace(self.factor * change, self.due, objective, self.review, self.rarity)
+        factor = min(self.factor * change, max(LONGEST, self.factor))
+        return Pace(factor, self.due, objective, self.review, self.rarity)
 
     def after(self, moved: float, tol: float, longest: float) -> Pace:
         """With the movement of one more epoch, and the step that it suggests.

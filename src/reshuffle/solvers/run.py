@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from reshuffle.callbacks import Callback
-from reshuffle.errors import DivergenceError, InputError, shown
+from reshuffle.errors import DivergenceError, InputError, not_converged, shown, warn_user
 from reshuffle.objective import Array, Objective
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.trace import Result, Trace
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 READY: set[tuple[object, ...]] = set()
 """What kernels have been compiled for in this process."""
 BLOW_UP = 1e6  # growth of the objective that no convergent run shows
+ROUNDING = 1e-14  # of P(x): differences that its evaluation may make
 
 
 class Run:
@@ -38,7 +39,7 @@ class Run:
         self.solver, self.problem = solver, problem
         self.config = solver.config(problem)
         self.epoch, self.gradients, self.prox_evals, self.seconds = 0, 0, 0, 0.0
-        self.trace = Trace()
+        self.trace, self.stalled, self.best = Trace(), "", (np.inf, x0)
         previous = None if resume is None else self._check_resume(resume)
 
         ready = (type(solver), solver.tol > 0, problem.signature)
@@ -70,6 +71,7 @@ class Run:
             self.trace, self.epoch = previous.trace, previous.epoch
             self.gradients, self.prox_evals = int(row["gradients"]), int(row["prox_evals"])
             self.seconds, self.step = row["seconds"], row["step"]
+            self.best = row["objective"], self.state["x"]
 
     def go(self, callbacks: Sequence[Callback]) -> Result:
         """Epoch after epoch, until something says stop."""
@@ -96,16 +98,18 @@ class Run:
         solver = self.solver
         if solver.tol > 0 and measure <= solver.tol:
             return f"{self.method.certificate} = {measure:.3g} ≤ tol", True
+        if self.stalled:
+            return f"{self.stalled}: {self._reached()}", False
         if self.epoch >= solver.limit:
             return f"all {self.epoch} {solver.counted} done", False
         limit = solver.time_limit
-        if limit is not None and time.perf_counter() - self.called >= limit:
+        if limit is not None and self._elapsed() >= limit:
             return f"time limit of {limit:g} s reached", False
         return "", False
 
     def _look(self, measure: float, callbacks: Sequence[Callback]) -> str:
         """Evaluate where it is time to, and ask the callbacks; why the run should end, if it should."""
-        done = self.epoch >= self.solver.limit or measure <= self.solver.tol
+        done = self.epoch >= self.solver.limit or measure <= self.solver.tol or self.stalled
         if not done and self.epoch % self.solver.eval_every:
             return ""
         self._evaluate(measure)
@@ -114,13 +118,40 @@ class Run:
         return "stopped by a callback" if any(answers) else ""
 
     def _finish(self, converged: bool, message: str) -> Result:
-        """The result; a method may fall back to where it began, if that was better."""
-        if not self.trace.last()["objective"] <= self.start_objective:
-            self.state = self.method.give_up(self.state)
-            self.trace.amend(objective=self.problem.objective(self.state["x"]))
+        """The result, at the best point seen where the method keeps it."""
+        best, x = self.best
+        rounding = ROUNDING * max(abs(best), abs(self.trace.last()["objective"]))
+        if self.method.keeps_best and not self.trace.last()["objective"] <= best + rounding:
+            self.state = self.method.restart(x, self.state)
+            self.trace.amend(objective=best)
         if self.trace.last()["objective"] > self.start_objective:
             message += "; P(x) is larger than at the start: try a smaller step"
+        if self.solver.tol > 0 and not converged and self._at_limit():
+            warn_user(f"{type(self.solver).__name__}: {message}; {self._advice()}", not_converged())
         return self._result(converged, message)
+
+    def _at_limit(self) -> bool:
+        """Whether the run ended at one of its limits, rather than by a callback or Ctrl-C."""
+        late = self.solver.time_limit is not None and self._elapsed() >= self.solver.time_limit
+        return bool(self.stalled) or self.epoch >= self.solver.limit or late
+
+    def _elapsed(self) -> float:
+        return time.perf_counter() - self.called
+
+    def _reached(self) -> str:
+        """The last certificate."""
+        known = self.trace[self.method.certificate]
+        known = known[~np.isnan(known)]
+        return f"{self.method.certificate} = {known[-1]:.3g}" if known.size else "not checked"
+
+    def _advice(self) -> str:
+        tol, counted = self.solver.tol, self.solver.counted
+        if self.stalled:
+            return f"tol={tol:g} is beyond what rounding allows here: give a larger one"
+        return (
+            f"tol={tol:g} was not reached ({self._reached()}): give more {counted} than {self.epoch}, "
+            "a larger tol or time_limit, or a stronger penalty"
+        )
 
     def _one_epoch(self) -> float:
         """Advance; the state is replaced at the end, so that an interruption leaves it whole."""
@@ -136,8 +167,10 @@ class Run:
         self.state, self.epoch, self.step, self.seconds = done.state, self.epoch + 1, step, seconds
         self.gradients += done.gradients
         self.prox_evals += done.prox_evals
+        self.stalled = done.stalled
         due = self.method.due(self.state, self.epoch, self.solver.check_every)
-        return self._certify() if due or self.epoch >= self.solver.limit else np.nan
+        last = self.epoch >= self.solver.limit or self.stalled
+        return self._certify() if due or last else np.nan
 
     def _certify(self) -> float:
         """What ``tol`` is compared with; NaN where no one asked for it."""
@@ -169,6 +202,8 @@ class Run:
             }
             | self.method.columns(self.state)
         )
+        if objective < self.best[0]:
+            self.best = objective, self.state["x"]
         return objective
 
     def _checked(self, state: State, name: str) -> State:

@@ -127,6 +127,8 @@ def resampled(problem: FiniteSum, importance: bool | None) -> tuple[Visits, Arra
     made where that sum falls: for ⌈L_i/c⌉ copies of sample i, over a few c between L̄ and L_max.
     """
     constants = problem.smoothness.individual - problem.ridge
+    if not np.isfinite(constants.max()):
+        problem.smoothness.require()
     none = np.empty(0, dtype=np.uint32), np.empty(0), float(constants.max())
     if importance is False or not none[2] > 0:
         return none

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from reshuffle.datafit import Datafit
 from reshuffle.objective import Array, Visits
 from reshuffle.penalties import Able, ability
+from reshuffle.penalties.abilities import closed, rows
 from reshuffle.solvers.memory import Memory, SlopeMemory, State
 
 SMALL = 1 << 15  # stored values, below which an epoch is too short for any of this to pay
@@ -113,12 +114,12 @@ class WorkingSets:
         if self.penalty is None or not n:
             return state
         x, was = (self.restrict(s["x"], active)[:n] for s in (state, before))
-        if np.count_nonzero(_rows(x != 0)) > SMALLER * n:
+        if np.count_nonzero(rows(x != 0)) > SMALLER * n:
             return state
         g, drift = state["g"][:n], DRIFT * np.abs(state["g"] - before["g"])[:n]
         part = self.penalty.part(active, (self.size, *x.shape[1:]))
         resting = cast(Able, part).holds_at_zero(g, drift=drift)
-        matter = _closed(cast(Able, part), (x != 0) | (was != 0) | ~resting)
+        matter = closed(cast(Able, part), (x != 0) | (was != 0) | ~resting)
         counts = cast(Datafit, self.on(active).problem.datafit).column_counts
         if counts[matter].sum() > SMALLER * counts.sum():
             return state
@@ -127,7 +128,7 @@ class WorkingSets:
         return state | smaller
 
     def _features(self, matter: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        return _closed(cast(Able, self.penalty), matter)
+        return closed(cast(Able, self.penalty), matter)
 
 
 def _restrictable(memory: Memory) -> Able | None:
@@ -135,19 +136,3 @@ def _restrictable(memory: Memory) -> Able | None:
     penalty, fit = memory.problem.penalty, memory.problem.datafit
     able = all(ability(penalty, name) for name in ABILITIES)
     return cast(Able, penalty) if able and fit is not None and fit.rows.stored >= SMALL else None
-
-
-def _closed(penalty: Able, matter: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The features of which an output matters, with those that the penalty keeps together with them."""
-    features = _rows(matter)
-    while True:
-        spread = np.broadcast_to(features.reshape(-1, *[1] * (matter.ndim - 1)), matter.shape)
-        more = _rows(penalty.together(spread))
-        if np.array_equal(more, features):
-            return features
-        features = more
-
-
-def _rows(matter: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether any output of a feature matters."""
-    return matter if matter.ndim == 1 else np.any(matter, axis=1)

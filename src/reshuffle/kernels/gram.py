@@ -1,0 +1,149 @@
+"""The Hessian of f on a working set, written out: a weighted Gram matrix of rows.
+
+    H = (1/n) sum_i w_i l''_i b_i b_i^T,    b_i = the active columns of row i, and 1 for an intercept.
+
+That of a vector loss, diag(p) - pp^T in each row, is the Laplacian of the Gram matrices with weights
+p_k p_l: one call for each pair of outputs. One thread, a fixed order of additions.
+"""
+
+# The functions of this file are templates: numba gives them their types when it compiles them.
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.extending import overload
+
+from reshuffle.kernels.columns import ABSENT
+from reshuffle.kernels.options import FAST, KERNEL, OPTIONS
+from reshuffle.kernels.rows import is_dense, is_unit
+
+PACKED = 64  # rows that are laid out side by side: with 500 columns they fill a second-level cache
+
+
+def pack(values, indices, indptr, i, place, active, row): ...
+def entry(values, p): ...
+
+
+@overload(entry, jit_options=OPTIONS)
+def _entry(values, p):
+    return (lambda values, p: 1.0) if is_unit(values) else (lambda values, p: values[p])
+
+
+@overload(pack, jit_options=OPTIONS)
+def _pack(values, indices, indptr, i, place, active, row):
+    """row = the active entries of row i."""
+
+    def dense(values, indices, indptr, i, place, active, row):
+        for j in range(active.size):
+            row[j] = values[i, active[j]]
+
+    def sparse(values, indices, indptr, i, place, active, row):
+        for j in range(active.size):
+            row[j] = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            if place[indices[p]] != ABSENT:
+                row[place[indices[p]]] = entry(values, p)
+
+    return dense if is_dense(values) else sparse
+
+
+def scatter(values, indices, indptr, scales, place, active, bias, out): ...
+
+
+@overload(scatter, jit_options=OPTIONS)
+def _scatter(values, indices, indptr, scales, place, active, bias, out):
+    """Entry by entry, on sparse rows."""
+
+    def sparse(values, indices, indptr, scales, place, active, bias, out):
+        size = active.size
+        where, what = np.empty(size + 1, dtype=np.uint32), np.empty(size + 1)
+        for i in range(scales.size):
+            if scales[i] == 0.0:
+                continue
+            count = 0
+            for p in range(indptr[i], indptr[i + 1]):
+                j = place[indices[p]]
+                if j != ABSENT:
+                    where[count], what[count] = j, entry(values, p)
+                    count += 1
+            if bias:
+                where[count], what[count] = size, 1.0
+                count += 1
+            for p in range(count):
+                a = scales[i] * what[p]
+                j = where[p]
+                for q in range(p, count):
+                    out[j, where[q]] += a * what[q]
+
+    def dense(values, indices, indptr, scales, place, active, bias, out):
+        return None
+
+    return dense if is_dense(values) else sparse
+
+
+@cache
+def gram_kernel(stamp: int) -> Any:
+    """out = sum_i scales_i b_i b_i^T, both triangles.
+
+    b_i has the active columns of row i (place[j] says where column j goes, ABSENT if nowhere; in
+    increasing order), and a one at its end where there is an intercept. ``packed``: rows are laid out
+    as dense ones, less ``shift``, and multiplied four at a time; otherwise entry by entry, and
+    ``shift`` is ignored.
+    """
+
+    @njit(**KERNEL)
+    def gram(values, indices, indptr, scales, place, active, shift, bias, packed, out):
+        _ = stamp
+        out[:] = 0.0
+        width = out.shape[0]
+        if not packed:
+            scatter(values, indices, indptr, scales, place, active, bias, out)
+        else:
+            rows, scaled = np.empty((PACKED, width)), np.empty((PACKED, width))
+            i = 0
+            while i < scales.size:
+                count = 0
+                while i < scales.size and count < PACKED:
+                    if scales[i] != 0.0:
+                        pack(values, indices, indptr, i, place, active, rows[count])
+                        for j in range(active.size):
+                            rows[count, j] -= shift[j]
+                        if bias:
+                            rows[count, active.size] = 1.0
+                        for j in range(width):
+                            scaled[count, j] = scales[i] * rows[count, j]
+                        count += 1
+                    i += 1
+                for r in range(count, count + (-count) % 4):  # rows of zeros, up to a multiple of 4
+                    for j in range(width):
+                        rows[r, j] = scaled[r, j] = 0.0
+                multiply(rows, scaled, count + (-count) % 4, out)
+        for j in range(width):
+            for k in range(j):
+                out[j, k] = out[k, j]
+
+    return gram
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def multiply(rows, scaled, count, out):
+    """The upper triangle of scaled^T rows, added to out: two columns of it by four rows at a time."""
+    width = out.shape[0]
+    for j in range(0, width - 1, 2):
+        out_j, out_k = out[j], out[j + 1]
+        for r in range(0, count, 4):
+            a, b = scaled[r, j], scaled[r + 1, j]
+            c, d = scaled[r + 2, j], scaled[r + 3, j]
+            e, f = scaled[r, j + 1], scaled[r + 1, j + 1]
+            g, h = scaled[r + 2, j + 1], scaled[r + 3, j + 1]
+            for k in range(j, width):
+                p, q, s, t = rows[r, k], rows[r + 1, k], rows[r + 2, k], rows[r + 3, k]
+                out_j[k] += a * p + b * q + c * s + d * t
+                out_k[k] += e * p + f * q + g * s + h * t
+    if width % 2 == 1:
+        for r in range(count):
+            out[width - 1, width - 1] += scaled[r, width - 1] * rows[r, width - 1]

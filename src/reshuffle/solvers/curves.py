@@ -1,0 +1,201 @@
+"""Passes over the rows for Newton steps: f linearised, its Hessian, products with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.datafit import Datafit
+from reshuffle.objective import Array, Visits
+
+CONSTANT = 1e-14  # of a mean: a deviation that rounding explains
+APART = 1e-6  # of a column's mean square: a variance that leaves ten digits when subtracted
+FULL = (
+    0.7  # of the values: from here on rows of a sparse matrix are quicker multiplied as dense ones
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """f at x: margins, slopes and curvatures of the rows, the gradient, and the value."""
+
+    x: Array
+    margins: Array
+    slopes: Array
+    curvatures: Array
+    gradient: Array
+    value: float
+
+
+class Bend(NamedTuple):
+    """Curvature of the rows: c_i·factor_i + extra, or factor_i·G(p) + extra·(I - 11ᵀ/K).
+
+    G(p) = (Σp)·diag(p) - ppᵀ is the Laplacian of the weights p_k p_l.
+    """
+
+    curvatures: Array
+    extra: float = 0.0
+    factors: Array | float = 1.0
+
+
+@dataclass(eq=False)
+class Curves:
+    """The compiled pieces of a Newton step for the losses of one problem."""
+
+    fit: Datafit
+    passes: int = 0
+
+    @cached_property
+    def stamp(self) -> int:
+        from reshuffle.kernels.newton import register_second
+
+        loss = self.fit.loss
+        return register_second(loss.functions, cast(Callable[..., Any], type(loss).second))
+
+    @property
+    def outputs(self) -> int:
+        return int(np.prod(self.fit.outputs))
+
+    @cached_property
+    def weights(self) -> Array:
+        """One factor per row."""
+        given = self.fit.weights
+        return given if given.size else np.ones(self.fit.n)
+
+    # --- passes --------------------------------------------------------------------------------
+
+    def linearise(self, x: Array) -> Linear:
+        from reshuffle.kernels.newton import linearise_kernel
+
+        p, shape = self.fit, (self.fit.n, *self.fit.outputs)
+        margins, slopes, curvatures = (np.empty(shape) for _ in range(3))
+        g = np.zeros(p.shape)
+        total = linearise_kernel(self.stamp)(
+            *p.quick, p.targets, p.weights, p.loss.params, p.bias, x, p.scratch(), 1.0 / p.n, margins, slopes, curvatures, g,
+        )  # fmt: skip
+        self.passes += 1
+        return Linear(x, margins, slopes, curvatures, g, float(total / p.n))
+
+    def margins(self, d: Array) -> Array:
+        """a_iᵀd for every row, and what d has for an intercept."""
+        self.passes += 1
+        return self.fit.quick_margins(d)
+
+    def combine(self, table: Array) -> Array:
+        """(1/n) Σ w_i table_i a_iᵀ."""
+        self.passes += 1
+        return self.fit.combined(table)
+
+    def along(self, at: Linear, change: Array, t: float) -> tuple[float, float]:
+        """f(x + td) and its derivative in t, from the margins alone."""
+        from reshuffle.kernels.newton import line_kernel
+
+        p = self.fit
+        total, rise = line_kernel(self.stamp)(
+            p.targets, p.weights, p.loss.params, at.margins, change, t, p.scratch()
+        )
+        return float(total / p.n), float(rise / p.n)
+
+    # --- curvature -----------------------------------------------------------------------------
+
+    def bent(self, bend: Bend, change: Array) -> Array:
+        """The Hessian of every row's loss times the change of its margins."""
+        curvatures, extra, factors = bend
+        if change.ndim == 1:
+            return (curvatures * factors + extra) * change
+        whole = np.sum(curvatures, axis=1, keepdims=True)
+        moved = whole * change - np.sum(curvatures * change, axis=1, keepdims=True)
+        plain = change - change.mean(axis=1, keepdims=True)
+        bent: Array = np.reshape(factors, (-1, 1)) * curvatures * moved + extra * plain
+        return bent
+
+    @cached_property
+    def centre(self) -> Array:
+        """The mean of each column, which an intercept takes up; zeros where there is none."""
+        if not self.fit.bias:
+            return np.zeros(self.fit.features)
+        self.passes += 1
+        return self.fit.column_means()
+
+    @cached_property
+    def constant(self) -> NDArray[np.bool_]:
+        """Columns found to be constant, where there is an intercept."""
+        return np.zeros(self.fit.features, dtype=bool)
+
+    @cached_property
+    def squares(self) -> Array:
+        """(1/n) Σ w_i a_ij² of each column, which makes gradients comparable."""
+        p = self.fit
+        values, indices, indptr = p.quick
+        self.passes += 1
+        if p.quick.dense:
+            squares: Array = np.einsum("ij,ij,i->j", values, values, self.weights) / p.n
+            return squares
+        owners = np.repeat(self.weights, np.diff(indptr).astype(np.int64))
+        entries = owners if p.quick.unit else owners * np.square(values, dtype=np.float64)
+        return np.bincount(indices, entries, minlength=p.features) / p.n
+
+    def gram(self, scales: Array, active: Visits) -> Array:
+        """Σ scales_i b_i b_iᵀ for rows b_i of the centred active columns (and 1)."""
+        from reshuffle.kernels.columns import ABSENT
+        from reshuffle.kernels.gram import gram_kernel
+        from reshuffle.kernels.stamp import stamp_of
+
+        p = self.fit
+        place = np.full(p.features, ABSENT, dtype=np.uint32)
+        place[active] = np.arange(active.size, dtype=np.uint32)
+        width = active.size + p.bias
+        out, shift = np.empty((width, width)), self.centre[active]
+        packed = p.quick.dense or self._packs(active)
+        gram_kernel(stamp_of())(*p.quick, scales, place, active, shift, p.bias, packed, out)
+        if p.bias and not packed:  # (b - m)(b - m)ᵀ, from bbᵀ
+            ones = out[:-1, -1].copy()
+            cross = np.multiply.outer(shift, ones)
+            out[:-1, :-1] += np.multiply.outer(shift, shift) * out[-1, -1] - cross - cross.T
+            out[:-1, -1] -= shift * out[-1, -1]
+            out[-1, :-1] = out[:-1, -1]
+        if p.bias:  # what rounding leaves of a column that is constant, so a second intercept
+            dust = (CONSTANT**2 if packed else CONSTANT) * shift**2 * out[-1, -1]
+            constant = np.flatnonzero((out.diagonal()[:-1] <= dust) & (shift != 0.0))
+            out[constant], out[:, constant] = 0.0, 0.0
+            self.constant[active[constant]] |= out[-1, -1] > 0.0
+        return out
+
+    def _packs(self, active: Visits) -> bool:
+        """Whether sparse rows are multiplied as dense ones, less the means of the columns.
+
+        So they are where many values are stored, and where a column hardly differs from its mean:
+        entry by entry, the little that is left of it would be lost in rounding.
+        """
+        stored = self.fit.column_counts[active]
+        if stored.sum() >= FULL * self.fit.n * active.size:
+            return True
+        full = active[stored == self.fit.n] if self.fit.bias else active[:0]
+        if not full.size:
+            return False
+        variances = self.squares[full] - self.centre[full] ** 2
+        return bool(np.any(variances <= APART * self.squares[full]))
+
+    def hessian(self, bend: Bend, active: Visits) -> Array:
+        """(1/n) Σ w_i·(curvature of row i)·b_i b_iᵀ, flat over features and outputs."""
+        curvatures, extra, factors = bend
+        scales = self.weights / self.fit.n
+        self.passes += 1
+        if curvatures.ndim == 1:
+            return self.gram(scales * (curvatures * factors + extra), active)
+        outputs = curvatures.shape[1]
+        width = active.size + self.fit.bias
+        H = np.zeros((width, outputs, width, outputs))
+        for k in range(outputs):
+            for other in range(k):
+                pair = factors * curvatures[:, k] * curvatures[:, other] + extra / outputs
+                G = self.gram(scales * pair, active)
+                H[:, k, :, other] = H[:, other, :, k] = -G
+                H[:, k, :, k] += G
+                H[:, other, :, other] += G
+        return H.reshape(width * outputs, width * outputs)

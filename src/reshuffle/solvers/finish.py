@@ -1,0 +1,91 @@
+"""When a Newton step is worth its cost against shuffled epochs: decided by counts, never by a clock."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from reshuffle.objective import Array
+from reshuffle.penalties.forms import Coordinates
+from reshuffle.problem import Problem
+from reshuffle.solvers.memory import Memory
+from reshuffle.solvers.newton import Newton, Progress
+
+# Nanoseconds on one core, measured on a9a and dense sets (benchmarks/NOTES.md). Ratios are what counts.
+VISIT = 30.0  # of a shuffled step, besides its values
+STORED = 4.0  # of a stored value and output in a shuffled step
+ROW = 15.0  # of a row in a pass in storage order, besides its values
+READ = 1.5  # of a stored value and output there
+PASSES = 4  # of a Newton step: f and its slopes, the margins of the step, and columns looked at
+SPARSE = 0.75  # of a product of two stored values of a row, in the Hessian
+DENSE = 0.12  # of a product of two entries of rows laid out as dense ones
+SOLVE = 6.0  # of an entry of the Hessian: some ten sweeps over it
+FACTOR = 0.2  # of a cube of its width: a few factorisations
+CALLS = 4e5, 6e4  # of the Python around a Newton step, and around an epoch
+NEEDED = 2.0  # Newton steps that are expected to be enough
+LEAST = 3.0  # epochs that a step may cost where epochs do not come nearer
+LARGEST = 3000  # coordinates of a Hessian: 72 MB
+REST = 5  # epochs after a Newton step that could not lower P
+
+
+class Steps(NamedTuple):
+    """What the state of a run says about its Newton steps."""
+
+    made: float = 0.0
+    rest: float = 0.0
+    """The epoch before which no further step is tried."""
+    stuck: float = np.inf
+    """P(x) where no step could lower it."""
+    progress: Progress = Progress()
+
+    @classmethod
+    def of(cls, numbers: Array) -> Steps:
+        made, rest, stuck, *progress = numbers.tolist()
+        return cls(made, rest, stuck, Progress(*progress))
+
+    def array(self) -> Array:
+        return np.array([*self[:-1], *self.progress])
+
+
+class Finish:
+    """Newton steps on the problem, or on the part of it that a working set is."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory, self._newton = memory, Newton(cast(Problem, memory.problem))
+
+    @property
+    def separable(self) -> bool:
+        """Whether the models are solved coordinate by coordinate."""
+        return isinstance(self._newton.model.form, Coordinates)
+
+    def newton(self, part: Memory) -> Newton:
+        """The steps on this part; those of the last one are kept."""
+        if self._newton.problem is not part.problem:
+            self._newton = Newton(cast(Problem, part.problem))
+        return self._newton
+
+    def pays(self, part: Memory, x: Array, epoch: int, left: float) -> bool:
+        """Whether Newton's way to the end is shorter than the epochs that seem to be ``left``.
+
+        Where these do not come nearer at all, a step may cost as many epochs as have been made.
+        """
+        cost = self.cost(part, x)
+        return cost <= max(LEAST, epoch) if left == np.inf else NEEDED * cost <= left
+
+    def cost(self, part: Memory, x: Array) -> float:
+        """Of a Newton step, in epochs."""
+        fit = cast(Problem, part.problem).datafit
+        n, outputs = fit.n, int(np.prod(fit.outputs))
+        stored = fit.rows.stored / n
+        support = int(np.count_nonzero(x.reshape(len(x), -1).any(axis=1)))
+        active = min(fit.features, max(100, support)) + fit.bias
+        if active * outputs > LARGEST:
+            return np.inf
+        inside = min(stored * active / max(fit.features, 1), active) + fit.bias
+        pairs = outputs * (outputs - 1) / 2 if outputs > 1 else 1
+        products = n * pairs * min(SPARSE * inside**2 / 2, DENSE * active**2 / 2)
+        width = active * outputs
+        passes = PASSES * n * (ROW + READ * stored * outputs)
+        step = CALLS[0] + passes + products + SOLVE * width**2 + FACTOR * width**3
+        return step / (CALLS[1] + part.count * (VISIT + STORED * stored * outputs))

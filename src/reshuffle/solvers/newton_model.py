@@ -1,0 +1,145 @@
+"""The quadratic model of P at a point, minimised through working sets of features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.objective import Array, Visits
+from reshuffle.penalties import Able
+from reshuffle.penalties.abilities import closed
+from reshuffle.penalties.forms import Form
+from reshuffle.solvers.curves import Bend, Curves, Linear
+
+ROUNDS = 100  # of that solver: a face that is still changing then is not worth the wait
+DEPENDENT = 1e-11  # of its terms: what rounding leaves of a sum that is zero
+FEW = 100  # features that a first working set may have without a reason
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a model has its minimum: x + d there, and how far below it goes."""
+
+    d: Array
+    change: Array
+    """Of the margins, for the whole of d."""
+    decrease: float
+    """m(x) - min m, over all coordinates."""
+    left: float
+    """Of it in the last round of the solver."""
+    regular: bool
+    """Whether every direction has curvature, or leaves all margins as they are."""
+    passes: int
+    rounds: int
+    active: int
+
+
+class Model:
+    """m(u) = ⟨∇f(x), u - x⟩ + ½(u - x)ᵀH(u - x) + ψ(u), for one problem and any x and curvatures."""
+
+    def __init__(self, curves: Curves, penalty: Able, ridge: float) -> None:
+        self.curves, self.penalty, self.ridge = curves, penalty, ridge
+        self.shape = (curves.fit.features, *curves.fit.outputs)
+        self.form: Form = penalty.compiled(self.shape, ridge)
+
+    def features_of(self, beyond: Array, old: NDArray[np.bool_], support: int) -> Visits:
+        """Features to work on: those that are not zero or want to move, the most pressing first."""
+        pressing = beyond if beyond.ndim == 1 else beyond.max(axis=1)
+        must = (pressing == np.inf) | old
+        want = np.flatnonzero((pressing > 0) & ~must)
+        room = max(FEW, support)
+        if want.size > room:
+            squares = np.where(self.curves.squares > 0, self.curves.squares, np.inf)[want]
+            order = np.argsort(-(pressing[want] ** 2) / squares, kind="stable")
+            want = want[order[:room]]
+        must[want] = True
+        spread = np.broadcast_to(must.reshape(-1, *[1] * (beyond.ndim - 1)), beyond.shape)
+        return np.flatnonzero(closed(self.penalty, spread)).astype(np.uint32)
+
+    def minimise(
+        self, at: Linear, bend: Bend, accuracy: float, floor: float, complete: bool
+    ) -> Step:
+        """The minimiser of the model over all coordinates, through working sets.
+
+        If it need not be ``complete``, over the first working set.
+        """
+        from reshuffle.kernels.quadratic import model_kernel
+        from reshuffle.kernels.stamp import stamp_of
+
+        fit, outputs, before = self.curves.fit, self.curves.outputs, self.curves.passes
+        kernel, features = model_kernel(stamp_of()), fit.features
+        x, g, rounds = at.x[:features], at.gradient, 0
+        old, support = np.zeros(features, dtype=bool), int(np.count_nonzero(x))
+        model_gradient = g
+        while True:
+            beyond = self.penalty.excess(x, model_gradient[:features])
+            active = self.features_of(beyond, old, support)
+            form = self._form(active)
+            H = self.curves.hessian(bend, active)
+            slope = g[active]
+            if fit.bias:
+                slope = slope - np.multiply.outer(self.curves.centre[active], g[-1])
+                slope[self.curves.constant[active]] = 0.0
+                slope = np.concatenate([slope, g[-1:]])
+            start = np.concatenate([x[active].ravel(), np.zeros(outputs * fit.bias)])
+            u = start.copy()
+            null = np.zeros_like(u)
+            decrease, left, length, made = kernel(
+                form, H, np.ascontiguousarray(slope).reshape(-1), start, u, accuracy, floor,
+                ROUNDS, null,
+            )  # fmt: skip
+            rounds += made
+            support = int(np.count_nonzero(u))
+            d = self._uncentred(u - start, active)
+            change = self.curves.margins(d)
+            if active.size == features or not complete:
+                break
+            model_gradient = g + self.curves.combine(self.curves.bent(bend, change))
+            old[active] = True
+            missing = self.penalty.excess(np.zeros(x.shape), model_gradient[:features]) > 0
+            missing[active] = False
+            if not missing.any():
+                break
+        return Step(
+            d,
+            change,
+            float(decrease),
+            float(left),
+            length == 0.0 or self._is_null(self._uncentred(null, active), bend, length),
+            self.curves.passes - before,
+            rounds,
+            active.size,
+        )
+
+    def _form(self, active: Visits) -> Form:
+        if active.size == self.shape[0]:
+            return self.form
+        part: Any = self.penalty.part(active, self.shape)
+        form: Form = part.compiled((active.size, *self.shape[1:]), self.ridge)
+        return form
+
+    def _uncentred(self, moved: Array, active: Visits) -> Array:
+        """A step of the centred active coordinates, as one of x."""
+        fit, d = self.curves.fit, np.zeros(self.curves.fit.shape)
+        rows = moved.reshape(-1, *fit.outputs)
+        d[active] = rows[: active.size]
+        if fit.bias:
+            d[-1] = rows[-1] - np.sum(self.curves.centre[active] * d[active].T, axis=-1)
+        return d
+
+    def _is_null(self, null: Array, bend: Bend, length: float) -> bool:
+        """Whether a direction without curvature is a true one: margins that do not change.
+
+        The curvature along it is a sum of squares, lost in rounding below 1e-16 of its terms; the
+        margins themselves say so down to the square of that.
+        """
+        change = self.curves.margins(null)
+        if change.ndim == 2:  # a common shift of all outputs changes nothing
+            change -= change.mean(axis=1, keepdims=True)
+        curvature = float(
+            np.sum(self.curves.weights * (self.curves.bent(bend, change) * change).T)
+        ) / len(change)
+        return bool(np.sqrt(max(curvature, 0.0)) <= DEPENDENT * length < np.inf)
