@@ -108,6 +108,43 @@ class Result:
         """sha256 of the model's bytes: equal models have equal digests."""
         return hashlib.sha256(np.ascontiguousarray(self.x).tobytes()).hexdigest()
 
+    def summary(self) -> str:
+        """What was done, in some ten lines.
+
+        Examples
+        --------
+        >>> import reshuffle as rs
+        >>> problem = rs.Problem(*rs.datasets.breast_cancer(), penalty=rs.penalties.L1(0.01))
+        >>> print(rs.ExactProxRR().solve(problem).summary())  # doctest: +ELLIPSIS
+        problem      <Problem: 569 x 30 dense float64, loss=Logistic(), penalty=L1(l1=0.01), ...>
+        solver       ExactProxRR, seed 0
+        ended        converged: gap = ... ≤ tol
+        objective    0.69315 at the start, 0.18519... now
+        coefficients 7 of 30 are not zero
+        ...
+        """
+        first, last = ({name: column[k] for name, column in self.trace.items()} for k in (0, -1))
+        header, newton = self.trace.header, int(last.get("newton", 0))
+        phases = (
+            f"{self.epoch - newton} epochs, {newton} Newton steps" if newton else f"{self.epoch}"
+        )
+        passes = last["gradients"] / float(header.get("samples", "nan"))
+        measures = {name: last[name] for name in ("gap", "relative_mapping") if name in last}
+        certificate = header.get("certificate", ", ".join(measures))
+        lines = {
+            "problem": header.get("problem", "?"),
+            "solver": f"{self.config.get('solver', '?')}, seed {self.config.get('seed', '?')}",
+            "ended": f"{'converged: ' if self.converged else ''}{self.message}",
+            "objective": f"{first['objective']:.5g} at the start, {last['objective']:.10g} now",
+            "coefficients": f"{np.count_nonzero(self.x)} of {self.x.size} are not zero",
+            "epochs": phases,
+            "work": f"{passes:.1f} passes over the data, {last['prox_evals']:.0f} prox evaluations",
+            "certificate": f"{certificate}: {', '.join(f'{v:.3g}' for v in measures.values())}",
+            "step": f"{last['step']:.4g}",
+            "seconds": f"{last['seconds']:.4g} (without evaluation and compilation)",
+        }
+        return "\n".join(f"{name:<12} {text}" for name, text in lines.items())
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a .npz file (arrays and JSON, no pickle), whole or not at all."""
         about = {

@@ -34,6 +34,7 @@ LONGEST_WAIT = 25  # epochs between two certificates at most: a few per cent of 
 EPOCH_BITS = 40  # of the random numbers that an epoch may draw
 RISE = 0.01  # of f(0): how far above its start a run that goes well may be
 GROWTH = 2.0  # of the movement from one epoch to the next, at which the objective is looked at
+PRECISION = 1e-13  # of f(0): what rounding leaves of a bound
 ROUNDING = 1e-14  # of P(x): a fall that its evaluation may feign
 REMEMBERED = ("table", "g", "q")
 
@@ -132,20 +133,23 @@ class ExactMethod(Method):
     ) -> Epoch:
         """A Newton step in the active features; slopes and h are then those of the new point."""
         steps, active = Steps.of(state["newton"]), state["active"]
-        move = newton.step(x, steps.progress, self.solver.tol * self._at_zero)
+        compiled = cast(Finish, self.finish).prepare()
+        move = newton.step(x, steps.progress, max(self.solver.tol, PRECISION) * self._at_zero)
         at, stalled = move.at, ""
         objective = at.value + newton.psi(at.x)
         steps = steps._replace(made=steps.made + 1, progress=move.progress)
         if move.stuck:
-            whole = active.size == self.sets.size
-            if whole and not objective < steps.stuck - ROUNDING * abs(objective):
+            proved = move.progress.bound <= PRECISION * self._at_zero
+            known = not objective < steps.stuck - ROUNDING * abs(objective)
+            if active.size == self.sets.size and (proved or known):
                 stalled = "no step lowers P(x) any further"
             steps = steps._replace(rest=epoch + 1 + REST, stuck=objective)
         new = {
             "x": self.sets.extend(at.x, active), "table": self.memory.table(at.slopes),
             "g": at.gradient, "q": np.zeros_like(at.gradient), "newton": steps.array(),
         }  # fmt: skip
-        return Epoch(state | new, move.passes * self.problem.n, move.rounds, step, stalled)
+        work = move.passes * self.problem.n
+        return Epoch(state | new, work, move.rounds, step, stalled, compiled)
 
     def _shuffled_epoch(self, state: State, epoch: int, step: float) -> Epoch:
         pace, active = Pace.of(state["pace"]), state["active"]

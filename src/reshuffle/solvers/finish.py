@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -27,6 +28,10 @@ NEEDED = 2.0  # Newton steps that are expected to be enough
 LEAST = 3.0  # epochs that a step may cost where epochs do not come nearer
 LARGEST = 3000  # coordinates of a Hessian: 72 MB
 REST = 5  # epochs after a Newton step that could not lower P
+
+
+READY: set[tuple[object, ...]] = set()
+"""What the kernels of Newton steps have been compiled for in this process."""
 
 
 class Steps(NamedTuple):
@@ -64,6 +69,18 @@ class Finish:
         if self._newton.problem is not part.problem:
             self._newton = Newton(cast(Problem, part.problem))
         return self._newton
+
+    def prepare(self) -> float:
+        """Compile, or load, the kernels where this process has not yet; the seconds it took."""
+        problem, clock = self._newton.problem, time.perf_counter()
+        if problem.signature in READY:
+            return 0.0
+        newton = Newton(problem.with_datafit(problem.datafit.first()))
+        at = newton.at(newton.feasible(np.zeros(problem.shape)))
+        newton.bounds.below(at, 1.0)
+        newton.step(at.x, Progress(damping=1.0), 1.0)
+        READY.add(problem.signature)
+        return time.perf_counter() - clock
 
     def pays(self, part: Memory, x: Array, epoch: int, left: float) -> bool:
         """Whether Newton's way to the end is shorter than the epochs that seem to be ``left``.

@@ -26,6 +26,8 @@ class Epoch(NamedTuple):
     """γ, where the method chose another than it was given."""
     stalled: str = ""
     """Why no further epoch would change anything, where that is so."""
+    setup_seconds: float = 0.0
+    """Of compilation on the way, which the trace leaves out."""
 
 
 class Check(NamedTuple):

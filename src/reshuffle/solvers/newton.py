@@ -84,8 +84,13 @@ class Newton:
     def step(self, x: Array, progress: Progress, target: float) -> Move:
         """One step from x, by as many models as it takes; ``target`` is the bound that is wanted."""
         passes, rounds = self.curves.passes, self.rounds
-        at = self.at(self.feasible(x))
-        objective, stuck = at.value + self.psi(at.x), False
+        with np.errstate(over="ignore", invalid="ignore"):  # trial points may lie far out
+            at, progress, stuck = self._step(self.at(self.feasible(x)), progress, target)
+        passes, rounds = self.curves.passes - passes, self.rounds - rounds
+        return Move(at, progress, stuck, passes, rounds)
+
+    def _step(self, at: Linear, progress: Progress, target: float) -> tuple[Linear, Progress, bool]:
+        objective = at.value + self.psi(at.x)
         while True:
             below = self._below(at, progress, target)
             step = self._minimum(at, below, progress, objective)
@@ -99,15 +104,10 @@ class Newton:
                 left = max(step.decrease - (before - objective), 0.0) + SPARE * step.left
                 bound = left + ROUNDING * abs(before)
             bound = min(bound, max(objective - self.bounds.floor, 0.0) + ROUNDING * abs(objective))
-            if t > 0.0 or bound <= target:
-                break
-            further = self._another(progress, step.decrease)
+            further = None if t > 0.0 or bound <= target else self._another(progress, step.decrease)
             if further is None:
-                stuck = True
-                break
+                return at, progress._replace(bound=bound), t == 0.0
             progress = further
-        passes, rounds = self.curves.passes - passes, self.rounds - rounds
-        return Move(at, progress._replace(bound=bound), stuck, passes, rounds)
 
     def psi(self, x: Array) -> float:
         """ψ(x) + (ridge/2)‖x‖²."""

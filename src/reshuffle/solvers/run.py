@@ -61,7 +61,8 @@ class Run:
         for name in ("schedule", "header", "certificate"):
             if not hasattr(method, name):
                 raise InputError(f"{type(method).__name__} must set self.{name} in __init__")
-        self.trace.header.update(method.header)
+        about = {"problem": repr(self.problem), "samples": str(self.problem.n)}
+        self.trace.header.update(about | method.header)
         self.step = check_number("schedule(0)", method.schedule(0))
         self.state = previous.state if previous else self._checked(method.start(x0), "start(x0)")
         self.seconds += time.perf_counter() - clock - method.setup_seconds
@@ -162,7 +163,7 @@ class Run:
             _refuse(self.method, "advance must return an Epoch", done)
         if not np.isfinite(self._checked(done.state, "advance")["x"]).all():
             self._raise_divergence(step)
-        seconds = self.seconds + time.perf_counter() - clock
+        seconds = self.seconds + time.perf_counter() - clock - done.setup_seconds
         step = step if done.step is None else done.step
         self.state, self.epoch, self.step, self.seconds = done.state, self.epoch + 1, step, seconds
         self.gradients += done.gradients
