@@ -105,12 +105,17 @@ def minimum(problem: rs.Problem) -> float:
     return problem.objective(rs.theory.solve(problem))
 
 
+def shuffled(**settings: Any) -> rs.ExactProxRR:
+    """The shuffled method alone; its Newton steps are tested in test_newton and test_any_data."""
+    return rs.ExactProxRR(**{"finish": False} | settings)
+
+
 def watched(
     problem: rs.Problem, x0: Any = None, **settings: Any
 ) -> tuple[rs.Result, list[rs.Result]]:
     """The result, and what it was after every epoch."""
     past: list[rs.Result] = []
-    solver = rs.ExactProxRR(**settings)
+    solver = shuffled(**settings)
     return solver.solve(problem, x0, callbacks=[lambda r: past.append(r.snapshot())]), past
 
 

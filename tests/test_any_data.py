@@ -78,6 +78,7 @@ def hard() -> dict[str, rs.Problem]:
     rng = np.random.default_rng(0)
     both = P.ElasticNet(1e-3, 1e-3)
     wine, cancer, iris = load_wine(), load_breast_cancer(), load_iris()
+    diabetes = load_diabetes(scaled=False)
     X = rng.standard_normal((300, 5))
     far = 100 * (X.sum(1) + rng.standard_normal(300))
     Z, y = noisy(300, 5, 1)
@@ -103,7 +104,7 @@ def hard() -> dict[str, rs.Problem]:
         "wine, raw": rs.Problem(wine.data, wine.target, L.Multinomial(), both),
         "breast cancer, raw": rs.Problem(cancer.data, cancer.target, penalty=both),
         "breast cancer": rs.Problem(standardised, cancer.target, penalty=P.L1(1e-3)),
-        "diabetes, raw": rs.Problem(*load_diabetes(return_X_y=True), L.Squared(), P.L1(1.0)),
+        "diabetes, raw": rs.Problem(diabetes.data, diabetes.target, L.Squared(), P.L1(1.0)),
         "years": rs.Problem(np.column_stack([years, Z]), y, penalty=P.L2(1e-3), fit_intercept=True),
         "one long row": rs.Problem(long, y, penalty=P.L2(1e-3)),
         "a column of 1e5": rs.Problem(

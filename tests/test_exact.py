@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from oracles import LOSSES, PAIRS, every_pair, oracle, penalty, random_data, sparse, unknown
+from sparse_cases import shuffled
 
 import reshuffle as rs
 from reshuffle.penalties import ability
@@ -37,10 +39,11 @@ def test_finds_the_minimiser(loss: str, psi: str, layout: Any) -> None:
     problem = rs.Problem(
         layout(X), y, LOSSES[loss], penalty(psi, unknown(loss)), 0.02, weights, fit_intercept=True
     )
-    result = rs.ExactProxRR(tol=1e-10, epochs=5000).solve(problem)
-    assert result.converged, result.message
-    assert problem.gradient_mapping(result.x) < 1e-8
-    assert problem.objective(result.x) - minimum(problem) < 1e-14 + 1e-12 * abs(minimum(problem))
+    best, scale = minimum(problem), problem.value(np.zeros(problem.shape))
+    for finish in (True, False):
+        result = shuffled(tol=1e-10, epochs=5000, finish=finish).solve(problem)
+        assert result.converged, result.message
+        assert problem.objective(result.x) - best <= 1e-10 * scale
 
 
 @every_pair
@@ -50,7 +53,7 @@ def test_dense_csr_and_oracle_agree(loss: str, psi: str, importance: bool) -> No
     X[3] *= 4.0
     chosen = penalty(psi, unknown(loss))
     dense = rs.Problem(X, y, LOSSES[loss], chosen)
-    solver = rs.ExactProxRR(epochs=4, tol=0.0, importance=importance, steps_per_prox=5)
+    solver = shuffled(epochs=4, tol=0.0, importance=importance, steps_per_prox=5)
     problems = (
         dense,
         rs.Problem(sparse(X), y, LOSSES[loss], chosen),
@@ -68,7 +71,7 @@ def test_the_compiled_epoch_is_the_plain_one(loss: str) -> None:
     X, y = random_data(LOSSES[loss])
     kwargs: Any = {"loss": LOSSES[loss], "ridge": 0.1, "fit_intercept": True}
     penalty = rs.penalties.ElasticNet(0.02, 0.05)
-    solver = rs.ExactProxRR(epochs=5, tol=0.0, steps_per_prox=4)
+    solver = shuffled(epochs=5, tol=0.0, steps_per_prox=4)
     compiled = solver.solve(rs.Problem(X, y, penalty=penalty, **kwargs))
     plain = solver.solve(rs.Problem(X, y, penalty=Opaque(penalty), **kwargs))
     np.testing.assert_allclose(compiled.x, plain.x, rtol=0, atol=1e-13)
@@ -80,14 +83,14 @@ def test_nothing_moves_at_the_solution(steps_per_prox: int) -> None:
     X, y = random_data(rs.losses.Logistic(), n=60)
     problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.02, 0.05))
     x = rs.theory.solve(problem)
-    solver = rs.ExactProxRR(epochs=1, tol=0.0, steps_per_prox=steps_per_prox)
+    solver = shuffled(epochs=1, tol=0.0, steps_per_prox=steps_per_prox)
     np.testing.assert_allclose(solver.solve(problem, x0=x).x, x, atol=1e-11)
 
 
 def test_one_prox_per_epoch_still_reaches_the_solution() -> None:
     X, y = rs.datasets.breast_cancer()
     problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.004, 0.006))
-    result = rs.ExactProxRR(tol=1e-9, steps_per_prox=10**9).solve(problem)
+    result = shuffled(tol=1e-9, steps_per_prox=10**9).solve(problem)
     assert result.converged
     assert result.trace["prox_evals"][-1] == result.epoch
 
@@ -112,7 +115,7 @@ def test_the_gap_is_never_smaller_than_the_true_one(loss: str, psi: str, ridge: 
     best, scale = minimum(problem), problem.value(np.zeros(problem.shape))
     checked = 0
     for epochs in (1, 2, 4, 8, 16, 64):
-        result = rs.ExactProxRR(epochs=epochs, tol=1e-300, importance=False).solve(problem)
+        result = shuffled(epochs=epochs, tol=1e-300, importance=False).solve(problem)
         gap = result.trace["gap"][-1]
         true = (problem.objective(result.x) - best) / scale
         assert gap >= true - 1e-14
@@ -127,7 +130,7 @@ def test_certificate_with_copies_and_weights_is_still_a_bound() -> None:
     problem = rs.Problem(X, y, penalty=rs.penalties.L1(0.02), sample_weight=np.arange(1.0, 61.0))
     best, scale = minimum(problem), problem.value(np.zeros(6))
     for epochs in (1, 3, 9):
-        result = rs.ExactProxRR(epochs=epochs, tol=1e-300, importance=True).solve(problem)
+        result = shuffled(epochs=epochs, tol=1e-300, importance=True).solve(problem)
         assert result.trace["gap"][-1] >= (problem.objective(result.x) - best) / scale - 1e-14
 
 
@@ -136,7 +139,7 @@ def test_tolerance_is_kept() -> None:
     problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.004, 0.006))
     best, scale = minimum(problem), problem.value(np.zeros(30))
     for tol in (1e-2, 1e-5, 1e-10):
-        result = rs.ExactProxRR(tol=tol).solve(problem)
+        result = shuffled(tol=tol).solve(problem)
         assert result.converged
         assert (problem.objective(result.x) - best) / scale <= tol
 
@@ -171,7 +174,7 @@ def test_hard_problems_from_any_start(name: str, start: float) -> None:
         start /= 1000.0
     problem = hard(name)
     x0 = start * np.random.default_rng(1).standard_normal(problem.shape)
-    result = rs.ExactProxRR(tol=1e-7, epochs=20_000, eval_every=100).solve(problem, x0)
+    result = shuffled(tol=1e-7, epochs=20_000, eval_every=100).solve(problem, x0)
     assert result.converged, result.message
     scale = problem.value(np.zeros(problem.shape))
     assert (problem.objective(result.x) - minimum(problem)) / scale <= 1e-7
@@ -179,7 +182,7 @@ def test_hard_problems_from_any_start(name: str, start: float) -> None:
 
 def test_no_penalty_at_all() -> None:
     X, y = random_data(rs.losses.Squared(), n=60)
-    result = rs.ExactProxRR(tol=1e-10).solve(rs.Problem(X, y, rs.losses.Squared()))
+    result = shuffled(tol=1e-10).solve(rs.Problem(X, y, rs.losses.Squared()))
     assert result.converged
     np.testing.assert_allclose(result.x, np.linalg.lstsq(X, y)[0], atol=1e-8)
 
@@ -190,7 +193,7 @@ def test_beyond_the_largest_useful_penalty_the_answer_is_zero_at_once(loss: str)
     plain = rs.Problem(X, y, LOSSES[loss])
     strongest = np.abs(plain.gradient(np.zeros(plain.shape))).max()
     problem = rs.Problem(X, y, LOSSES[loss], rs.penalties.L1(1.001 * strongest))
-    result = rs.ExactProxRR().solve(problem)
+    result = shuffled().solve(problem)
     assert result.converged
     assert result.epoch == 0
     assert not result.x.any()
@@ -202,11 +205,11 @@ def test_a_step_that_is_too_large_is_noticed_and_mended(loss: str, factor: float
     X, y = random_data(LOSSES[loss], n=200)
     problem = rs.Problem(X, y, LOSSES[loss], rs.penalties.ElasticNet(0.01, 0.01))
     step = factor / problem.smoothness.L_max
-    result = rs.ExactProxRR(step=step, tol=1e-8).solve(problem)
+    result = shuffled(step=step, tol=1e-8).solve(problem)
     assert result.converged, result.message
     assert result.trace["step"][-1] < step
     assert result.trace["objective"].max() <= result.trace["objective"][0] * 1.02
-    first = rs.ExactProxRR(step=step, tol=1e-8, epochs=1).solve(problem)
+    first = shuffled(step=step, tol=1e-8, epochs=1).solve(problem)
     assert first.trace["objective"][-1] <= first.trace["objective"][0]
 
 
@@ -216,7 +219,7 @@ def test_never_worse_than_its_start(name: str) -> None:
     problem, fell_back = hard(name), 0
     for seed in range(5):
         x0 = rs.FISTA(epochs=300, tol=0.0).solve(problem).x
-        result = rs.ExactProxRR(epochs=1, tol=0.0, seed=seed).solve(problem, x0)
+        result = shuffled(epochs=1, tol=0.0, seed=seed).solve(problem, x0)
         assert problem.objective(result.x) <= problem.objective(x0)
         assert result.trace["objective"][-1] == problem.objective(result.x)
         fell_back += np.array_equal(result.x, x0)
@@ -235,27 +238,32 @@ def test_importance_is_used_where_it_pays_and_the_header_says_so() -> None:
     assert resampled(uneven, None)[0].size > 60
     assert resampled(uneven, False)[0].size == 0
     assert resampled(even, True)[0].size >= 60
-    header = rs.ExactProxRR(epochs=1).solve(uneven).trace.header
+    header = shuffled(epochs=1).solve(uneven).trace.header
     assert "visits of 60 samples" in header["importance"]
     assert header["certificate"] == "duality gap"
-    plain = rs.ExactProxRR(epochs=1, importance=False).solve(uneven).trace.header
+    plain = shuffled(epochs=1, importance=False).solve(uneven).trace.header
     assert plain["importance"] == "off"
-    fast = rs.ExactProxRR(tol=1e-8).solve(uneven)
-    slow = rs.ExactProxRR(tol=1e-8, importance=False).solve(uneven)
+    fast = shuffled(tol=1e-8).solve(uneven)
+    slow = shuffled(tol=1e-8, importance=False).solve(uneven)
     assert fast.trace["gradients"][-1] < 0.5 * slow.trace["gradients"][-1]
+
+
+def _stands_at(epoch: int, result: rs.Result) -> bool:
+    return result.epoch == epoch
 
 
 def test_the_same_bits_after_a_resume() -> None:
     X, y = rs.datasets.breast_cancer()
     problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.004, 0.006))
-    solver = rs.ExactProxRR(tol=1e-8, seed=3)
-    whole = solver.solve(problem)
-    part = solver.solve(problem, callbacks=[lambda r: r.epoch == 7])
-    assert part.epoch == 7 < whole.epoch
-    resumed = solver.solve(problem, resume=part)
-    assert resumed.x.tobytes() == whole.x.tobytes()
-    assert resumed.trace["gradients"].tolist() == whole.trace["gradients"].tolist()
-    assert resumed.trace.header == whole.trace.header
+    for finish, at in ((False, 7), (True, 1), (True, 2), (True, 3)):
+        solver = shuffled(tol=1e-8, seed=3, finish=finish)
+        whole = solver.solve(problem)
+        part = solver.solve(problem, callbacks=[partial(_stands_at, at)])
+        assert part.epoch == at < whole.epoch
+        resumed = solver.solve(problem, resume=part)
+        assert resumed.x.tobytes() == whole.x.tobytes()
+        assert resumed.trace["gradients"].tolist() == whole.trace["gradients"].tolist()
+        assert resumed.trace.header == whole.trace.header
 
 
 def test_float32_data_gives_the_float64_model() -> None:
@@ -263,7 +271,7 @@ def test_float32_data_gives_the_float64_model() -> None:
     X = X.astype(np.float32)
     penalty = rs.penalties.ElasticNet(0.004, 0.006)
     single, double = (
-        rs.ExactProxRR(tol=1e-12).solve(rs.Problem(A, y, penalty=penalty)).x
+        shuffled(tol=1e-12).solve(rs.Problem(A, y, penalty=penalty)).x
         for A in (X, X.astype(np.float64))
     )
     np.testing.assert_allclose(single, double, atol=1e-7)

@@ -12,6 +12,7 @@ from sparse_cases import (
     csr,
     minimum,
     rows,
+    shuffled,
     sizes,
     watched,
 )
@@ -23,12 +24,12 @@ from reshuffle.solvers.working_sets import SMALL
 def test_a_start_at_zero_needs_no_pass_and_any_other_one() -> None:
     problem, _ = case("csr")
     for x0, passes in ((None, 1), (np.full(problem.shape, 0.01), 2)):
-        result = rs.ExactProxRR(tol=0.0, epochs=1, importance=False).solve(problem, x0)
+        result = shuffled(tol=0.0, epochs=1, importance=False).solve(problem, x0)
         assert result.trace["gradients"].tolist() == [(passes - 1) * 1500, passes * 1500]
 
 
 def test_a_wide_problem_starts_with_a_pass() -> None:
-    result = rs.ExactProxRR(tol=0.0, epochs=1, importance=False).solve(case("wide")[0])
+    result = shuffled(tol=0.0, epochs=1, importance=False).solve(case("wide")[0])
     assert result.trace["gradients"].tolist() == [1200, 2400]
 
 
@@ -94,7 +95,7 @@ def test_an_iterate_that_does_not_move_is_no_accident() -> None:
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     for penalty in (rs.penalties.L1(10.0), rs.penalties.Box(-1e-3, 1e-3)):
         problem = rs.Problem(X, y, penalty=penalty)
-        result = rs.ExactProxRR(tol=0.0, epochs=40).solve(problem)
+        result = shuffled(tol=0.0, epochs=40).solve(problem)
         assert result.epoch == 40
         assert problem.gradient_mapping(result.x) < 1e-12
 
@@ -106,7 +107,7 @@ def test_a_start_outside_the_constraint(n: int) -> None:
     X = np.random.default_rng(0).standard_normal((n, 20))
     box = rs.Problem(X, answers(X, "signs"), penalty=rs.penalties.Box(0.5, 1.0))
     assert (box.rows.stored >= SMALL) == (n == 1700)
-    result = rs.ExactProxRR(tol=1e-8).solve(box)
+    result = shuffled(tol=1e-8).solve(box)
     assert result.trace["objective"][0] == np.inf
     assert result.converged, result.message
     assert result.x.min() >= 0.5
@@ -118,7 +119,7 @@ def test_the_step_does_not_run_away_inside_a_box() -> None:
     X = rows(300)
     box = rs.Problem(X, answers(X, "signs"), penalty=rs.penalties.Box(0.5, 1.0))
     for seed in range(3):
-        solver = rs.ExactProxRR(tol=1e-3, epochs=2000, importance=False, seed=seed)
+        solver = shuffled(tol=1e-3, epochs=2000, importance=False, seed=seed)
         result = solver.solve(box)
         assert result.converged, result.message
         assert result.trace["step"].max() < 1e3 * result.trace["step"][0]

@@ -120,7 +120,8 @@ def test_tolerance_stops_the_run_and_is_true() -> None:
 
 
 def test_check_every_is_kept_by_every_solver() -> None:
-    for solver in (rs.ProxRR(step=0.01), rs.ProxSGD(step=0.01), rs.ExactProxRR(), rs.FISTA()):
+    exact = rs.ExactProxRR(finish=False)
+    for solver in (rs.ProxRR(step=0.01), rs.ProxSGD(step=0.01), exact, rs.FISTA()):
         watched = replace(solver, epochs=9, tol=1e-300, check_every=4, eval_every=1)
         checked = ~np.isnan(watched.solve(problem()).trace["gap"])
         assert np.flatnonzero(checked).tolist() == [0, 4, 8, 9], solver

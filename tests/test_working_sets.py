@@ -15,6 +15,7 @@ from sparse_cases import (
     csr,
     minimum,
     rows,
+    shuffled,
     sizes,
     watched,
 )
@@ -60,7 +61,7 @@ def test_the_first_guess_keeps_unpenalised_features() -> None:
     l1 = np.full(6000, 10.0)
     l1[::50] = 0.0
     problem = rs.Problem(csr(wide), wide.targets, penalty=rs.penalties.L1(l1))
-    guessed = rs.ExactProxRR().bind(problem).start(np.zeros(6000))["active"]
+    guessed = shuffled().bind(problem).start(np.zeros(6000))["active"]
     np.testing.assert_array_equal(guessed, np.arange(0, 5400, 50))  # the others are empty
 
 
@@ -93,7 +94,7 @@ def hidden() -> tuple[rs.Problem, int, int]:
 
 def test_a_feature_that_the_first_guess_leaves_out_comes_back() -> None:
     problem, a, b = hidden()
-    solver = rs.ExactProxRR(tol=1e-12)
+    solver = shuffled(tol=1e-12)
     first = solver.bind(problem).start(np.zeros(problem.shape))["active"]
     assert a in first
     assert b not in first
@@ -114,7 +115,7 @@ def test_bad_guesses_cost_time_and_nothing_else(
     for constant, value in constants.items():
         monkeypatch.setattr(working_sets, constant, value)
     problem, settings = case(name)
-    solver = rs.ExactProxRR(tol=1e-10, epochs=5000, **settings)
+    solver = shuffled(tol=1e-10, epochs=5000, **settings)
     if name == "wide" and "GUESS" in constants:
         assert not solver.bind(problem).start(np.zeros(problem.shape))["active"].size
     result = solver.solve(problem)
@@ -161,7 +162,7 @@ def test_the_gap_of_a_restricted_run_is_never_smaller_than_the_true_one(name: st
     best, scale = minimum(problem), problem.value(np.zeros(problem.shape))
     restricted = 0
     for epochs in (1, 2, 3, 4, 6, 9, 14, 20, 40):
-        solver = rs.ExactProxRR(epochs=epochs, tol=1e-300, **settings)
+        solver = shuffled(epochs=epochs, tol=1e-300, **settings)
         result = solver.solve(problem)
         true = (problem.objective(result.x) - best) / scale
         assert result.trace["gap"][-1] >= true - 1e-13
@@ -176,7 +177,7 @@ def test_the_gap_of_a_restricted_run_is_never_smaller_than_the_true_one(name: st
 @pytest.mark.parametrize("name", ["csr", "wide intercept", "importance", "dense"])
 def test_the_same_bits_after_a_resume_at_any_epoch(name: str, tmp_path: Path) -> None:
     problem, settings = case(name)
-    solver = rs.ExactProxRR(tol=1e-7, epochs=60, **settings)
+    solver = shuffled(tol=1e-7, epochs=60, **settings)
     whole, past = watched(problem, tol=1e-7, epochs=60, **settings)
     assert len(set(sizes(past))) > 1
     for part in past[:-1]:
@@ -195,7 +196,7 @@ def test_the_same_bits_after_a_resume_around_the_trial_step() -> None:
     X = rows(d=60, n=1500)
     X = sp.csr_matrix(X.multiply(np.geomspace(0.1, 1.0, 60)[None, :]))
     problem = rs.Problem(X, answers(X, "signs"), penalty=rs.penalties.L1(1e-4))
-    solver = rs.ExactProxRR(tol=1e-300, epochs=24)
+    solver = shuffled(tol=1e-300, epochs=24)
     whole, past = watched(problem, tol=1e-300, epochs=24)
     pace = [Pace.of(r.state["pace"]).rate for r in past]
     assert 0 < min(p for p in pace if p != NEVER) < np.inf  # the trial went on

@@ -119,7 +119,6 @@ class Curves:
         """The mean of each column, which an intercept takes up; zeros where there is none."""
         if not self.fit.bias:
             return np.zeros(self.fit.features)
-        self.passes += 1
         return self.fit.column_means()
 
     @cached_property
@@ -132,7 +131,6 @@ class Curves:
         """(1/n) Σ w_i a_ij² of each column, which makes gradients comparable."""
         p = self.fit
         values, indices, indptr = p.quick
-        self.passes += 1
         if p.quick.dense:
             squares: Array = np.einsum("ij,ij,i->j", values, values, self.weights) / p.n
             return squares

@@ -275,9 +275,6 @@ class ExactMethod(Method):
         made = Steps.of(state["newton"]).made
         return {"active": float(state["active"].size), "newton": made}
 
-    def restart(self, x: Array, state: State) -> State:
-        return self.start(x) | {"x0": state["x0"]}
-
     @cached_property
     def _at_zero(self) -> float:
         """f(0), what a rise of the objective is compared with."""

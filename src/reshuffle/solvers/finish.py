@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from reshuffle.objective import Array
+from reshuffle.penalties.abilities import rows
 from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
 from reshuffle.solvers.memory import Memory
@@ -95,7 +96,7 @@ class Finish:
         fit = cast(Problem, part.problem).datafit
         n, outputs = fit.n, int(np.prod(fit.outputs))
         stored = fit.rows.stored / n
-        support = int(np.count_nonzero(x.reshape(len(x), -1).any(axis=1)))
+        support = int(np.count_nonzero(rows(x != 0)))
         active = min(fit.features, max(100, support)) + fit.bias
         if active * outputs > LARGEST:
             return np.inf

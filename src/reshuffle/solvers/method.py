@@ -91,7 +91,3 @@ class Method(ABC):
     def close(self) -> None:
         """Give back what the method holds; called once, however the run ends."""
         return  # most hold nothing
-
-    def restart(self, x: Array, state: State) -> State:
-        """The state at a better point than the last one, which the run goes back to at its end."""
-        return self.start(x)

@@ -83,9 +83,12 @@ class Newton:
 
     def step(self, x: Array, progress: Progress, target: float) -> Move:
         """One step from x, by as many models as it takes; ``target`` is the bound that is wanted."""
+        x = self.feasible(x)
+        if progress != Progress():  # the pass at x was counted with the step that led to it
+            self.at(x)
         passes, rounds = self.curves.passes, self.rounds
         with np.errstate(over="ignore", invalid="ignore"):  # trial points may lie far out
-            at, progress, stuck = self._step(self.at(self.feasible(x)), progress, target)
+            at, progress, stuck = self._step(self.at(x), progress, target)
         passes, rounds = self.curves.passes - passes, self.rounds - rounds
         return Move(at, progress, stuck, passes, rounds)
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 READY: set[tuple[object, ...]] = set()
 """What kernels have been compiled for in this process."""
 BLOW_UP = 1e6  # growth of the objective that no convergent run shows
-ROUNDING = 1e-14  # of P(x): differences that its evaluation may make
 
 
 class Run:
@@ -72,7 +71,8 @@ class Run:
             self.trace, self.epoch = previous.trace, previous.epoch
             self.gradients, self.prox_evals = int(row["gradients"]), int(row["prox_evals"])
             self.seconds, self.step = row["seconds"], row["step"]
-            self.best = row["objective"], self.state["x"]
+            if self.method.keeps_best:
+                self.best = float(self.state.pop("best_value")[0]), self.state.pop("best")
 
     def go(self, callbacks: Sequence[Callback]) -> Result:
         """Epoch after epoch, until something says stop."""
@@ -120,16 +120,16 @@ class Run:
 
     def _finish(self, converged: bool, message: str) -> Result:
         """The result, at the best point seen where the method keeps it."""
-        best, x = self.best
-        rounding = ROUNDING * max(abs(best), abs(self.trace.last()["objective"]))
-        if self.method.keeps_best and not self.trace.last()["objective"] <= best + rounding:
-            self.state = self.method.restart(x, self.state)
-            self.trace.amend(objective=best)
+        better = self.method.keeps_best and not self.trace.last()["objective"] <= self.best[0]
+        if better and (
+            converged or self._at_limit()
+        ):  # else the run may go on, as if never stopped
+            self.trace.amend(objective=self.best[0])
         if self.trace.last()["objective"] > self.start_objective:
             message += "; P(x) is larger than at the start: try a smaller step"
         if self.solver.tol > 0 and not converged and self._at_limit():
             warn_user(f"{type(self.solver).__name__}: {message}; {self._advice()}", not_converged())
-        return self._result(converged, message)
+        return self._result(converged, message, self.best[1] if better else None)
 
     def _at_limit(self) -> bool:
         """Whether the run ended at one of its limits, rather than by a callback or Ctrl-C."""
@@ -225,11 +225,12 @@ class Run:
             self._result(False, "diverged"),
         )
 
-    def _result(self, converged: bool, message: str) -> Result:
-        x, problem = self.state["x"], self.problem.fingerprint
-        return Result(
-            x, self.trace, converged, message, self.epoch, self.state, self.config, problem
-        )
+    def _result(self, converged: bool, message: str, best: Array | None = None) -> Result:
+        x, state, problem = self.state["x"], self.state, self.problem.fingerprint
+        if self.method.keeps_best:
+            state = state | {"best": self.best[1], "best_value": np.array(self.best[:1])}
+        x = x if best is None else best
+        return Result(x, self.trace, converged, message, self.epoch, state, self.config, problem)
 
     def _check_resume(self, resume: Result | str | os.PathLike[str]) -> Result:
         """The saved run, refused where solver, settings or the problem's content differ."""
