@@ -1,4 +1,4 @@
-"""The yardstick for dense rows: one BLAS dot and one axpy a row, called at the speed of C."""
+"""The yardstick for dense rows: one BLAS dot and one axpy per row, called at the speed of C."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from reshuffle.trace import Result
 Array = NDArray[np.float64]
 TARGET = 1e-6  # (P - P*)/(P(0) - P*)
 OURS, RARE, RR, SGD, DETERMINISTIC = (
-    "ExactProxRR", "ExactProxRR, one prox an epoch", "ProxRR", "ProxSGD", "FISTA",
+    "ExactProxRR", "ExactProxRR, one prox per epoch", "ProxRR", "ProxSGD", "FISTA",
 )  # fmt: skip
 BARS = {SGD: 10.0, DETERMINISTIC: 3.0}
 

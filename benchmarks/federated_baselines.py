@@ -143,7 +143,7 @@ class Controlled(FederatedSolver):
 class Scaffold(Controlled):
     """SCAFFOLD (Karimireddy et al. 2020), option II, global step 1.
 
-    ``local_steps`` full-gradient steps a round, or one local pass of single samples. With R = 0 the
+    ``local_steps`` full-gradient steps per round, or one local pass of single samples. With R = 0 the
     former goes to the solution; a prox of R on the server leaves a drift, since ∇f(x*) is not zero.
     """
 

@@ -66,13 +66,13 @@ def _many(quick: bool) -> list[Finding]:
     extra = (best["round"] - 2.0 * best["epoch"]) / count * 1e6
     detail = f"round {best['round'] * 1e3:.1f} ms, plain epoch {best['epoch'] * 1e3:.1f}"
     what = f"{count:,} clients of 10 samples: beyond two plain epochs"
-    return [Finding(what, extra, "µs a client", "at most", 20.0, detail)]
+    return [Finding(what, extra, "µs per client", "at most", 20.0, detail)]
 
 
 def _ray(quick: bool) -> list[Finding]:
     """A round on Ray, less the work of the host that has most, against two copies of the model.
 
-    Hosts get the model and send one back for each client, here one a host; both are counted as copies
+    Hosts get the model and send one back for each client, here one per host; both are counted as copies
     of an array in this process.
     """
     if importlib.util.find_spec("ray") is None:

@@ -85,7 +85,7 @@ def fit_memory(quick: bool, out: Path | None = None) -> list[Finding]:
 
 
 def proxes(quick: bool, out: Path | None = None) -> list[Finding]:
-    """Proxes to 1e-6 on a9a: ExactProxRR against saga, which has one a step."""
+    """Proxes to 1e-6 on a9a: ExactProxRR against saga, which has one per step."""
     from benchmarks.peers import fits
 
     case = CASES["a9a"](quick)[1]

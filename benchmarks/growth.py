@@ -36,7 +36,7 @@ def growth(quick: bool, out: Path | None = None) -> list[Finding]:
         save(figure, out / "growth.png")
         write_points(out / "growth-points.csv", points)
     each = seconds / stored * 1e9
-    detail = f"{each[0]:.1f} ns a value at {stored[0]:.0e}, {each[-1]:.1f} at {stored[-1]:.0e}"
+    detail = f"{each[0]:.1f} ns per value at {stored[0]:.0e}, {each[-1]:.1f} at {stored[-1]:.0e}"
     return [Finding("fitted slope, log-log", float(slope), "", "at most", 1.15, detail)]
 
 

@@ -28,7 +28,7 @@ def a9a(quick: bool) -> list[Finding]:
     findings = []
     for penalty, bar in (("elasticnet", 3.0), ("l2", 2.0)):
         peer = (best[f"{penalty}, long"] - best[f"{penalty}, short"]) / (10 * problem.n)
-        detail = f"{step * 1e9:.0f} ns a step, SGDClassifier {peer * 1e9:.0f}"
+        detail = f"{step * 1e9:.0f} ns per step, SGDClassifier {peer * 1e9:.0f}"
         what = f"faster than SGDClassifier, {penalty}"
         findings.append(Finding(what, peer / step, "x", "at least", bar, detail))
     return findings
@@ -70,7 +70,7 @@ def large(quick: bool) -> list[Finding]:
     base, size = best["sequential"], X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
 
     def ratio(what: str, seconds: float, bar: float | None) -> Finding:
-        detail = f"{seconds / n * 1e9:.0f} ns a step, sequential {base / n * 1e9:.0f}"
+        detail = f"{seconds / n * 1e9:.0f} ns per step, sequential {base / n * 1e9:.0f}"
         return Finding(what, seconds / base, "x", "at most", bar, detail)
 
     return [
@@ -99,8 +99,8 @@ def dense(quick: bool) -> list[Finding]:
     }
     best = interleaved(contestants, rounds=5 if quick else 15)
     nanoseconds = {name: f"{seconds / n * 1e9:.0f} ns" for name, seconds in best.items()}
-    against = f"{nanoseconds['float64']} a step, BLAS {nanoseconds['BLAS']}"
-    halves = f"{nanoseconds['float32']} a step, float64 {nanoseconds['float64']}"
+    against = f"{nanoseconds['float64']} per step, BLAS {nanoseconds['BLAS']}"
+    halves = f"{nanoseconds['float32']} per step, float64 {nanoseconds['float64']}"
     return [
         Finding("over ddot + daxpy", best["float64"] / best["BLAS"], "x", "at most", 1.3, against),
         Finding(
@@ -127,7 +127,7 @@ def multinomial(quick: bool) -> list[Finding]:
     contestants = {"ProxRR": _solve(solver, problem)} | _sgd(X, y, "l2")
     best = interleaved(contestants, rounds=5 if quick else 12)
     ours, peer = best["ProxRR"] / epochs, (best["l2, long"] - best["l2, short"]) / 10
-    detail = f"{ours / n * 1e6:.2f} µs a sample, SGDClassifier {peer / n * 1e6:.2f}"
+    detail = f"{ours / n * 1e6:.2f} µs per sample, SGDClassifier {peer / n * 1e6:.2f}"
     return [Finding("faster than one-vs-rest", peer / ours, "x", "at least", 2.0, detail)]
 
 

@@ -83,7 +83,7 @@ def memory(quick: bool) -> Iterator[Finding]:
             size = _save(Path(folder), data, n)
             for case in cases:
                 over = _measured(folder, case.what)
-                detail = f"data {size / 1e6:.0f} MB, {over / n:.1f} bytes a row"
+                detail = f"data {size / 1e6:.0f} MB, {over / n:.1f} bytes per row"
                 yield Finding(case.what, over / 1e6, "MB", "at most", bar / 1e6, detail)
 
 

@@ -74,7 +74,7 @@ def draw_curves(races: list[Race], path: Path) -> None:
 
 
 def draw_ratios(races: list[Race], targets: tuple[float, ...], path: Path) -> None:
-    """The best peer's seconds over ours, a row a problem, a mark a target."""
+    """The best peer's seconds over ours: one row per problem, one mark per target."""
     most = 12.0
     figure = Figure(figsize=(8.2, 0.34 * len(races) + 1.3), layout="constrained")
     ax = figure.add_subplot()

@@ -112,7 +112,7 @@ def _contestants(
 
 
 def _scaffnew(clients: rs.federated.Federation, quick: bool) -> Iterator[tuple[str, Scaffnew]]:
-    """From many rounds a step to few, for as long as whoever takes the runs does not stop."""
+    """From many rounds per step to few, for as long as whoever takes the runs does not stop."""
     full = max(client.smoothness.L_f for client in clients.clients)
     theory = float(np.sqrt(clients.strong_convexity / full))
     for share in (3.0, 1.0) if quick else (10.0, 3.0, 1.0, 1 / 3):

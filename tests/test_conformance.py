@@ -80,7 +80,7 @@ def test_agree_with_ridge_intercept_and_weights(loss: str, order: str) -> None:
 
 @pytest.mark.parametrize("ridge", [50.0, 1e3])
 def test_a_strong_ridge_keeps_the_scaled_iterate_exact(ridge: float) -> None:
-    """The scale of the iterate underflows many times an epoch; the result must not notice."""
+    """The scale of the iterate underflows many times in an epoch; the result must not notice."""
     problems = three_ways(rs.losses.Squared(), ridge=ridge)
     largest = problems[0].smoothness.L_max
     assert_same_run(rs.ProxRR(epochs=3, step=0.9 / largest), *problems)

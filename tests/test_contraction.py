@@ -65,7 +65,7 @@ def test_a_round_contracts_as_the_theorem_says(clients: int, part: float, penalt
 
 
 def states(federation: rs.federated.Federation, step: float, rounds: int) -> list[Array]:
-    """z = x - τh, a row a client, after every round."""
+    """z = x - τh, one row per client, after every round."""
     found: list[Array] = []
 
     def record(result: rs.Result) -> bool:

@@ -146,7 +146,7 @@ def test_where_one_prox_an_epoch_stalls_the_recipe_fails_loudly(
 
 
 def curve(rate: float, prox: int) -> Curve:
-    """gap = 10^{-rate·epoch}, ``prox`` evaluations an epoch."""
+    """gap = 10^{-rate·epoch}, ``prox`` evaluations per epoch."""
     epochs = np.arange(31.0)
     return Curve(epochs, prox * epochs, epochs, np.tile(10.0 ** (-rate * epochs), (2, 1)))
 
@@ -243,6 +243,7 @@ def test_a_page_stands_alone_and_shows_what_fails(tmp_path: Path) -> None:
     for piece in ("A &lt; B", "<p>two</p>", "<td>&lt;1&gt;</td>", "DOES NOT HOLD", rs.__version__):
         assert piece in html
     assert "http" not in html
+    assert "td { white-space: nowrap; }" in html  # 1.1e-01 is not broken after its hyphen
 
 
 def test_settings_choose_amounts(tmp_path: Path) -> None:
@@ -302,6 +303,13 @@ def test_the_theory_command_prints_constants_steps_and_preference(stand_in: Path
     ridge = CliRunner().invoke(main, ["theory", file, "--ridge", "0.1", "--loss", "squared"])
     assert "strongly convex f_i" in ridge.output
     assert "λ2 = 0," in ridge.output
+
+
+def test_a_narrow_terminal_loses_no_number(stand_in: Path) -> None:
+    command = ["theory", str(stand_in / "a1a"), "--l1", "0.01", "--accuracy", "0.01"]
+    wide, narrow = (CliRunner(env={"COLUMNS": w}).invoke(main, command) for w in ("200", "40"))
+    assert "…" not in narrow.output
+    assert narrow.output.split() == wide.output.split()
 
 
 def test_the_theory_command_needs_strong_convexity(stand_in: Path) -> None:

@@ -57,6 +57,16 @@ def test_resuming_ends_in_the_same_digest(file: Path) -> None:
     assert "seed" in refused.output
 
 
+def test_a_run_that_did_not_end_is_not_overwritten(file: Path) -> None:
+    assert run(file, "--rounds", "3").exit_code == 0
+    (file.parent / "out" / "result.npz").unlink()  # as a killed process leaves it
+    refused = run(file)
+    assert refused.exit_code == 1
+    assert "did not end: go on with --resume" in refused.output
+    assert run(file, "--resume").exit_code == 0
+    assert run(file).exit_code == 0  # a finished one gives way
+
+
 @pytest.mark.parametrize(
     ("options", "word"),
     [

@@ -115,7 +115,7 @@ def test_a_start_outside_the_constraint(n: int) -> None:
 
 
 def test_the_step_does_not_run_away_inside_a_box() -> None:
-    """Where x cannot go far and P(x0) = inf, going round in circles must not pass for progress."""
+    """Where x cannot go far and P(x0) = inf, an iterate that circles must not pass for one that converges."""
     X = rows(300)
     box = rs.Problem(X, answers(X, "signs"), penalty=rs.penalties.Box(0.5, 1.0))
     for seed in range(3):

@@ -59,13 +59,24 @@ def test_demo_prints_a_table_and_writes_its_files(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     done = CliRunner().invoke(main, ["demo", "--epochs", "20", "--out", str(out)])
     assert done.exit_code == 0, done.output
-    for word in ("ProxRR", "ProxSO", "RR, prox each step", "ProxSGD", "prox evals", "seconds"):
+    for word in (
+        "ExactProxRR",
+        "ProxRR",
+        "ProxSO",
+        "RR, prox each step",
+        "ProxSGD",
+        "prox evals",
+        "seconds",
+    ):
         assert word in done.output
-    prox = dict(re.findall(r"│ (\S[^│]*?) +│[^│]*│[^│]*│ +([\d,]+) │", done.output))
+    rows = re.findall(r"│ (\S[^│]*?) +│ +(\S+) │[^│]*│ +([\d,]+) │", done.output)
+    gap, prox = {name: float(g) for name, g, _ in rows}, {name: p for name, _, p in rows}
+    assert rows[0][0] == "ExactProxRR"
+    assert abs(gap["ExactProxRR"]) < 1e-3 * min(gap[name] for name in gap if name != "ExactProxRR")
     assert prox["ProxRR"] == "20"
     assert prox["ProxSGD"] == f"{20 * 569:,}"
     assert (out / "gap.png").read_bytes()[:4] == b"\x89PNG"
-    assert len(list(out.glob("*.csv"))) == 4
+    assert len(list(out.glob("*.csv"))) == 5
 
 
 def test_bad_options_are_refused() -> None:

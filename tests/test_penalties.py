@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numba import njit
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, brentq, minimize
 
 import reshuffle as rs
-from reshuffle.kernels.prox import separable_prox
+from reshuffle.kernels.prox import prox, separable_prox
 from reshuffle.penalties import (
     L1,
     L2,
@@ -26,6 +27,7 @@ from reshuffle.penalties import (
     NonNegative,
     NuclearNorm,
     Separable,
+    SparseGroupLasso,
     Zero,
 )
 
@@ -70,6 +72,42 @@ steps = st.floats(1e-3, 1e3)
 
 def points(shape: tuple[int, ...], bound: float = 1e3) -> st.SearchStrategy[Array]:
     return arrays(np.float64, shape, elements=st.floats(-bound, bound, allow_subnormal=False))
+
+
+@njit
+def kernel_prox(form: Any, flat: Array, step: float) -> None:
+    prox(form, flat, step)  # type: ignore[no-untyped-call]
+
+
+@every_penalty
+@pytest.mark.parametrize("ridge", [0.0, 0.7])
+def test_the_kernels_prox_is_that_of_the_penalty_with_the_ridge(
+    psi: Any, shape: tuple[int, ...], ridge: float
+) -> None:
+    """prox of s(ψ + (r/2)‖·‖²) at x is that of s/(1 + sr)·ψ at x/(1 + sr)."""
+    compiled = rs.penalties.ability(psi, "compiled")
+    if compiled is None:
+        pytest.skip("it has no compiled form")
+    for seed, step in enumerate((0.3, 2.0, 40.0)):
+        x = 5.0 * np.random.default_rng(seed).standard_normal(shape)
+        flat, shrink = x.ravel().copy(), 1.0 + step * ridge
+        kernel_prox(compiled(shape, ridge), flat, step)
+        wanted = psi.prox(x / shrink, step / shrink)
+        np.testing.assert_allclose(flat.reshape(shape), wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("psi", "kept"),
+    [
+        (GroupLasso(0.8, groups=[1, -1, 0, 1]), [True, False, False, True]),
+        (SparseGroupLasso(0.1, 0.8, groups=[1, -1, 0, 1]), [True, False, False, True]),
+        (L1(0.8), [True, False, False, False]),
+    ],
+)
+def test_a_working_set_keeps_groups_together(psi: Any, kept: list[bool]) -> None:
+    assert psi.together(np.array([True, False, False, False])).tolist() == kept
+    alone = [False, True, False, False]  # in no group
+    assert psi.together(np.array(alone)).tolist() == alone
 
 
 def test_every_penalty_has_an_example() -> None:

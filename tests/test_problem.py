@@ -162,7 +162,7 @@ def test_data_are_not_copied(make_data: MakeData, layout: str, dtype: Any, froze
     problem = rs.Problem(X, y)
     assert_shared(problem, X)
     rs.ProxRR(epochs=2).solve(problem)
-    rs.FISTA(epochs=2).solve(problem)
+    rs.FISTA(epochs=2, tol=0.0).solve(problem)
     for array, copy in zip(arrays, before, strict=True):
         assert array.flags.writeable is not frozen  # the caller's array is still the caller's
         np.testing.assert_array_equal(array, copy)
@@ -268,3 +268,13 @@ def test_take(make_data: MakeData, layout: str, dtype: Any, order: list[int]) ->
     gradient = A.T @ (problem.weights[order] * residuals) / len(order) + 0.2 * np.append(x[:5], 0.0)
     np.testing.assert_allclose(taken.gradient(x), gradient, rtol=1e-12, atol=1e-14)
     assert not np.shares_memory(taken.rows.values, problem.rows.values)
+
+
+def test_an_error_does_not_show_a_whole_table() -> None:
+    table, long = np.zeros((500, 50)), list(range(1000))
+    with pytest.raises(rs.InputError, match=r"got a ndarray of shape \(500, 50\)$"):
+        rs.Problem(np.eye(2), [1, -1], penalty=table)
+    with pytest.raises(rs.InputError, match=r"got a list$"):
+        rs.ProxRR(seed=long)  # type: ignore[arg-type]
+    with pytest.raises(rs.InputError, match=r"got array\(\[-1., {2}2.\]\)$"):
+        rs.penalties.L1(np.array([-1.0, 2.0]))

@@ -17,6 +17,7 @@ from oracles import random_data, sparse
 
 import reshuffle as rs
 from reshuffle.callbacks import ProgressBar
+from reshuffle.content import digest
 
 COLUMNS = ["epoch", "objective", "gradients", "prox_evals", "seconds", "step", "gap"]
 
@@ -47,7 +48,7 @@ def test_trace_has_equal_columns_that_count_the_work() -> None:
     trace = result.trace
     assert list(trace) == COLUMNS
     assert trace["epoch"].tolist() == [0, 2, 4, 6]
-    # 40 gradients an epoch, and 40 + one prox for each check: at the start, after 3 and after 6
+    # 40 gradients per epoch, and 40 + one prox for each check: at the start, after 3 and after 6
     assert trace["gradients"].tolist() == [40, 120, 240, 360]
     assert trace["prox_evals"].tolist() == [1, 3, 6, 9]
     assert np.all(np.diff(trace["seconds"]) > 0)
@@ -69,6 +70,25 @@ def test_seconds_leave_out_evaluation_and_compilation() -> None:
 
     result = rs.ProxRR(epochs=5).solve(problem(penalty=Slow()))
     assert result.trace["seconds"][-1] < 0.05
+
+
+@pytest.mark.parametrize("importance", [False, True])
+@pytest.mark.parametrize("kind", [rs.ExactProxRR, rs.ProxRR])
+def test_a_first_run_compiles_nothing_while_its_clock_runs(kind: Any, importance: bool) -> None:
+    """What is compiled beforehand is what the epochs call, to the last type: one form of each kernel."""
+    from reshuffle.kernels.exact import epoch_kernel
+    from reshuffle.kernels.sweep import sweep_kernel
+
+    class Own(rs.losses.Squared):
+        @staticmethod
+        def value(z: float, y: float) -> float:
+            return 0.5 * (z - y) ** 2
+
+    X, y = random_data(rs.losses.Squared(), n=40)
+    task = rs.Problem(X, y, Own(), rs.penalties.ElasticNet(0.01, 0.1))
+    kind(epochs=3, importance=importance).solve(task)
+    kernel = epoch_kernel if kind is rs.ExactProxRR else sweep_kernel
+    assert len(kernel(task.datafit.stamp).signatures) == 1
 
 
 def test_csv(tmp_path: Path) -> None:
@@ -322,6 +342,21 @@ def test_resume_refuses_another_run(solver: Any, task: rs.Problem, reason: str) 
         solver.solve(task, resume=saved)
 
 
+def test_arrays_of_other_shapes_and_types_are_other_contents() -> None:
+    flat = np.arange(6.0)
+    arrays = [flat, flat.reshape(2, 3), flat.reshape(3, 2), flat.view(np.int64), flat[:5]]
+    assert len({digest(array) for array in arrays}) == len(arrays)
+    assert digest(flat.reshape(2, 3)) == digest(np.asfortranarray(flat.reshape(2, 3)))
+
+
+def test_a_snapshot_stays_as_it_is() -> None:
+    seen: list[rs.Result] = []
+    rs.ProxRR(epochs=3).solve(problem(), callbacks=[lambda r: seen.append(r.snapshot())])
+    assert [r.trace.rows() for r in seen] == [2, 3, 4]
+    assert [r.trace["epoch"][-1] for r in seen] == [1, 2, 3]
+    assert len({r.x.tobytes() for r in seen}) == 3
+
+
 def test_resume_refuses_other_data_of_the_same_shape() -> None:
     X, y = random_data(rs.losses.Logistic(), n=40)
     saved = rs.ProxRR(epochs=2).solve(rs.Problem(X, y))
@@ -369,6 +404,24 @@ def test_progress_bar_shows_epochs_and_objective(capsys: pytest.CaptureFixture[s
     assert "ProxRR" in text
     assert "3/3" in text
     assert f"P = {result.trace['objective'][-1]:.6g}" in text
+
+
+@pytest.mark.parametrize(
+    ("solver", "end"),
+    [
+        (rs.ExactProxRR(epochs=1000), ", converged"),
+        (rs.ProxRR(epochs=3), ""),
+        (rs.ProxRR(epochs=10**6, time_limit=0.01), ", stopped"),
+    ],
+)
+def test_progress_bar_says_how_the_run_ended(
+    solver: Any, end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = solver.solve(problem(), progress=True)
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    total = solver.epochs if end == ", stopped" else result.epoch
+    assert f"{result.epoch}/{total}" in last
+    assert f"P = {result.trace['objective'][-1]:.6g}{end}" in last
 
 
 def test_a_run_that_ends_above_its_start_says_so() -> None:

@@ -38,7 +38,7 @@ class Checkpoint:
 
 
 class ProgressBar(AbstractContextManager["ProgressBar"]):
-    """A live line on stderr: epochs done, objective, time to go."""
+    """A live line on stderr: epochs done, objective, time to go, and at the end how the run ended."""
 
     def __init__(self, epochs: int, title: str) -> None:
         from rich.console import Console
@@ -47,13 +47,13 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
 
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            TextColumn("P = {task.fields[objective]:.6g}{task.fields[traffic]}"),
+            TextColumn("P = {task.fields[objective]:.6g}{task.fields[more]}"),
             Remaining(),
             console=Console(stderr=True),
         )
-        self._task = self._bar.add_task(title, total=epochs, objective=float("nan"), traffic="")
+        self._task = self._bar.add_task(title, total=epochs, objective=float("nan"), more="")
 
     def __enter__(self) -> ProgressBar:
         self._bar.start()
@@ -63,11 +63,27 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         self._bar.stop()
 
     def __call__(self, result: Result) -> None:
+        self._show(result)
+
+    def finish(self, result: Result) -> None:
+        """A run that converged is whole, however many epochs it might still have had."""
+        if result.converged:
+            self._show(result, ", converged", total=result.epoch)
+        elif result.epoch < (self._bar.tasks[0].total or 0):
+            self._show(result, ", stopped")
+        else:
+            self._show(result)
+
+    def _show(self, result: Result, end: str = "", **change: Any) -> None:
         row: dict[str, Any] = result.trace.last()
         sent = row.get("bytes_up", 0.0) + row.get("bytes_down", 0.0)
         traffic = f", {sent / 1e6:.1f} MB" if "bytes_up" in row else ""
         self._bar.update(
-            self._task, completed=result.epoch, objective=row["objective"], traffic=traffic
+            self._task,
+            completed=result.epoch,
+            objective=row["objective"],
+            more=traffic + end,
+            **change,
         )
 
     def line(self) -> str:

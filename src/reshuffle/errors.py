@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from reshuffle.trace import Result
+
+
+LONGEST = 200  # characters of a value in a message
 
 
 class InputError(ValueError):
@@ -36,6 +39,16 @@ class ConversionWarning(UserWarning):
 
 class StepWarning(UserWarning):
     """The chosen step is legal but will not give what its user wants."""
+
+
+def shown(value: Any) -> str:
+    """A value as an error message shows it: whole where it is short, by its type where it is not."""
+    text = repr(value)
+    if len(text) <= LONGEST and "\n" not in text:
+        return text
+    shape = getattr(value, "shape", None)
+    size = f" of shape {shape}" if isinstance(shape, tuple) else ""
+    return f"a {type(value).__name__}{size}"
 
 
 def not_converged() -> type[Warning]:

@@ -22,7 +22,9 @@ def encode_labels(labels: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """
     given = as_array("labels", labels)
     if given.ndim != 1:
-        raise InputError(f"labels must be one for each sample, got shape {given.shape}")
+        raise InputError(
+            f"labels must be a list with one label per sample, got shape {given.shape}"
+        )
     if given.dtype.kind == "f" and np.isnan(given).any():
         raise InputError("labels must not be missing, got NaN")
     classes, codes = np.unique(given, return_inverse=True)

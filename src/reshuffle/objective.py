@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from reshuffle.content import Fingerprint, digest
 from reshuffle.deprecation import renamed
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.penalties import Penalty, Zero, ability, strong_convexity
 from reshuffle.smoothness import Smoothness
 from reshuffle.validation import check_number, check_vector
@@ -236,5 +236,7 @@ def check_penalty(penalty: object) -> Penalty:
     if penalty is None:
         return Zero()
     if isinstance(penalty, type) or not isinstance(penalty, Penalty):
-        raise InputError(f"penalty must have methods value(x) and prox(x, step), got {penalty!r}")
+        raise InputError(
+            f"penalty must have methods value(x) and prox(x, step), got {shown(penalty)}"
+        )
     return penalty

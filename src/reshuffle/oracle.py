@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.content import digest
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.objective import Array, FiniteSum, check_penalty
 from reshuffle.smoothness import Smoothness
 from reshuffle.validation import check_number, check_positive, check_vector
@@ -54,7 +54,7 @@ class OracleProblem(FiniteSum):
         check_positive("dim", dim, integer=True)
         for name, function in (("gradient", gradient), ("value", value)):
             if not callable(function):
-                raise InputError(f"{name} must be a function, got {function!r}")
+                raise InputError(f"{name} must be a function, got {shown(function)}")
         self.n, self.shape = int(n), (int(dim),)
         self.penalty = check_penalty(penalty)
         self.oracle = gradient, value
@@ -63,7 +63,7 @@ class OracleProblem(FiniteSum):
             constants = np.asarray(smoothness, dtype=np.float64)
             if constants.shape not in ((), (n,)) or not np.all(constants >= 0):
                 raise InputError(
-                    f"smoothness must be one non-negative number or {n} of them, got {smoothness!r}"
+                    f"smoothness must be one non-negative number or {n} of them, got {shown(smoothness)}"
                 )
             self.constants = np.array(np.broadcast_to(constants, (n,)))
 

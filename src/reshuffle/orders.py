@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.validation import check_visits
 
 Array = NDArray[np.float64]
@@ -74,7 +74,7 @@ def is_fixed(order: Order) -> bool:
 
 
 def visits_of(order: Order, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
-    """The visits of an epoch, refused where they are not as many numbers of the pool's samples."""
+    """The visits of an epoch, refused where they are not as many as the pool, or no samples of it."""
     size, largest = pool.size, int(pool.max())
     name = f"order {type(order).__name__}: visits"
     visits = check_visits(order.visits(pool, rng, epoch), largest + 1, name)
@@ -151,6 +151,6 @@ def check_order(order: Any) -> Order:
     if isinstance(order, type) or not hasattr(order, "visits"):
         raise InputError(
             "order must be Reshuffle(), ShuffleOnce(), Cyclic() or have a method visits, "
-            f"got {order!r}"
+            f"got {shown(order)}"
         )
     return order  # type: ignore[no-any-return]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reshuffle.content import digest
 from reshuffle.datafit import NO_VISITS, Datafit
 from reshuffle.design import check_rows
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.losses.targets import check_targets
 from reshuffle.objective import Array, FiniteSum, Visits, check_penalty
@@ -20,7 +20,7 @@ from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form
 from reshuffle.rows import Rows
 from reshuffle.smoothness import Smoothness
-from reshuffle.validation import check_visits, check_weights
+from reshuffle.validation import check_visits, check_weights, read_only
 
 
 class Problem(FiniteSum):
@@ -69,7 +69,7 @@ class Problem(FiniteSum):
     ) -> None:
         loss = check_loss(Logistic() if loss is None else loss)
         if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
-            raise InputError(f"ridge must be finite and not negative, got {ridge!r}")
+            raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
         rows, n, features = check_rows(X)
         targets = check_targets(y, n, loss)
         weights = check_weights(sample_weight, n)
@@ -218,7 +218,7 @@ class Problem(FiniteSum):
         average: float = 1.0,
         prox_step: float = 0.0,
     ) -> None:
-        visits = check_visits(visits, self.n)
+        visits = read_only(check_visits(visits, self.n))  # as ``compile`` gives them
         settings: dict[str, Any] = {
             "ridge": self.ridge, "weights": weights, "batch": batch, "average": average,
         }  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 
 
 def generator(seed: int, *stream: int) -> np.random.Generator:
@@ -38,5 +38,5 @@ class Stream:
 def check_seed(seed: object) -> int:
     """A seed is a non-negative integer, so that a run can always be repeated."""
     if isinstance(seed, (bool, np.bool_)) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise InputError(f"seed must be a non-negative integer, got {seed!r}")
+        raise InputError(f"seed must be a non-negative integer, got {shown(seed)}")
     return int(seed)

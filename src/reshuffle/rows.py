@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from reshuffle.validation import read_only
 
 Visits = NDArray[np.uint32]
-PIECE = 1 << 14  # values looked at at a time: they stay in the first cache
+PIECE = 1 << 14  # values compared at once: they stay in the first cache
 UNIT = read_only(np.empty(0, dtype=np.bool_))
 """What stands for values that are all 1."""
 
@@ -62,7 +62,7 @@ class Rows(NamedTuple):
         stored = int(lengths.sum(dtype=np.int64))
         indptr = np.zeros(order.size + 1, dtype=np.uint32 if stored < 2**32 else np.uint64)
         np.cumsum(lengths, out=indptr[1:])
-        del lengths  # before the large arrays come
+        del lengths  # freed before the large arrays are made
         values = np.empty(stored, dtype=self.values.dtype)
         indices = np.empty(stored, dtype=self.indices.dtype)
         gather(self.values, self.indices, self.indptr, order, values, indices, indptr)

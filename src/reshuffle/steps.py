@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.validation import check_positive
 
 Schedule = Callable[[int], float]
@@ -150,7 +150,7 @@ def check_step(step: Any) -> Step:
         return Custom(step)
     number = isinstance(step, (int, float, np.floating, np.integer)) and not isinstance(step, bool)
     if step is not None and not number:
-        raise InputError(f"step must be a number, a schedule or a function, got {step!r}")
+        raise InputError(f"step must be a number, a schedule or a function, got {shown(step)}")
     return Constant(None if step is None else float(step))
 
 

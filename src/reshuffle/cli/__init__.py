@@ -135,7 +135,7 @@ def reproduce(
 ) -> None:
     """Run the paper: its figures and its theorems, each with its claim checked.
 
-    Writes figures (PNG and PDF), numbers (CSV) and an HTML page each. Ends with exit code 1 if a
+    Writes figures (PNG and PDF), numbers (CSV) and an HTML page for each. Ends with exit code 1 if a
     claim does not hold in the run.
     """
     from reshuffle.cli.reproduce import run
@@ -151,7 +151,7 @@ def reproduce(
     "--split",
     default="iid",
     show_default=True,
-    help="iid, by-label, quantity, dirichlet, or column:J (a client per value of feature J).",
+    help="iid, by-label, quantity, dirichlet, or column:J (one client per value of feature J).",
 )
 @click.option("--alpha", type=click.FloatRange(min=0.0, min_open=True), default=0.5, show_default=True,
               help="Of the Dirichlet splits; the smaller, the more uneven.")  # fmt: skip

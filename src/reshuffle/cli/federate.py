@@ -12,6 +12,7 @@ from rich.table import Table
 
 from reshuffle import datasets
 from reshuffle.callbacks import Checkpoint
+from reshuffle.cli.tables import show
 from reshuffle.errors import InputError
 from reshuffle.federated import ExactFedRR, Federation, FedRR, LocalSGD, split
 from reshuffle.federated.solvers import FederatedSolver
@@ -58,6 +59,11 @@ def run(options: Options) -> None:
     checkpoint = options.out / "checkpoint.npz"
     if options.resume and not checkpoint.is_file():
         raise InputError(f"--resume: there is no checkpoint {checkpoint}")
+    if not options.resume and _unfinished(options.out):
+        raise InputError(
+            f"{checkpoint} is of a run that did not end: go on with --resume, give another --out, "
+            "or delete it"
+        )
     options.out.mkdir(parents=True, exist_ok=True)
     result = solver.solve(
         federation,
@@ -68,8 +74,16 @@ def run(options: Options) -> None:
     result.save(options.out / "result.npz")
     result.trace.to_csv(options.out / "trace.csv")
     _draw(federation, result, options.out)
-    console.print(_table(result))
+    show(console, _table(result))
     console.print(f"model, trace and pictures: {options.out}", soft_wrap=True, highlight=False)
+
+
+def _unfinished(out: Path) -> bool:
+    """Whether a run left a checkpoint here, and no result after it."""
+    checkpoint, result = out / "checkpoint.npz", out / "result.npz"
+    if not checkpoint.is_file():
+        return False
+    return not result.is_file() or result.stat().st_mtime_ns < checkpoint.stat().st_mtime_ns
 
 
 def _federation(options: Options) -> Federation:

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from reshuffle import experiments
+from reshuffle.cli.tables import show
 from reshuffle.experiments import RECIPES, Numbers, Report, Settings
 
 
@@ -38,7 +39,7 @@ def _show(console: Console, report: Report) -> None:
     for name, value in report.configuration.items():
         console.print(f"{name}: {value}", soft_wrap=True, highlight=False, markup=False)
     for numbers in report.tables:
-        console.print(_table(numbers))
+        show(console, _table(numbers))
     for check in report.checks:
         word = "[green]holds[/green]" if check.holds else "[bold red]DOES NOT HOLD[/bold red]"
         console.print(f"{word}: {escape(check.claim)} {escape(check.found)}.", soft_wrap=True)

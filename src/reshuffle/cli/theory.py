@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from reshuffle import datasets, losses, theory
-from reshuffle.penalties import ElasticNet
+from reshuffle.cli.tables import show
+from reshuffle.penalties import L1, ElasticNet
 from reshuffle.problem import Problem
 from reshuffle.theory import Constants, Prediction, RadiusEstimate
 from reshuffle.theory.bounds import strongly_convex
@@ -27,7 +28,7 @@ def run(
     """Load, find x*, and print constants, predictions and the preferred method."""
     console = Console()
     X, y = datasets.load_libsvm(data, progress=True)
-    plain = Problem(X, y, LOSSES[loss]())
+    plain = Problem(X, y, LOSSES[loss](), L1(1.0))
     if l2 is None:
         l2 = 0.0 if ridge > 0 else plain.smoothness.L_f / plain.n
     problem = Problem(X, y, plain.loss, ElasticNet(l1, l2), ridge)
@@ -43,14 +44,13 @@ def run(
         soft_wrap=True,
         highlight=False,
     )
-    console.print(_constants(problem, plain, c, radius))
-    console.print(_predictions(found, eps, c))
+    show(console, _constants(problem, plain, c, radius))
+    show(console, _predictions(found, eps, c))
     for line in _advice(found, eps, c):
         console.print(line, soft_wrap=True, highlight=False)
 
 
 def _constants(problem: Problem, plain: Problem, c: Constants, radius: RadiusEstimate) -> Table:
-    strongest = float(np.abs(plain.gradient(np.zeros(plain.shape))).max())
     mu = max(c.mu_f, c.mu_psi)
     table = Table(title="constants", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("")
@@ -72,7 +72,7 @@ def _constants(problem: Problem, plain: Problem, c: Constants, radius: RadiusEst
         ),
         ("", theory.shuffling_radius_bound(c), "its upper bound"),
         ("r_0", c.r0, "‖x_0 - x*‖² from x_0 = 0"),
-        ("λ_max", strongest, "the λ1 from which on x* = 0"),
+        ("λ_max", plain.lambda_max(), "the λ1 from which on x* = 0"),
     ]
     for name, value, meaning in rows:
         table.add_row(name, f"{value:.4g}", meaning)

@@ -17,7 +17,7 @@ from reshuffle.engines.base import (
 )
 from reshuffle.engines.ray import Ray
 from reshuffle.engines.threads import Threads
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 
 __all__ = [
     "Engine",
@@ -44,5 +44,5 @@ def check_engine(engine: Any) -> Engine:
         return made
     if isinstance(engine, (str, type)) or not callable(getattr(engine, "open", None)):
         names = ", ".join(f'"{name}"' for name in ENGINES)
-        raise InputError(f"engine must be {names} or an engine object, got {engine!r}")
+        raise InputError(f"engine must be {names} or an engine object, got {shown(engine)}")
     return engine  # type: ignore[no-any-return]

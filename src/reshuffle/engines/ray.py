@@ -55,18 +55,20 @@ class RaySession:
             max_restarts=restarts, max_task_retries=restarts, num_cpus=0
         )
         # put once: later rounds send the model only; and held, so that a restarted actor finds it
-        self.data = [ray.put(host) for host in hosts]
-        self.actors = [
-            (actor.remote(data), tuple(host.clients))
-            for data, host in zip(self.data, hosts, strict=True)
-        ]
-        reports = ray.get([handle.sizes.remote() for handle, _ in self.actors])
+        self.data = [[ray.put(host)] for host in hosts]
+        self.actors = [(actor.remote(), tuple(host.clients)) for host in hosts]
+        reports = ray.get(
+            [a.sizes.remote(data) for (a, _), data in zip(self.actors, self.data, strict=True)]
+        )
         self.sizes = {client: size for report in reports for client, size in report.items()}
 
     def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
         ray = self.ray
-        parts = [(handle, task.part(clients)) for handle, clients in self.actors]
-        asked = {handle.work.remote(part): part for handle, part in parts if part.clients}
+        parts = [
+            (handle, data, task.part(clients))
+            for (handle, clients), data in zip(self.actors, self.data, strict=True)
+        ]
+        asked = {h.work.remote(data, part): part for h, data, part in parts if part.clients}
         done, late = ray.wait(list(asked), num_returns=len(asked), timeout=timeout)
         answers: list[Reply | Failure] = []
         for reference in done:
@@ -93,7 +95,7 @@ class RaySession:
 class Cluster:
     """The process's connection to Ray, which all its sessions share.
 
-    Who started it matters not: it is shut down when the last session ends, and not at all where the
+    Whichever session started it, it is shut down when the last one ends, and not at all where the
     user had connected before.
     """
 
@@ -149,11 +151,22 @@ def _connect(address: str | None) -> tuple[Any, bool]:
 
 
 class _HostActor:
-    def __init__(self, host: Host) -> None:
-        self.host = host
+    """A host, fetched by the first call: each has the reference to it, in a list that Ray leaves alone.
 
-    def sizes(self) -> dict[int, int]:
-        return self.host.sizes()
+    (As an argument of the constructor Ray would warn of it, in red, whenever actors may be restarted.)
+    """
 
-    def work(self, task: Task) -> list[Reply | Failure]:
-        return self.host.work(task)
+    host: Host | None = None
+
+    def sizes(self, data: list[Any]) -> dict[int, int]:
+        return self._fetched(data).sizes()
+
+    def work(self, data: list[Any], task: Task) -> list[Reply | Failure]:
+        return self._fetched(data).work(task)
+
+    def _fetched(self, data: list[Any]) -> Host:
+        if self.host is None:
+            import ray
+
+            self.host = ray.get(data[0])
+        return self.host

@@ -28,7 +28,7 @@ class Curve:
     prox_evals: Array
     seconds: Array
     gaps: Array
-    """P(x) - P*, one row a seed."""
+    """P(x) - P*, one row per seed."""
 
     @classmethod
     def of(cls, traces: Sequence[Trace], minimum: float, n: int) -> Curve:

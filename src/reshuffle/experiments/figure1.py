@@ -86,7 +86,7 @@ def methods(epochs: int, seed: int) -> dict[str, Solver]:
 
 def exact(epochs: int, seed: int) -> dict[str, Solver]:
     """The method that goes to the minimiser; ``tol=0``, so that it does all epochs."""
-    return {EXACT: ExactProxRR(tol=0.0, epochs=epochs, seed=seed)}
+    return {EXACT: ExactProxRR(tol=0.0, finish=False, epochs=epochs, seed=seed)}
 
 
 def run(settings: Settings) -> Report:
@@ -110,7 +110,7 @@ def run(settings: Settings) -> Report:
     stem = settings.out / "figure1"
     _draw(paper, curves[EXACT], stem)
     return Report(
-        title="Figure 1: one prox a step, or one an epoch",
+        title="Figure 1: one prox per step, or one per epoch",
         text=TEXT,
         configuration=_configuration(chosen, seeds, epochs, store),
         tables=tables,
@@ -163,7 +163,7 @@ def _last(at: Task, runs: Runs, curves: dict[str, Curve]) -> Numbers:
                 f"{sparse:.0f} of {at.problem.features}",
             ]
         )
-    columns = ["method", "P(x) - P*", "passes", "prox evals", "ms an epoch", "nonzero"]
+    columns = ["method", "P(x) - P*", "passes", "prox evals", "ms per epoch", "nonzero"]
     return Numbers(f"After the last epoch (x*: {at.nonzero} nonzero)", columns, rows)
 
 
@@ -178,7 +178,7 @@ def _penalties(found: list[tuple[Task, dict[str, Curve]]]) -> Numbers:
         gaps = [f"{curves[name].median[-1]:.1e}" for name in names]
         first = [f"λ_max/{2**at.k}", str(at.nonzero), f"{strength:.2f}"]
         rows.append([*first, *gaps, "holds" if holds else "fails"])
-    title = f"Stronger penalties, where one prox an epoch stalls (after the first row {FEW} seeds)"
+    title = f"Stronger penalties, where one prox per epoch stalls (after the first row {FEW} seeds)"
     return Numbers(title, columns, rows)
 
 
@@ -187,12 +187,12 @@ def _configuration(at: Task, seeds: int, epochs: int, store: Store) -> dict[str,
     return {
         "data": f"{DATA}, {problem.n:,} × {problem.features}, sha256 of the arrays "
         f"{store.fingerprint[:16]}…",
-        "L_max, L_f": f"{L.maximum:.6g}, {L.average:.6g}",
+        "L_max, L_f": f"{L.L_max:.6g}, {L.L_f:.6g}",
         "λ2 = L_f/n": f"{at.l2:.6g}",
         "λ1": f"{at.l1:.6g} = λ_max/{2**at.k}",
         "nonzero coordinates of x*": f"{at.nonzero} of {problem.features}",
         "P*": f"{at.minimum:.15g} (FISTA, gradient mapping ≤ 1e-12)",
-        "γ_0": f"{1 / L.maximum:.6g}, for ProxSGD {0.5 / L.maximum:.6g}",
+        "γ_0": f"{1 / L.L_max:.6g}, for ProxSGD {0.5 / L.L_max:.6g}",
         "seeds, epochs": f"{seeds}, {epochs}",
         "runs": f"{store.computed} computed, {store.reused} reused",
     }

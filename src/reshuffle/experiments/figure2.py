@@ -163,7 +163,7 @@ def _numbers(at: Task, runs: Runs) -> Numbers:
             cells.append(f"{rounds:.0f} / {passes:.0f}" if np.isfinite(rounds) else "–")
         milliseconds = 1e3 * results[0].trace["seconds"][-1] / results[0].epoch
         rows.append([name, *cells, f"{milliseconds:.1f}"])
-    columns = ["rounds / passes to", *(f"{a:.1e}" for a in accuracies), "ms a round"]
+    columns = ["rounds / passes to", *(f"{a:.1e}" for a in accuracies), "ms per round"]
     return Numbers("Rounds and data passes to a gap P - P* (medians over seeds)", columns, rows)
 
 
@@ -175,7 +175,7 @@ def _configuration(
         "data": f"{DATA}, {at.federation.n:,} × {at.federation.shape[0]}, sha256 of the arrays "
         f"{store.fingerprint[:16]}…",
         "clients": f"{CLIENTS}, iid, {at.federation.sizes.min()} to {at.federation.sizes.max()} samples",
-        "L_max, L_f": f"{L.maximum:.6g}, {L.average:.6g}",
+        "L_max, L_f": f"{L.L_max:.6g}, {L.L_f:.6g}",
         "λ2 = L_f/N, inside f": f"{at.l2:.6g}",
         "P*": f"{at.minimum:.15g} (FISTA, gradient mapping ≤ 1e-12)",
         "H": f"{local_pass} and {max(1, local_pass // 5)}",

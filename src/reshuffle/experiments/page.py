@@ -19,6 +19,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 img { max-width: 100%; } table { border-collapse: collapse; margin: 1rem 0; }
 caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 th, td { padding: .2rem .8rem; border-bottom: 1px solid #ccc; text-align: right; }
+td { white-space: nowrap; } .words td { white-space: normal; } .wide { overflow-x: auto; }
 th:first-child, td:first-child, .words td { text-align: left; }
 .holds { border-left: .4rem solid #009E73; padding-left: .8rem; }
 .fails { border-left: .4rem solid #D55E00; padding-left: .8rem; }
@@ -70,10 +71,10 @@ def _figure(path: Path) -> str:
 
 def _table(numbers: Numbers) -> str:
     return (
-        f"<table><caption>{escape(numbers.title)}</caption>"
+        f'<div class="wide"><table><caption>{escape(numbers.title)}</caption>'
         + _row("th", numbers.columns)
         + "".join(_row("td", row) for row in numbers.rows)
-        + "</table>"
+        + "</table></div>"
     )
 
 

@@ -30,7 +30,7 @@ def all_rounds(sizes: Sequence[int]) -> list[tuple[Visits, ...]]:
 
 
 def reshuffled(epoch: Epoch, orders: Sequence[Any], x0: Array, x_star: Array, T: int) -> Array:
-    """E‖x_t - x*‖² for t = 0, …, T, a fresh order each epoch: all len(orders)^T paths."""
+    """E‖x_t - x*‖² for t = 0, …, T, with a fresh order in each epoch: all len(orders)^T paths."""
     points, errors = [x0], [np.sum((x0 - x_star) ** 2)]
     for _ in range(T):
         points = [epoch(x, order) for x in points for order in orders]

@@ -75,7 +75,7 @@ class ClientHost:
                 epoch = self._work.epoch(c)
                 model = epoch(task.x, task.step, task.round, stream, task.controls.get(c))
                 answers.append(_reply(task, c, model))
-            except Exception as error:  # what ails one client is the driver's to decide upon
+            except Exception as error:  # the driver decides what to do about a client that fails
                 answers.append(Failure(c, f"{type(error).__name__}: {error}"))
         return answers
 

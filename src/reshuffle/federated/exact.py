@@ -38,11 +38,11 @@ class ExactFedRR(FederatedSolver):
 
     Parameters
     ----------
-    step : γ; default that with which the local passes have the length γkN/M = τ = 1/√(L_f·μ), the
+    step : γ; by default the one with which the local passes have the length γkN/M = τ = 1/√(L_f·μ), the
         parameter at which Douglas-Rachford splitting is fastest, but at most 1/L_max, and 1/(4 L_max)
         where μ = 0.
-    local_passes : k, stochastic passes of a round (a full one at y comes before them). Default as many
-        as make γ ≤ 1/(2 L_max) where they have the length τ, from 1 to 8.
+    local_passes : k, the stochastic passes of a round (a full one at y comes before them). By default as
+        many as make γ ≤ 1/(2 L_max) where they have the length τ, from 1 to 8.
     order : of the local passes. Shuffled once, T is the same map in every round, which acceleration
         needs; ``Reshuffle()`` with ``acceleration=0`` is the method without it.
     importance : of the local passes; used where it saves work.

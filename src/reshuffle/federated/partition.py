@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.federated.federation import Federation
 from reshuffle.problem import Problem
 from reshuffle.randomness import check_seed, generator
@@ -40,7 +40,7 @@ def split(
         - "label": sorted by target, then cut in equal parts, so that most clients see one label;
         - "quantity": at random, in parts whose sizes follow a Dirichlet distribution;
         - "dirichlet": each label is divided by proportions drawn from a Dirichlet distribution;
-        - an array with one entry per sample (the column that names the site): a client per value;
+        - an array with one entry per sample (the column that names the site): one client per value;
         - a list of index lists: exactly these, each sample in one of them.
     alpha : of the Dirichlet distribution; the smaller, the more uneven.
 
@@ -70,7 +70,7 @@ def indices(
         return _given(by, n)
     if by not in WAYS:
         raise InputError(
-            f"by must be one of {', '.join(WAYS)}, an array of {n} values or index lists, got {by!r}"
+            f"by must be one of {', '.join(WAYS)}, an array of {n} values or index lists, got {shown(by)}"
         )
     check_positive("clients", clients, integer=True)
     check_positive("alpha", alpha)
@@ -102,7 +102,7 @@ def _by_label_shares(
         ):
             part.append(piece)
     drawn = [np.sort(np.concatenate(part)) for part in parts]
-    for empty in [c for c in range(clients) if drawn[c].size == 0]:  # none may be left without
+    for empty in [c for c in range(clients) if drawn[c].size == 0]:  # every client needs a sample
         largest = max(range(clients), key=lambda c: drawn[c].size)
         drawn[empty], drawn[largest] = drawn[largest][:1], drawn[largest][1:]
     return drawn

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from reshuffle.engines import check_engine
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Local, Sampled, Shuffled
 from reshuffle.federated.rounds import Plan, Policy, Rounds, plan
@@ -55,13 +55,15 @@ class FederatedSolver(BaseSolver):
         object.__setattr__(self, "step", check_step(self.step))
         check_engine(self.engine)
         if not (isinstance(self.participation, (int, float)) and 0 < self.participation <= 1):
-            raise InputError(f"participation must be in (0, 1], got {self.participation!r}")
+            raise InputError(f"participation must be in (0, 1], got {shown(self.participation)}")
         if not isinstance(self.retries, int) or self.retries < 0:
-            raise InputError(f"retries must be a non-negative integer, got {self.retries!r}")
+            raise InputError(f"retries must be a non-negative integer, got {shown(self.retries)}")
         if self.round_timeout is not None:
             check_positive("round_timeout", self.round_timeout)
         if self.on_missing not in ("raise", "average"):
-            raise InputError(f'on_missing must be "raise" or "average", got {self.on_missing!r}')
+            raise InputError(
+                f'on_missing must be "raise" or "average", got {shown(self.on_missing)}'
+            )
 
     @abstractmethod
     def local(self, federation: Federation) -> Local:
@@ -77,11 +79,10 @@ class FederatedSolver(BaseSolver):
 
     def check_problem(self, problem: Any) -> None:
         if not isinstance(problem, Federation):
-            text = repr(problem)
             raise InputError(
                 f"{type(self).__name__} takes a Federation: reshuffle.federated.split(problem, ...), or "
                 "reshuffle.federated.Federation([...]) with one problem per client; "
-                f"got {text if len(text) < 200 else type(problem).__name__}"
+                f"got {shown(problem)}"
             )
 
     def plan(self, federation: Federation) -> Plan:

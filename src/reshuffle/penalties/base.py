@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 
 Array = NDArray[np.float64]
 Numbers = float | NDArray[np.float64]
@@ -46,11 +46,11 @@ def check_non_negative(name: str, value: Numbers) -> None:
     """A strength is a finite number that is not negative, or an array of such."""
     numbers = np.asarray(value)
     if numbers.dtype.kind not in "iuf" or not np.all((numbers >= 0) & np.isfinite(numbers)):
-        raise InputError(f"{name} must be finite and not negative, got {value!r}")
+        raise InputError(f"{name} must be finite and not negative, got {shown(value)}")
 
 
 def check_strength(strength: float) -> None:
     """One number, finite and not negative."""
     check_non_negative("strength", strength)
     if np.ndim(strength):
-        raise InputError(f"strength must be one number, got {strength!r}")
+        raise InputError(f"strength must be one number, got {shown(strength)}")

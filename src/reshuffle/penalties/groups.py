@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.penalties.abilities import Features, Mask
 from reshuffle.penalties.base import BELOW, Array, ByContent, check_non_negative
 from reshuffle.penalties.forms import Groups
@@ -255,12 +255,12 @@ def group_labels(groups: object) -> Labels:
             raise InputError(f"groups must be -1 or more, got {flat.min()}")
         return flat.astype(np.int64)
     if not isinstance(groups, Sequence | np.ndarray) or isinstance(groups, str):
-        raise InputError(f"groups must be labels or index lists, got {groups!r}")
+        raise InputError(f"groups must be labels or index lists, got {shown(groups)}")
     lists = [np.asarray(g).ravel() for g in groups]
     if not lists or any(g.size == 0 for g in lists):
         raise InputError("groups must not be empty")
     if any(np.ndim(g) != 1 for g in groups) or any(g.dtype.kind not in "iu" for g in lists):
-        raise InputError(f"groups must hold integers (labels or index lists), got {groups!r}")
+        raise InputError(f"groups must hold integers (labels or index lists), got {shown(groups)}")
     members = np.concatenate(lists)
     if members.min() < 0 or np.unique(members).size != members.size:
         raise InputError("groups must be disjoint lists of non-negative coordinate numbers")

@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.penalties.base import Array, ByContent
 
 
@@ -22,7 +22,7 @@ class L1Ball(ByContent):
     def __post_init__(self) -> None:
         good = isinstance(self.radius, (int, float, np.number)) and np.isfinite(self.radius)
         if not (good and self.radius > 0):
-            raise InputError(f"radius must be positive and finite, got {self.radius!r}")
+            raise InputError(f"radius must be positive and finite, got {shown(self.radius)}")
 
     @classmethod
     def examples(cls, shape: tuple[int, ...]) -> list[Self]:

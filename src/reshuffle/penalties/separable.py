@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.penalties.abilities import Features, Mask
 from reshuffle.penalties.base import BELOW, Array, ByContent, Numbers, check_non_negative
 from reshuffle.penalties.forms import Coordinates
@@ -34,7 +34,7 @@ class Separable(ByContent):
         # lower ≤ upper with a real number between them; false where one is NaN
         if not (numbers and np.all((low <= high) & (low < np.inf) & (high > -np.inf))):
             raise InputError(
-                f"lower must not exceed upper, got lower={self.lower!r}, upper={self.upper!r}"
+                f"lower must not exceed upper, got lower={shown(self.lower)}, upper={shown(self.upper)}"
             )
 
     @property
@@ -129,7 +129,7 @@ class Separable(ByContent):
         return product
 
     def lambda_max(self, g: Array) -> float:
-        """max_j |g_j|/l1_j over the coordinates that no bound keeps from following -g."""
+        """The largest ``|g_j|/l1_j`` over the coordinates that no bound keeps from following -g."""
         low, high = np.broadcast_to(self.lower, g.shape), np.broadcast_to(self.upper, g.shape)
         if np.any(low > 0) or np.any(high < 0):
             return np.inf

@@ -11,9 +11,7 @@ from reshuffle.solvers.method import Epoch, Method, State
 from reshuffle.solvers.sampling import Sampling
 from reshuffle.steps import Schedule
 
-WIPED_OUT = (
-    0.05  # of the iterate's length left by the prox: the step is far too long for the penalty
-)
+WIPED_OUT = 0.05  # of the iterate's length: where the prox leaves less, the step is far too long
 
 
 class Incremental(Method):
@@ -70,7 +68,7 @@ class Incremental(Method):
             )
 
     def _bearable(self, x: Array, step: float) -> float:
-        """The step, halved until its prox leaves half of x: x itself would be shorter with that step."""
+        """The step, halved until its prox leaves half of x (a shorter sweep would also leave a shorter x)."""
         features, n = slice(self.problem.features), self.sampling.steps
         half = 0.5 * np.linalg.norm(x[features])
         while step > 0 and np.linalg.norm(self.problem.prox(x, step * n)[features]) < half:

@@ -223,5 +223,5 @@ class GradientMemory(Memory):
 def memory_of(problem: FiniteSum, owner: Visits, weights: Array) -> Memory:
     """Slopes where the kernels know the functions, gradients elsewhere."""
     kind: type[Any] = GradientMemory if problem.datafit is None else SlopeMemory
-    memory: Memory = kind(problem, owner, read_only(weights))
+    memory: Memory = kind(problem, read_only(owner), read_only(weights))
     return memory

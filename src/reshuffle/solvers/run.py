@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from reshuffle.callbacks import Callback
-from reshuffle.errors import DivergenceError, InputError, not_converged, warn_user
+from reshuffle.errors import DivergenceError, InputError, not_converged, shown, warn_user
 from reshuffle.objective import Array, Objective
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.trace import Result, Trace
@@ -235,7 +235,9 @@ class Run:
     def _check_resume(self, resume: Result | str | os.PathLike[str]) -> Result:
         """The saved run, refused where solver, settings or the problem's content differ."""
         if not isinstance(resume, (Result, str, os.PathLike)):
-            raise InputError(f"resume must be a Result or the path of a saved one, got {resume!r}")
+            raise InputError(
+                f"resume must be a Result or the path of a saved one, got {shown(resume)}"
+            )
         previous = (resume if isinstance(resume, Result) else Result.load(resume)).snapshot()
         for name in dict.fromkeys([*self.config, *previous.config]):
             old, new = previous.config.get(name), self.config.get(name)
@@ -259,6 +261,4 @@ def _answer(callback: Callback, answer: object) -> bool:
 
 
 def _refuse(part: Any, wanted: str, found: Any) -> NoReturn:
-    text = repr(found)
-    shown = text if len(text) < 80 else type(found).__name__
-    raise InputError(f"{type(part).__name__}: {wanted}, got {shown}")
+    raise InputError(f"{type(part).__name__}: {wanted}, got {shown(found)}")

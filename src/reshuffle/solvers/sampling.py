@@ -35,7 +35,7 @@ class Sampling:
 def permuted(
     problem: FiniteSum, order: Order, batch: int, importance: bool, rng: np.random.Generator
 ) -> Sampling:
-    """Every sample (or copy of it) once an epoch, in the given order.
+    """Every sample (or copy of it) once per epoch, in the given order.
 
     ``rng`` is the generator of the first epoch, from which a fixed order is drawn.
     """
@@ -46,7 +46,7 @@ def permuted(
         weights, count = copy_weights(constants)
         constants *= weights
         largest = float(constants.max()) + problem.ridge
-        del constants  # before the visits come
+        del constants  # freed before the visits are made
     steps = ceil(count / batch)
     average = steps / count
     smoothness = batch * average * largest

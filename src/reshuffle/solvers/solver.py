@@ -13,7 +13,7 @@ import numpy as np
 
 from reshuffle.callbacks import Callback, ProgressBar
 from reshuffle.content import digest
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.objective import FiniteSum, Objective
 from reshuffle.randomness import check_seed
 from reshuffle.solvers.method import Method
@@ -80,7 +80,7 @@ class BaseSolver(ABC):
                 check_positive(name, value, integer=name != "time_limit")
         number = isinstance(self.tol, (int, float, np.number)) and not isinstance(self.tol, bool)
         if not (number and 0 <= self.tol < np.inf):
-            raise InputError(f"tol must be finite and not negative, got {self.tol!r}")
+            raise InputError(f"tol must be finite and not negative, got {shown(self.tol)}")
         check_seed(self.seed)
 
     @abstractmethod
@@ -108,16 +108,17 @@ class BaseSolver(ABC):
         self.check_problem(problem)
         for callback in callbacks:
             if not callable(callback):
-                raise InputError(f"callbacks must be functions of a result, got {callback!r}")
+                raise InputError(f"callbacks must be functions of a result, got {shown(callback)}")
         start = check_start(x0, problem.shape)
         run = Run(self, problem, start, resume)
         with ExitStack() as stack:
             stack.callback(run.method.close)
-            shown: list[Callback] = list(callbacks)
-            if progress:
-                bar = ProgressBar(self.limit, title=type(self).__name__)
-                shown.append(stack.enter_context(bar))
-            return run.go(shown)
+            if not progress:
+                return run.go(callbacks)
+            bar = stack.enter_context(ProgressBar(self.limit, title=type(self).__name__))
+            result = run.go([*callbacks, bar])
+            bar.finish(result)
+            return result
 
     def check_problem(self, problem: Any) -> None:
         """Refuse what this solver cannot minimise."""
@@ -127,12 +128,11 @@ class BaseSolver(ABC):
         if isinstance(problem, Objective):
             raise InputError(
                 f"{name} needs a {self.takes.__name__}, whose functions can be visited one by one; "
-                f"for {problem!r} use FedRR, ExactFedRR or FISTA"
+                f"for {shown(problem)} use FedRR, ExactFedRR or FISTA"
             )
-        text = repr(problem)
         raise InputError(
-            "problem must be a Problem, an OracleProblem or a FiniteSum of your own, got "
-            f"{text if len(text) < 80 else type(problem).__name__}"
+            "problem must be a Problem, an OracleProblem or a FiniteSum of your own, "
+            f"got {shown(problem)}"
         )
 
     def config(self, problem: Objective) -> dict[str, str]:

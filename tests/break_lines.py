@@ -1,0 +1,242 @@
+"""Do the tests notice? Twenty lines of the package are broken, one at a time.
+
+    python -m tests.break_lines                 # all of them: about a quarter of an hour on one core
+    python -m tests.break_lines sweep server    # those whose file or text contains one of the words
+
+Each line is replaced in a temporary copy of the package, and the tests named beside it are run against that
+copy, up to the first that fails. The table that is printed says which one did; a line that no test noticed
+ends the command with exit code 1. Compiled kernels go to a temporary folder too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "reshuffle"
+PATIENCE = 900  # seconds for the tests of one line: a line that makes them hang is noticed
+SURVIVED = "NOT NOTICED"
+
+
+class Break(NamedTuple):
+    """One line of the package, and what it is made to say."""
+
+    file: str
+    line: str
+    """A part of exactly one line of the file."""
+    broken: str
+    how: str
+    tests: str
+    """Test files, separated by blanks."""
+
+
+BREAKS = (
+    Break(
+        "kernels/sweep.py",
+        "weight = average * weights[i] if weights.size > 0 else average",
+        "weight = average",
+        "sample weights are ignored",
+        "test_conformance.py",
+    ),
+    Break(
+        "kernels/sweep.py",
+        "scale *= 1.0 - step * ridge * average * (stop - start)",
+        "scale *= 1.0 - step * ridge * average",
+        "a batch has the ridge of one sample",
+        "test_conformance.py",
+    ),
+    Break(
+        "kernels/exact.py",
+        "g[j] += change",
+        "g[j] += 0.999 * change",
+        "the mean slope drifts away from the table",
+        "test_exact.py",
+    ),
+    Break(
+        "kernels/prox.py",
+        "threshold = 0.0, step * form.strengths[g] * shrink",
+        "threshold = 0.0, step * form.strengths[g]",
+        "groups are thresholded before the ridge shrinks them",
+        "test_penalties.py",
+    ),
+    Break(
+        "kernels/shuffle.py",
+        "other = int(uniforms[k] * (position + 1))",
+        "other = int(uniforms[k] * position)",
+        "no sample may stay in its place",
+        "test_orders.py",
+    ),
+    Break(
+        "penalties/separable.py",
+        "return float(ratios.min() * BELOW) if ratios.size else 1.0",
+        "return float(ratios.max() * BELOW) if ratios.size else 1.0",
+        "the dual point is not feasible",
+        "test_duality.py",
+    ),
+    Break(
+        "penalties/groups.py",
+        "touched[self.labels[flat & (self.labels >= 0)]] = True",
+        "touched[self.labels[flat & (self.labels >= 0)]] = False",
+        "a working set may cut a group in two",
+        "test_penalties.py",
+    ),
+    Break(
+        "penalties/nuclear_norm.py",
+        "np.maximum(sigma - step * self.strength, 0.0)",
+        "np.maximum(sigma - self.strength, 0.0)",
+        "the prox does not know its parameter",
+        "test_nuclear_norm.py",
+    ),
+    Break(
+        "losses/huber.py",
+        "return min(max(z - y, -delta), delta)",
+        "return min(z - y, delta)",
+        "the slope is not clipped below",
+        "test_losses.py",
+    ),
+    Break(
+        "losses/quantile.py",
+        "return s * y + 0.5 * width * s * s",
+        "return s * y + 0.25 * width * s * s",
+        "the conjugate is too small",
+        "test_losses.py test_duality.py",
+    ),
+    Break(
+        "orders.py",
+        "return np.divide(count / constants.size, counts, out=counts), count",
+        "return np.divide(1.0, counts, out=counts), count",
+        "copies have the weights of the paper's text",
+        "test_orders.py test_theorems.py",
+    ),
+    Break(
+        "solvers/sampling.py",
+        "average = steps / count",
+        "average = 1.0 / batch",
+        "a short last batch counts too much",
+        "test_steps.py test_minimisers.py",
+    ),
+    Break(
+        "steps.py",
+        "return min(largest, 7.0 / (contraction * (offset + epoch - half)))",
+        "return 7.0 / (contraction * (offset + epoch - half))",
+        "decreasing steps exceed 1/L_max",
+        "test_steps.py",
+    ),
+    Break(
+        "solvers/certificate.py",
+        "if scale == 1.0 and value is None:",
+        "if value is None:",
+        "the gap forgets that the dual point was scaled",
+        "test_duality.py test_exact.py",
+    ),
+    Break(
+        "solvers/run.py",
+        "        if differ:",
+        "        if not differ and differ:",
+        "a run is resumed on any problem",
+        "test_runs.py",
+    ),
+    Break(
+        "content.py",
+        'hasher.update(f"{array.dtype.str}{array.shape}".encode())',
+        "pass",
+        "arrays of another shape have the same digest",
+        "test_runs.py",
+    ),
+    Break(
+        "engines/base.py",
+        "controls = {c: self.controls[c] for c in mine if c in self.controls}",
+        "controls = {c: v for c, v in self.controls.items() if c == -1}",
+        "control variates get lost on the way",
+        "test_engines.py test_federated.py",
+    ),
+    Break(
+        "federated/server.py",
+        'return {"x": x, "controls": h + (x - found) / lengths}',
+        'return {"x": x, "controls": h - (x - found) / lengths}',
+        "control variates move the wrong way",
+        "test_contraction.py test_federated.py",
+    ),
+    Break(
+        "federated/rounds.py",
+        "same = (reply.run, reply.round, reply.digest) == (task.run, task.round, task.digest)",
+        "same = (reply.run, reply.round) == (task.run, task.round)",
+        "a reply to another model is taken",
+        "test_engines.py",
+    ),
+    Break(
+        "trace.py",
+        "return replace(self, x=self.x.copy(), trace=self.trace.copy(), state=state)",
+        "return replace(self, x=self.x.copy(), trace=self.trace, state=state)",
+        "a snapshot's trace goes on growing",
+        "test_runs.py",
+    ),
+)
+
+
+def main(words: list[str]) -> int:
+    """Break the lines that these words choose (all, where there are none); the exit code."""
+    chosen = [b for b in BREAKS if not words or any(w in b.file or w in b.line for w in words)]
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "src"
+        shutil.copytree(PACKAGE, copy / "reshuffle", ignore=shutil.ignore_patterns("__pycache__"))
+        files = sorted({name for b in chosen for name in b.tests.split()})
+        unbroken = first_failure(copy, files)
+        if unbroken:
+            print(f"the tests fail on the package as it is: {unbroken}")
+            return 1
+        print("| line | broken how | noticed by |\n| --- | --- | --- |")
+        survivors = 0
+        for b in chosen:
+            noticed = broken(copy, b)
+            survivors += not noticed
+            line = b.line.strip().replace("|", "\\|")
+            by = f"`{noticed}`" if noticed else SURVIVED
+            print(f"| `{b.file}`: `{line}` | {b.how} | {by} |", flush=True)
+    print(f"{len(chosen) - survivors} of {len(chosen)} were noticed")
+    return int(survivors > 0)
+
+
+def broken(copy: Path, what: Break) -> str:
+    """The test that noticed it, or nothing."""
+    path = copy / "reshuffle" / what.file
+    whole = path.read_text()
+    if whole.count(what.line) != 1:
+        raise SystemExit(f"{what.file} must have this once: {what.line}")
+    path.write_text(whole.replace(what.line, what.broken))
+    try:
+        return first_failure(copy, what.tests.split())
+    finally:
+        path.write_text(whole)
+
+
+def first_failure(copy: Path, files: list[str]) -> str:
+    """The first test of these files that fails with this copy of the package."""
+    settings = {
+        "PYTHONPATH": f"{copy}{os.pathsep}{ROOT}",
+        "NUMBA_CACHE_DIR": str(copy.parent / "kernels"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", *(f"tests/{f}" for f in files)]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=os.environ | settings, capture_output=True, text=True,
+            timeout=PATIENCE, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"{files[0]}, which did not end"
+    if done.returncode == 0:
+        return ""
+    found = re.search(r"^(?:FAILED|ERROR) tests/([\w.]+)(?:::(\w+))?", done.stdout, re.MULTILINE)
+    return "::".join(filter(None, found.groups())) if found else done.stdout.strip()[-500:]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
