@@ -45,6 +45,8 @@ LAYOUTS: dict[str, Any] = {
     "dense": X, "csr": sp.csr_matrix(X), "float32": X.astype(np.float32), "ones": ONES,
 }  # fmt: skip
 NET = P.ElasticNet(0.01, 0.02)
+ALONE: dict[str, Any] = {"finish": False} if hasattr(rs.ExactProxRR, "finish") else {}
+"""The shuffled method alone, which is all that 0.1.0 had."""
 
 
 class Opaque:
@@ -71,7 +73,7 @@ def single() -> Iterator[tuple[str, Any, Any]]:
         "sample_weight": 1 + np.arange(400) % 3,
     }
     few: dict[str, Any] = {"epochs": 6, "seed": 3}
-    exact: dict[str, Any] = {"epochs": 12, "seed": 3, "tol": 0.0}
+    exact: dict[str, Any] = {"epochs": 12, "seed": 3, "tol": 0.0} | ALONE
     for name, layout in LAYOUTS.items():
         yield f"ProxRR {name}", rs.ProxRR(**few), rs.Problem(layout, SIGNS, penalty=NET)
         yield f"ExactProxRR {name}", rs.ExactProxRR(**exact), rs.Problem(layout, SIGNS, penalty=NET)
@@ -107,12 +109,12 @@ def single() -> Iterator[tuple[str, Any, Any]]:
     yield "ProxSGD importance", rs.ProxSGD(importance=True, batch_size=3, **few), plain
     yield "Decreasing", rs.ProxRR(step=rs.steps.Decreasing(), epochs=20), plain
     yield "FISTA", rs.FISTA(epochs=60, tol=0.0), plain
-    yield "ExactProxRR tol", rs.ExactProxRR(tol=1e-7), plain
+    yield "ExactProxRR tol", rs.ExactProxRR(tol=1e-7, **ALONE), plain
     yield "ExactProxRR m", rs.ExactProxRR(steps_per_prox=50, importance=False, **exact), plain
     yield "ExactProxRR once", rs.ExactProxRR(order=ORDERS.ShuffleOnce(), step=0.01, **exact), plain
     wide = rs.Problem(sp.csr_matrix(WIDE), WIDE_SIGNS, penalty=P.ElasticNet(0.01, 1e-3))
-    yield "ExactProxRR working sets", rs.ExactProxRR(epochs=30, tol=0.0), wide
-    yield "ExactProxRR working sets, tol", rs.ExactProxRR(tol=1e-6), wide
+    yield "ExactProxRR working sets", rs.ExactProxRR(epochs=30, tol=0.0, **ALONE), wide
+    yield "ExactProxRR working sets, tol", rs.ExactProxRR(tol=1e-6, **ALONE), wide
 
 
 def federated() -> Iterator[tuple[str, Any, Any]]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reshuffle.objective import FiniteSum, Objective
     from reshuffle.oracle import OracleProblem
     from reshuffle.problem import Problem
+    from reshuffle.smoothness import Smoothness
     from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
     from reshuffle.trace import Result, Trace
 
@@ -45,6 +46,7 @@ _HOMES = {
     "ProxRR": "solvers",
     "ProxSGD": "solvers",
     "Result": "trace",
+    "Smoothness": "smoothness",
     "StepWarning": "errors",
     "Trace": "trace",
     "encode_labels": "labels",
@@ -79,6 +81,7 @@ __all__ = [
     "ProxRR",
     "ProxSGD",
     "Result",
+    "Smoothness",
     "StepWarning",
     "Trace",
     "__version__",

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cached_property, partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,9 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from sorted(value, key=repr)
     elif isinstance(value, partial):
         yield from (value.func, value.args, value.keywords)
-    elif hasattr(value, "__func__"):  # a method of an object
+    elif isinstance(value, ModuleType):
+        yield value.__name__
+    elif hasattr(value, "__func__") and hasattr(value, "__self__"):  # a method of an object
         yield from (value.__func__, value.__self__)
     elif hasattr(value, "__code__") or hasattr(value, "py_func"):
         yield from code_parts(value)

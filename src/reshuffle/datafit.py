@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
-from reshuffle.losses import Loss
+from reshuffle.losses import Loss, named
 from reshuffle.penalties.forms import NO_PENALTY, Form
 from reshuffle.rows import Rows
 from reshuffle.validation import read_only
@@ -93,14 +93,16 @@ class Datafit:
         """Σ_i w_i·l(a_iᵀx + b, y_i)."""
         from reshuffle.kernels.passes import value_kernel
 
-        return float(value_kernel(self.stamp)(*self.arrays, self.checked(x), self.scratch()))
+        with named(self.loss):
+            return float(value_kernel(self.stamp)(*self.arrays, self.checked(x), self.scratch()))
 
     def gradient(self, x: Array, factor: float) -> Array:
         """factor times the gradient of ``value``."""
         from reshuffle.kernels.passes import gradient_kernel
 
         out = np.zeros(self.shape)
-        gradient_kernel(self.stamp)(*self.arrays, self.checked(x), self.scratch(), factor, out)
+        with named(self.loss):
+            gradient_kernel(self.stamp)(*self.arrays, self.checked(x), self.scratch(), factor, out)
         return out
 
     def margins(self, x: Array) -> Array:

@@ -68,7 +68,8 @@ class Objective(ABC):
         penalty = check_number(name, self.penalty.value(x[: self.features]))
         if not np.isfinite(penalty):
             return penalty
-        return (self.value(x) if value is None else value) + penalty
+        known = self.value(x) if value is None else value
+        return check_number(f"value(x) of {type(self).__name__}", known) + penalty
 
     def prox(self, x: Array, step: float) -> Array:
         """prox_{step·ψ}(x); an intercept stays as it is."""
@@ -157,10 +158,15 @@ class FiniteSum(Objective):
         """∇f_i(x)."""
         return self.take(np.array([i], dtype=np.uint32)).gradient(x)
 
+    def checked_component(self, i: int, x: Array) -> Array:
+        """∇f_i(x), refused where it is not an array of x's shape."""
+        name = f"component(i, x) of {type(self).__name__} with i={i}"
+        return check_vector(name, self.component(i, x), self.shape)
+
     def gradient(self, x: Array) -> Array:
         total = np.zeros(self.shape)
         for i in range(self.n):
-            total += self.component(i, x)
+            total += self.checked_component(i, x)
         return total / self.n
 
     def sweep(
@@ -183,7 +189,7 @@ class FiniteSum(Objective):
             direction = np.zeros(self.shape)
             for i in visits[start : start + batch]:
                 scale = average if weights is None or not weights.size else average * weights[i]
-                direction += scale * self.component(int(i), x)
+                direction += scale * self.checked_component(int(i), x)
             x -= step * direction
             if prox_step > 0:
                 x[...] = self.prox(x, prox_step)

@@ -20,7 +20,13 @@ from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form
 from reshuffle.rows import Rows
 from reshuffle.smoothness import Smoothness
-from reshuffle.validation import check_visits, check_weights, read_only
+from reshuffle.validation import (
+    check_positive,
+    check_vector,
+    check_visits,
+    check_weights,
+    read_only,
+)
 
 
 class Problem(FiniteSum):
@@ -219,6 +225,13 @@ class Problem(FiniteSum):
         prox_step: float = 0.0,
     ) -> None:
         visits = read_only(check_visits(visits, self.n))  # as ``compile`` gives them
+        check_positive("batch", batch, integer=True)
+        for name, number in (("step", step), ("average", average)):
+            check_positive(name, number)
+        if weights is not None and weights.size:
+            weights = read_only(check_vector("weights", weights, (self.n,)))
+        if not self.datafit.checked(x).flags.writeable:
+            raise InputError("x must be writable: a sweep changes it in place")
         settings: dict[str, Any] = {
             "ridge": self.ridge, "weights": weights, "batch": batch, "average": average,
         }  # fmt: skip

@@ -33,6 +33,8 @@ class Smoothness:
     average = renamed("average", "L_f")
     maximum = renamed("maximum", "L_max")
     mean = renamed("mean", "L_mean")
+    rough_average = renamed("rough_average", "rough_L_f")
+    average_error = renamed("average_error", "L_f_error")
 
     def require(self) -> Smoothness:
         """These constants, refused where no step can be made of them."""

@@ -83,7 +83,7 @@ def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
     """A positive, finite number; a whole one where asked."""
     kinds = (int, np.integer) if integer else (int, float, np.integer, np.floating)
     good = isinstance(value, kinds) and not isinstance(value, bool)
-    if not (good and np.isfinite(value) and value > 0):
+    if not (good and 0 < value < np.inf):
         wanted = "a positive integer" if integer else "a positive, finite number"
         raise InputError(f"{name} must be {wanted}, got {value!r}")
 

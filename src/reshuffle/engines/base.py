@@ -116,7 +116,7 @@ def open_session(
     """The hosts of a new run on this engine."""
     opened: Any = engine.open(sizes, make_host)
     name = type(engine).__name__
-    if isinstance(opened, Mapping):
+    if isinstance(opened, Mapping) and hasattr(engine, "run_round") and hasattr(engine, "close"):
         warn(f"open() of engine {name}, returning sizes,", "open(), returning a Session")
         return OwnSession(engine, opened)
     missing = [part for part in ("sizes", "run_round", "close") if not hasattr(opened, part)]

@@ -13,13 +13,12 @@ from numba import njit
 
 from reshuffle.kernels.options import KERNEL
 from reshuffle.kernels.shuffle import shuffle
-from reshuffle.kernels.sweep import sweep_kernel
+from reshuffle.kernels.sweep import sweep_visits
 
 
 @cache
 def clients_kernel(stamp: int) -> Any:
     """models[c] = x after a sweep over rows bounds[c] … bounds[c+1]-1 in an order drawn from ``uniforms``."""
-    sweep = sweep_kernel(stamp)
 
     @njit(**KERNEL)
     def run(
@@ -34,8 +33,8 @@ def clients_kernel(stamp: int) -> Any:
             shuffle(mine, uniforms[first : last - 1], last - first - 1)
             model = models[c]
             model[...] = x
-            sweep(
-                values, indices, indptr, targets, weights, params, bias, mine, batch, averages[c],
+            sweep_visits(
+                stamp, values, indices, indptr, targets, weights, params, bias, mine, batch, averages[c],
                 model, model.reshape(-1), penalised, step, ridge, 0.0, form, coefs, ahead,
             )  # fmt: skip
 

@@ -21,9 +21,10 @@ from functools import cache
 from typing import Any
 
 from numba import njit
+from numba.extending import overload
 
 from reshuffle.kernels.loss import conjugate_at, exchange, keep, slope
-from reshuffle.kernels.options import KERNEL
+from reshuffle.kernels.options import KERNEL, OPTIONS
 from reshuffle.kernels.prefetch import prefetch, prefetch_entry, prefetch_pointer
 from reshuffle.kernels.prox import prox
 from reshuffle.kernels.rows import add_bias, add_row, drifted_margin, margin
@@ -81,14 +82,26 @@ def conjugate_kernel(stamp: int) -> Any:
     return conjugates
 
 
-@cache
-def block_kernel(stamp: int) -> Any:
-    """Steps over one block of visits: changes ``y`` and the table, leaves the drift to the end."""
+def steps_of_block(
+    stamp, values, indices, indptr, targets, weights, params, bias, owner, visits, first, last,
+    table, y, q, step, coefs, ahead,
+): ...  # fmt: skip
 
-    @njit(**KERNEL)
-    def block(
-        values, indices, indptr, targets, weights, params, bias, owner, visits, first, last, table,
-        y, q, step, coefs, ahead,
+
+@overload(steps_of_block, jit_options=OPTIONS, prefer_literal=True)
+def _steps_of_block(
+    stamp, values, indices, indptr, targets, weights, params, bias, owner, visits, first, last,
+    table, y, q, step, coefs, ahead,
+):  # fmt: skip
+    """Steps over one block of visits: changes ``y`` and the table, leaves the drift to the end.
+
+    Not a compiled function that the kernels below close over: numba would then find none of them again
+    in another process.
+    """
+
+    def steps(
+        stamp, values, indices, indptr, targets, weights, params, bias, owner, visits, first, last,
+        table, y, q, step, coefs, ahead,
     ):  # fmt: skip
         for k in range(first, last):
             c = visits[k]
@@ -113,6 +126,23 @@ def block_kernel(stamp: int) -> Any:
             if bias:
                 add_bias(-step, coefs, 0, y)
 
+    return steps
+
+
+@cache
+def block_kernel(stamp: int) -> Any:
+    """Steps over one block of visits."""
+
+    @njit(**KERNEL)
+    def block(
+        values, indices, indptr, targets, weights, params, bias, owner, visits, first, last, table,
+        y, q, step, coefs, ahead,
+    ):  # fmt: skip
+        steps_of_block(
+            stamp, values, indices, indptr, targets, weights, params, bias, owner, visits, first,
+            last, table, y, q, step, coefs, ahead,
+        )  # fmt: skip
+
     return block
 
 
@@ -122,7 +152,6 @@ def epoch_kernel(stamp: int) -> Any:
 
     ``corrected`` is 1; with 0, and nothing remembered, the epoch is one of ProxRR that remembers.
     """
-    block = block_kernel(stamp)
 
     @njit(**KERNEL)
     def epoch(
@@ -132,9 +161,9 @@ def epoch_kernel(stamp: int) -> Any:
         total, count, blocks = visits.size, table.shape[0], steps.size
         for b in range(blocks):
             first, last = b * total // blocks, (b + 1) * total // blocks
-            block(
-                values, indices, indptr, targets, weights, params, bias, owner, visits, first, last,
-                table, y, q, steps[b], coefs, ahead,
+            steps_of_block(
+                stamp, values, indices, indptr, targets, weights, params, bias, owner, visits,
+                first, last, table, y, q, steps[b], coefs, ahead,
             )  # fmt: skip
             tau = steps[b] * (last - first)
             share = 1.0 / (steps[b] * count)

@@ -35,12 +35,16 @@ def exchange(table, c, coefs, k, weight, g): ...
 
 @overload(loss_at, jit_options=OPTIONS, prefer_literal=True)
 def _loss_at(stamp, params, z, y):
+    if not hasattr(stamp, "literal_value"):  # numba's second try, after one that failed
+        return None
     value = LOSSES[stamp.literal_value][0]
     return lambda stamp, params, z, y: value(z, y, *params)
 
 
 @overload(slope, jit_options=OPTIONS, prefer_literal=True)
 def _slope(stamp, params, z, y):
+    if not hasattr(stamp, "literal_value"):  # numba's second try, after one that failed
+        return None
     derivative = LOSSES[stamp.literal_value][1]
     return lambda stamp, params, z, y: derivative(z, y, *params)
 
@@ -48,6 +52,8 @@ def _slope(stamp, params, z, y):
 @overload(conjugate_at, jit_options=OPTIONS, prefer_literal=True)
 def _conjugate_at(stamp, params, table, c, factor, y, coefs):
     """l*(factor * table[c], y)."""
+    if not hasattr(stamp, "literal_value"):  # numba's second try, after one that failed
+        return None
     conjugate = LOSSES[stamp.literal_value][2]
 
     def vector(stamp, params, table, c, factor, y, coefs):

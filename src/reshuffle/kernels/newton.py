@@ -48,6 +48,8 @@ def put(array, i, z): ...
 @overload(bend, jit_options=OPTIONS, prefer_literal=True)
 def _bend(stamp, params, curvatures, i, z, y):
     """curvatures[i] = l''(z, y), or the p of the Hessian diag(p) - pp^T."""
+    if not hasattr(stamp, "literal_value"):  # numba's second try, after one that failed
+        return None
     second = SECONDS[stamp.literal_value]
 
     def vector(stamp, params, curvatures, i, z, y):

@@ -124,6 +124,58 @@ def null_vector(matrix, scales, index, out):
     return size
 
 
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def face_step(form, H, u, r, null, to, step, bent, free, slopes):
+    """One Newton step on the face: (gain, promise not kept, |null|)."""
+    size = u.size
+    face(form, u, free, slopes)
+    for j in range(size):  # without a column there is nothing to solve for
+        free[j] = free[j] and H[j, j] > 0.0
+    index = np.flatnonzero(free)
+    if index.size == 0:
+        return 0.0, 0.0, 0.0
+    if index.size > LARGEST:  # sweeps alone prove nothing
+        return 0.0, np.inf, 0.0
+    matrix = np.empty((index.size, index.size))
+    scales, b = np.empty(index.size), np.empty(index.size)
+    for k in range(index.size):
+        b[k] = -(r[index[k]] + slopes[index[k]])
+        for other in range(index.size):
+            matrix[k, other] = H[index[k], index[other]]
+    stiffen(form, u, index, matrix)
+    length, weak = 0.0, factorise(matrix, scales)
+    promised = 0.5 * solve_factored(matrix, scales, b)
+    if not promised < np.inf:
+        return 0.0, np.inf, 1.0
+    if weak > 0:
+        null[:] = 0.0
+        length = null_vector(matrix, scales, index, null)
+    until = first_kink(form, u, index, b)
+    t = 1.0
+    for trial in range(HALVINGS):
+        if trial > 0:  # the whole step, the step up to the first kink, halves of that
+            t = until if trial == 1 else 0.5 * t
+        for j in range(size):
+            to[j] = u[j]
+        for k in range(index.size):
+            to[index[k]] += t * b[k]
+        retract(form, u, to, t == until)
+        for j in range(size):
+            step[j] = to[j] - u[j]
+        product(H, step, bent)
+        change = penalty_change(form, u, to)
+        for j in range(size):
+            change += step[j] * (r[j] + 0.5 * bent[j])
+        # a parabola goes down by what it promised at most: more is an H with rounded, so negative,
+        # curvature along a step that is far too long
+        if -4.0 * promised <= change and change <= -0.1 * t * promised:
+            for j in range(size):
+                u[j] = to[j]
+                r[j] += bent[j]
+            return -change, (0.0 if t == 1.0 and until == 1.0 else promised), length
+    return 0.0, promised, length
+
+
 @cache
 def model_kernel(stamp: int) -> Any:
     """Minimise the model from u = x, in place; (decrease, left, |null|, rounds).
@@ -134,57 +186,6 @@ def model_kernel(stamp: int) -> Any:
     in which the last face has no curvature, and |null| is its length in units in which every column
     has curvature 1; zero where there is none. The decrease is infinite where there is no minimum.
     """
-
-    @njit(**KERNEL)
-    def face_step(form, H, u, r, null, to, step, bent, free, slopes):
-        """One Newton step on the face: (gain, promise not kept, |null|)."""
-        size = u.size
-        face(form, u, free, slopes)
-        for j in range(size):  # without a column there is nothing to solve for
-            free[j] = free[j] and H[j, j] > 0.0
-        index = np.flatnonzero(free)
-        if index.size == 0:
-            return 0.0, 0.0, 0.0
-        if index.size > LARGEST:  # sweeps alone prove nothing
-            return 0.0, np.inf, 0.0
-        matrix = np.empty((index.size, index.size))
-        scales, b = np.empty(index.size), np.empty(index.size)
-        for k in range(index.size):
-            b[k] = -(r[index[k]] + slopes[index[k]])
-            for other in range(index.size):
-                matrix[k, other] = H[index[k], index[other]]
-        stiffen(form, u, index, matrix)
-        length, weak = 0.0, factorise(matrix, scales)
-        promised = 0.5 * solve_factored(matrix, scales, b)
-        if not promised < np.inf:
-            return 0.0, np.inf, 1.0
-        if weak > 0:
-            null[:] = 0.0
-            length = null_vector(matrix, scales, index, null)
-        until = first_kink(form, u, index, b)
-        t = 1.0
-        for trial in range(HALVINGS):
-            if trial > 0:  # the whole step, the step up to the first kink, halves of that
-                t = until if trial == 1 else 0.5 * t
-            for j in range(size):
-                to[j] = u[j]
-            for k in range(index.size):
-                to[index[k]] += t * b[k]
-            retract(form, u, to, t == until)
-            for j in range(size):
-                step[j] = to[j] - u[j]
-            product(H, step, bent)
-            change = penalty_change(form, u, to)
-            for j in range(size):
-                change += step[j] * (r[j] + 0.5 * bent[j])
-            # a parabola goes down by what it promised at most: more is an H with rounded, so negative,
-            # curvature along a step that is far too long
-            if -4.0 * promised <= change and change <= -0.1 * t * promised:
-                for j in range(size):
-                    u[j] = to[j]
-                    r[j] += bent[j]
-                return -change, (0.0 if t == 1.0 and until == 1.0 else promised), length
-        return 0.0, promised, length
 
     @njit(**KERNEL)
     def minimise(form, H, g, x, u, accuracy, floor, rounds, null):

@@ -13,22 +13,31 @@ from functools import cache
 from typing import Any
 
 from numba import njit
+from numba.extending import overload
 
 from reshuffle.kernels.loss import keep, slope
-from reshuffle.kernels.options import KERNEL
+from reshuffle.kernels.options import KERNEL, OPTIONS
 from reshuffle.kernels.prefetch import prefetch, prefetch_entry, prefetch_pointer
 from reshuffle.kernels.prox import prox
 from reshuffle.kernels.rows import add_bias, add_row, margin
 
 
-@cache
-def sweep_kernel(stamp: int) -> Any:
-    """The compiled sweep for the loss with this stamp."""
+def sweep_visits(
+    stamp, values, indices, indptr, targets, weights, params, bias, visits, batch, average, x, flat,
+    penalised, step, ridge, prox_step, form, coefs, ahead,
+): ...  # fmt: skip
 
-    @njit(**KERNEL)
+
+@overload(sweep_visits, jit_options=OPTIONS, prefer_literal=True)
+def _sweep_visits(
+    stamp, values, indices, indptr, targets, weights, params, bias, visits, batch, average, x, flat,
+    penalised, step, ridge, prox_step, form, coefs, ahead,
+):  # fmt: skip
+    """The sweep, for the kernels of this file and of ``clients.py``."""
+
     def sweep(
-        values, indices, indptr, targets, weights, params, bias, visits, batch, average, x, flat, penalised,
-        step, ridge, prox_step, form, coefs, ahead,
+        stamp, values, indices, indptr, targets, weights, params, bias, visits, batch, average, x,
+        flat, penalised, step, ridge, prox_step, form, coefs, ahead,
     ):  # fmt: skip
         total, scale = visits.size, 1.0
         for start in range(0, total, batch):
@@ -65,5 +74,22 @@ def sweep_kernel(stamp: int) -> Any:
         if scale != 1.0:
             for j in range(penalised):
                 flat[j] *= scale
+
+    return sweep
+
+
+@cache
+def sweep_kernel(stamp: int) -> Any:
+    """The compiled sweep for the loss with this stamp."""
+
+    @njit(**KERNEL)
+    def sweep(
+        values, indices, indptr, targets, weights, params, bias, visits, batch, average, x, flat,
+        penalised, step, ridge, prox_step, form, coefs, ahead,
+    ):  # fmt: skip
+        sweep_visits(
+            stamp, values, indices, indptr, targets, weights, params, bias, visits, batch, average,
+            x, flat, penalised, step, ridge, prox_step, form, coefs, ahead,
+        )  # fmt: skip
 
     return sweep

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -117,6 +118,21 @@ def check_loss(loss: Any) -> Loss:
     if not isinstance(bound, (int, float)) or isinstance(bound, bool) or not bound > 0:
         raise InputError(f"loss {loss!r}: curvature must be a positive number, got {bound!r}")
     return loss
+
+
+@contextmanager
+def named(loss: Loss | None) -> Iterator[None]:
+    """What numba has to say about a loss's functions, as an error that names the loss."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith("numba."):
+            raise
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        told = [line for line in lines if not line.startswith(("Failed in", "During:", "File "))]
+        raise InputError(
+            f"loss {loss!r}: its functions cannot be compiled: {' '.join(told[:2])}"
+        ) from None
 
 
 @cache

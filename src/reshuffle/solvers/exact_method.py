@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from reshuffle.errors import InputError
 from reshuffle.objective import Array, Visits
 from reshuffle.orders import is_fixed, visits_of
 from reshuffle.penalties import ability
@@ -15,12 +16,13 @@ from reshuffle.randomness import Stream
 from reshuffle.solvers.certificate import Proof
 from reshuffle.solvers.finish import REST, Finish, Steps
 from reshuffle.solvers.memory import Memory, SlopeMemory
-from reshuffle.solvers.method import Check, Epoch, Method, State
+from reshuffle.solvers.method import Check, Epoch, Method, State, check_arrays
 from reshuffle.solvers.newton import Newton, Progress, can_finish
 from reshuffle.solvers.pace import OFTEN, Pace
 from reshuffle.solvers.sampling import bind_step
 from reshuffle.solvers.working_sets import WorkingSets
 from reshuffle.steps import Setting
+from reshuffle.validation import check_visits
 
 if TYPE_CHECKING:
     from reshuffle.solvers.exact import ExactProxRR
@@ -50,7 +52,8 @@ class ExactMethod(Method):
         self.sets, self.stream = WorkingSets(memory), Stream(solver.seed)
         self.finish = Finish(memory) if solver.finish and can_finish(memory.problem) else None
         has_dual = self.measure.name == "gap"
-        if self.finish is not None and not has_dual:
+        self.needs_proof = self.finish is not None and not has_dual
+        if self.needs_proof:
             self.measure = Proof(memory.problem)
             self.certificate = self.measure.name
         # models with groups are solved less surely than separable ones: the gap is asked where it can be
@@ -117,8 +120,8 @@ class ExactMethod(Method):
         if self.finish is not None:
             steps, memory = Steps.of(state["newton"]), self.sets.on(state["active"])
             x, left = self.sets.restrict(state["x"], state["active"]), self._left(state)
-            begun = steps.progress != Progress()
-            if begun or (epoch >= steps.rest and self.finish.pays(memory, x, epoch, left)):
+            begun, rests = steps.progress != Progress(), self.needs_proof and 0 < left <= 1
+            if begun or rests or (epoch >= steps.rest and self.finish.pays(memory, x, epoch, left)):
                 return self._newton_step(state, self.finish.newton(memory), x, epoch, step)
         return self._shuffled_epoch(state, epoch, step)
 
@@ -211,6 +214,20 @@ class ExactMethod(Method):
             return 1.0
         smoothness = cast(SlopeMemory, memory).smoothness
         return self.largest / smoothness if smoothness > 0 else 1.0
+
+    def check_state(self, state: State) -> None:
+        fresh = self.start(np.zeros(self.problem.shape))
+        active = state.get("active", np.empty(0))
+        if active.dtype == np.uint32 and active.ndim == 1:
+            check_visits(active, self.sets.size, "resume: active features")
+            if np.any(np.diff(active.astype(np.int64)) <= 0):
+                raise InputError("resume: active features must be in increasing order")
+            everything = self.sets.everything
+            fresh |= {
+                n: self.sets.restrict(np.zeros(self.problem.shape), active) for n in ("g", "q")
+            }
+            fresh |= {"active": active if active.size <= everything.size else everything}
+        check_arrays(state, fresh)
 
     # --- looking at all features ---------------------------------------------------------------
 

@@ -200,7 +200,7 @@ class GradientMemory(Memory):
 
     def _gradient(self, i: int, x: Array) -> Array:
         """∇f_i(x) without the ridge, which is part of ψ here."""
-        gradient = self.problem.component(i, x)
+        gradient = self.problem.checked_component(i, x)
         if self.problem.ridge:
             features = slice(self.problem.features)
             gradient = gradient.copy()

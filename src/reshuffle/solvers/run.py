@@ -11,6 +11,7 @@ import numpy as np
 
 from reshuffle.callbacks import Callback
 from reshuffle.errors import DivergenceError, InputError, not_converged, shown, warn_user
+from reshuffle.losses import named
 from reshuffle.objective import Array, Objective
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.trace import Result, Trace
@@ -43,7 +44,8 @@ class Run:
 
         ready = (type(solver), solver.tol > 0, problem.signature)
         if ready not in READY:
-            solver.compile(problem)
+            with named(getattr(problem, "loss", None)):
+                solver.compile(problem)
             READY.add(ready)
         clock = time.perf_counter()
         self.method = solver.bind(problem)
@@ -72,7 +74,15 @@ class Run:
             self.gradients, self.prox_evals = int(row["gradients"]), int(row["prox_evals"])
             self.seconds, self.step = row["seconds"], row["step"]
             if self.method.keeps_best:
-                self.best = float(self.state.pop("best_value")[0]), self.state.pop("best")
+                self._take_best()
+            method.check_state(self.state)
+
+    def _take_best(self) -> None:
+        """The best point of the saved run, out of its state."""
+        value, x = self.state.pop("best_value", np.empty(0)), self.state.pop("best", np.empty(0))
+        if value.shape != (1,) or x.shape != self.problem.shape or x.dtype != np.float64:
+            raise InputError("resume: the saved state has no best point of this problem")
+        self.best = float(value[0]), x
 
     def go(self, callbacks: Sequence[Callback]) -> Result:
         """Epoch after epoch, until something says stop."""
