@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import csv
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -68,19 +69,23 @@ COLUMNS: dict[str, Callable[[str], Any]] = {
 # --- fits that can be stopped ------------------------------------------------------------------
 
 
-def _serve(field: Sequence[Contestant], pipe: Connection) -> None:
+def _serve(field: Sequence[Contestant], pipe: Connection, cap: float) -> None:
     """In the other process: fit what is asked for, send the seconds and the point."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends compiled code too, if nobody waits for it
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):  # compiled code writes there too
         os.dup2(nowhere, stream)
-    while True:
-        k, tol = pipe.recv()
-        try:
-            clock = time.perf_counter()
-            x = field[k](tol)
-            pipe.send((time.perf_counter() - clock, x))
-        except Exception as error:  # whatever it is, the problem is not solved
-            pipe.send((np.inf, repr(error)))
+    with suppress(EOFError, OSError):  # the other end is gone
+        while True:
+            k, tol = pipe.recv()
+            signal.alarm(int(2 * cap) + 5)
+            try:
+                clock = time.perf_counter()
+                x = field[k](tol)
+                pipe.send((time.perf_counter() - clock, x))
+            except Exception as error:  # whatever it is, the problem is not solved
+                pipe.send((np.inf, repr(error)))
+            signal.alarm(0)
 
 
 class Bench:
@@ -96,7 +101,7 @@ class Bench:
         """Seconds and the point; infinite, and why, where there is none within the cap."""
         if self._process is None:
             self._pipe, other = self._context.Pipe()
-            arguments = self.field, other
+            arguments = self.field, other, self.cap
             self._process = self._context.Process(target=_serve, args=arguments, daemon=True)
             self._process.start()
             other.close()
@@ -104,7 +109,8 @@ class Bench:
             self._pipe.send((k, tol))
             if self._pipe.poll(1.1 * self.cap + 0.5):
                 seconds, found = self._pipe.recv()
-                return (seconds, found) if seconds <= self.cap else (np.inf, "too long")
+                late = self.cap < seconds < np.inf
+                return (np.inf, "too long") if late else (seconds, found)
         except (EOFError, OSError):
             self.close()
             return np.inf, "crashed"
