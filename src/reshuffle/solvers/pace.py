@@ -49,19 +49,20 @@ class Pace(NamedTuple):
         return np.array([*self[:-1], *self.moves])
 
     def left(self) -> float:
-        """Epochs until a certificate is due, if the movement goes on falling as it does."""
+        """Epochs until a certificate is due, if the movement goes on falling as it does.
+
+        0 where nothing is known yet, infinite where it does not fall.
+        """
         known = [move for move in self.moves if move < np.inf]
         if not known or self.due == np.inf:
             return 0.0
         if not known[-1] > self.due:
             return 1.0
-        rate = USUAL if len(known) == 1 or not known[0] > 0 else known[-1] / known[0]
-        per_epoch = rate ** (1.0 / max(len(known) - 1, 1))
-        return (
-            float(np.log(known[-1] / self.due) / -np.log(per_epoch))
-            if per_epoch < SLOWEST
-            else np.inf
-        )
+        if not self.due > 0:
+            return np.inf
+        fell = known[-1] / known[0] if len(known) > 1 and known[0] > 0 else USUAL
+        rate = fell ** (1.0 / max(len(known) - 1, 1))
+        return float(np.log(known[-1] / self.due) / -np.log(rate)) if rate < SLOWEST else np.inf
 
     def unsettled(self) -> Pace:
         """After the features changed."""
