@@ -61,7 +61,7 @@ EXAMPLES: list[tuple[Any, tuple[int, ...]]] = [
         (example, shape)
         for kind in rs.penalties.PENALTIES
         for shape in ((6,), (4, 3))
-        for example in kind.examples(shape)
+        for example in kind.examples(shape)[:1]
     ),
 ]
 every_penalty = pytest.mark.parametrize(
