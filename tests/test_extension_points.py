@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -422,8 +423,8 @@ def test_engines(found: Any, part: str) -> None:
     clients = rs.federated.split(problem(), clients=3)
     solver = rs.FedRR(rounds=1, retries=0, engine=Carrying(**{part: found}))
     try:
-        with np.testing.suppress_warnings() as quiet:
-            quiet.filter(DeprecationWarning)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
             named = {"opened": "open()"}
             word = named.get(part, "engine Carrying: run_round")
             assert refused_or_right(lambda: solver.solve(clients), word) is None

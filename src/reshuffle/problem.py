@@ -21,6 +21,8 @@ from reshuffle.penalties.forms import Form
 from reshuffle.rows import Rows
 from reshuffle.smoothness import Smoothness
 from reshuffle.validation import (
+    check_finite,
+    check_number,
     check_positive,
     check_vector,
     check_visits,
@@ -227,7 +229,7 @@ class Problem(FiniteSum):
         visits = read_only(check_visits(visits, self.n))  # as ``compile`` gives them
         check_positive("batch", batch, integer=True)
         for name, number in (("step", step), ("average", average)):
-            check_positive(name, number)
+            check_finite(name, np.asarray(check_number(name, number)))
         if weights is not None and weights.size:
             weights = read_only(check_vector("weights", weights, (self.n,)))
         if not self.datafit.checked(x).flags.writeable:

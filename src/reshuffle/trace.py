@@ -119,8 +119,8 @@ class Result:
         problem      <Problem: 569 x 30 dense float64, loss=Logistic(), penalty=L1(l1=0.01), ...>
         solver       ExactProxRR, seed 0
         ended        converged: gap = ... ≤ tol
-        objective    0.69315 at the start, 0.18519... now
-        coefficients 7 of 30 are not zero
+        objective    0.69315 at the start, 0.164246... now
+        coefficients 11 of 30 are not zero
         ...
         """
         first, last = ({name: column[k] for name, column in self.trace.items()} for k in (0, -1))

@@ -36,6 +36,7 @@ LONGEST_WAIT = 25  # epochs between two certificates at most: a few per cent of 
 EPOCH_BITS = 40  # of the random numbers that an epoch may draw
 RISE = 0.01  # of f(0): how far above its start a run that goes well may be
 GROWTH = 2.0  # of the movement from one epoch to the next, at which the objective is looked at
+TRUSTED = 1e-4  # of f(0): a gap from where on the bound of a model with groups is believed too
 PRECISION = 1e-13  # of f(0): what rounding leaves of a bound
 ROUNDING = 1e-14  # of P(x): a fall that its evaluation may feign
 REMEMBERED = ("table", "g", "q")
@@ -56,7 +57,7 @@ class ExactMethod(Method):
         if self.needs_proof:
             self.measure = Proof(memory.problem)
             self.certificate = self.measure.name
-        # models with groups are solved less surely than separable ones: the gap is asked where it can be
+        # models with groups are solved less surely than separable ones: where there is a gap, it is asked
         self._trusts_bounds = not has_dual or self.finish is None or self.finish.separable
         self.pool = np.arange(memory.count, dtype=np.uint32)
         self.compiled = ability(memory.problem.penalty, "compiled") is not None
@@ -120,8 +121,10 @@ class ExactMethod(Method):
         if self.finish is not None:
             steps, memory = Steps.of(state["newton"]), self.sets.on(state["active"])
             x, left = self.sets.restrict(state["x"], state["active"]), self._left(state)
-            begun, rests = steps.progress != Progress(), self.needs_proof and 0 < left <= 1
-            if begun or rests or (epoch >= steps.rest and self.finish.pays(memory, x, epoch, left)):
+            begun = steps.progress != Progress()
+            asked = self.needs_proof and Pace.of(state["pace"]).rests  # only a step can prove it
+            pays = asked or self.finish.pays(memory, x, epoch, left)
+            if begun or (epoch >= steps.rest and pays):
                 return self._newton_step(state, self.finish.newton(memory), x, epoch, step)
         return self._shuffled_epoch(state, epoch, step)
 
@@ -251,7 +254,7 @@ class ExactMethod(Method):
         if newton and whole and self.finish is not None:
             at = self.finish.newton(self.memory).at(state["x"])
             value = self.measure.from_slopes(state["x"], at.slopes, at.gradient)
-            if self._trusts_bounds:
+            if self._trusts_bounds or value <= TRUSTED:
                 value = min(value, steps.progress.bound / abs(self._at_zero))
             return Check(value, 0, 0, state)
         new, slopes, g = self._review(state)

@@ -14,18 +14,19 @@ from reshuffle.problem import Problem
 from reshuffle.solvers.memory import Memory
 from reshuffle.solvers.newton import Newton, Progress
 
-# Nanoseconds on one core, measured on a9a and dense sets (benchmarks/NOTES.md). Ratios are what counts.
-VISIT = 30.0  # of a shuffled step, besides its values
-STORED = 4.0  # of a stored value and output in a shuffled step
-ROW = 15.0  # of a row in a pass in storage order, besides its values
-READ = 1.5  # of a stored value and output there
+# Nanoseconds on one core, measured on a9a and on dense sets (benchmarks/NOTES.md). Ratios are what counts.
+VISIT = 20.0  # of a shuffled step, besides its values
+STORED = 1.9, 0.35  # of a stored value and output in a shuffled step: of sparse rows, of dense ones
+ROW = 10.0  # of a row in a pass in storage order, besides its values
+READ = 1.2, 0.25  # of a stored value and output there
+TRIALS = 17.0  # of a row and output in the search along a line, which tries two points or so
 PASSES = 4  # of a Newton step: f and its slopes, the margins of the step, and columns looked at
-SPARSE = 0.75  # of a product of two stored values of a row, in the Hessian
-DENSE = 0.12  # of a product of two entries of rows laid out as dense ones
+SPARSE = 1.0  # of a product of two stored values of a row, in the Hessian
+DENSE = 0.3  # of a product of two entries of rows laid out as dense ones
 SOLVE = 6.0  # of an entry of the Hessian: some ten sweeps over it
 FACTOR = 0.2  # of a cube of its width: a few factorisations
 CALLS = 4e5, 6e4  # of the Python around a Newton step, and around an epoch
-NEEDED = 2.0  # Newton steps that are expected to be enough
+NEEDED = 3.0  # Newton steps that are expected to be enough
 LEAST = 3.0  # epochs that a step may cost where epochs do not come nearer
 LARGEST = 3000  # coordinates of a Hessian: 72 MB
 REST = 5  # epochs after a Newton step that could not lower P
@@ -94,7 +95,7 @@ class Finish:
     def cost(self, part: Memory, x: Array) -> float:
         """Of a Newton step, in epochs."""
         fit = cast(Problem, part.problem).datafit
-        n, outputs = fit.n, int(np.prod(fit.outputs))
+        n, outputs, dense = fit.n, int(np.prod(fit.outputs)), int(fit.rows.dense)
         stored = fit.rows.stored / n
         support = int(np.count_nonzero(rows(x != 0)))
         active = min(fit.features, max(100, support)) + fit.bias
@@ -102,8 +103,8 @@ class Finish:
             return np.inf
         inside = min(stored * active / max(fit.features, 1), active) + fit.bias
         pairs = outputs * (outputs - 1) / 2 if outputs > 1 else 1
-        products = n * pairs * min(SPARSE * inside**2 / 2, DENSE * active**2 / 2)
+        products = pairs * min(SPARSE * inside**2 / 2, DENSE * active**2 / 2)
+        passes = PASSES * (ROW + READ[dense] * stored * outputs) + TRIALS * outputs
         width = active * outputs
-        passes = PASSES * n * (ROW + READ * stored * outputs)
-        step = CALLS[0] + passes + products + SOLVE * width**2 + FACTOR * width**3
-        return step / (CALLS[1] + part.count * (VISIT + STORED * stored * outputs))
+        step = CALLS[0] + n * (passes + products) + SOLVE * width**2 + FACTOR * width**3
+        return step / (CALLS[1] + part.count * (VISIT + STORED[dense] * stored * outputs))

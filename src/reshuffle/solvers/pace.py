@@ -54,6 +54,8 @@ class Pace(NamedTuple):
         0 where nothing is known yet, infinite where it does not fall.
         """
         known = [move for move in self.moves if move < np.inf]
+        if known and known[-1] == 0.0:
+            return np.inf
         if not known or self.due == np.inf:
             return 0.0
         if not known[-1] > self.due:
@@ -63,6 +65,11 @@ class Pace(NamedTuple):
         fell = known[-1] / known[0] if len(known) > 1 and known[0] > 0 else USUAL
         rate = fell ** (1.0 / max(len(known) - 1, 1))
         return float(np.log(known[-1] / self.due) / -np.log(rate)) if rate < SLOWEST else np.inf
+
+    @property
+    def rests(self) -> bool:
+        """Whether the movement has fallen as far as it is hoped to."""
+        return self.moves[-1] == 0.0 or self.left() == 1.0
 
     def unsettled(self) -> Pace:
         """After the features changed."""
