@@ -8,7 +8,8 @@ mapping over that of the gradient at zero.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import ClassVar, cast
 
 import numpy as np
@@ -34,8 +35,13 @@ class Certificate(ABC):
         """The measure at x, by a pass over the data."""
 
     @abstractmethod
-    def from_slopes(self, x: Array, slopes: Array, g: Array) -> float:
-        """The same, where the slopes at x and their mean gradient (without the ridge) are known."""
+    def from_slopes(
+        self, x: Array, slopes: Array, g: Array, value: Callable[[], float] | None = None
+    ) -> float:
+        """The same, where the slopes at x and their mean gradient (without the ridge) are known.
+
+        ``value`` gives f(x), where there is a shorter way to it than a pass over all rows.
+        """
 
 
 class RelativeMapping(Certificate):
@@ -50,7 +56,9 @@ class RelativeMapping(Certificate):
         gradient[features] -= self.problem.ridge * x[features]
         return self.from_slopes(x, np.empty(0), gradient)
 
-    def from_slopes(self, x: Array, slopes: Array, g: Array) -> float:
+    def from_slopes(
+        self, x: Array, slopes: Array, g: Array, value: Callable[[], float] | None = None
+    ) -> float:
         tau = 1.0 / self.problem.smoothness.L_mean
         moved = x - self.problem.prox_with_ridge(x - tau * g, tau)
         return float(np.linalg.norm(moved) / tau) / self._at_zero
@@ -70,7 +78,9 @@ class Proof(Certificate):
     def at(self, x: Array) -> float:
         return np.inf
 
-    def from_slopes(self, x: Array, slopes: Array, g: Array) -> float:
+    def from_slopes(
+        self, x: Array, slopes: Array, g: Array, value: Callable[[], float] | None = None
+    ) -> float:
         return np.inf
 
 
@@ -93,22 +103,24 @@ class Gap(Certificate):
     def at(self, x: Array) -> float:
         return self.from_slopes(x, *self.datafit.slopes(x))
 
-    def from_slopes(self, x: Array, slopes: Array, g: Array) -> float:
-        return max(self._absolute(x, slopes, g), 0.0) / self.at_zero
+    def from_slopes(
+        self, x: Array, slopes: Array, g: Array, value: Callable[[], float] | None = None
+    ) -> float:
+        whole = value or partial(self.problem.value, x)
+        return max(self._absolute(x, slopes, g, whole), 0.0) / self.at_zero
 
-    def _absolute(self, x: Array, slopes: Array, g: Array) -> float:
-        fit, penalty, ridge, value = self.datafit, self.penalty, self.problem.ridge, None
+    def _absolute(self, x: Array, slopes: Array, g: Array, value: Callable[[], float]) -> float:
+        fit, penalty, ridge = self.datafit, self.penalty, self.problem.ridge
         if fit.bias:
-            value, slopes = fit.value(x), self._balanced(slopes)
+            slopes = self._balanced(slopes)
             g, x = fit.combined(slopes)[:-1], x[:-1]
         scale = penalty.dual_scale(-g, ridge)
-        ours = penalty.value(x) + 0.5 * ridge * float(np.vdot(x, x))
         theirs = penalty.conjugate(-scale * g, ridge)
-        if scale == 1.0 and value is None:
+        if scale == 1.0 and not fit.bias:
             # l(z) + l*(l'(z)) = z·l'(z): the losses add up to <x, ∇f(x)>
+            ours = penalty.value(x) + 0.5 * ridge * float(np.vdot(x, x))
             return float(ours + theirs + np.vdot(x, g))
-        losses = (fit.value(x) if value is None else value) + fit.conjugates(slopes, scale)
-        return float(losses / fit.n + ours + theirs)
+        return float(value() + penalty.value(x) + fit.conjugates(slopes, scale) / fit.n + theirs)
 
     def _balanced(self, slopes: Array) -> Array:
         """The slopes, those of one sign shortened so that Σ_i w_i s_i = 0."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from math import isqrt, sqrt
 from typing import TYPE_CHECKING, cast
 
@@ -14,6 +15,7 @@ from reshuffle.orders import is_fixed, visits_of
 from reshuffle.penalties import ability
 from reshuffle.randomness import Stream
 from reshuffle.solvers.certificate import Proof
+from reshuffle.solvers.curves import Linear
 from reshuffle.solvers.finish import REST, Finish, Steps
 from reshuffle.solvers.memory import Memory, SlopeMemory
 from reshuffle.solvers.method import Check, Epoch, Method, State, check_arrays
@@ -253,20 +255,25 @@ class ExactMethod(Method):
         newton = steps.progress != Progress()
         if newton and whole and self.finish is not None:
             at = self.finish.newton(self.memory).at(state["x"])
-            value = self.measure.from_slopes(state["x"], at.slopes, at.gradient)
+            value = self.measure.from_slopes(state["x"], at.slopes, at.gradient, self._value(at))
             if self._trusts_bounds or value <= TRUSTED:
                 value = min(value, steps.progress.bound / abs(self._at_zero))
             return Check(value, 0, 0, state)
         new, slopes, g = self._review(state)
-        value = self.measure.from_slopes(state["x"], slopes, g)
+        known = partial(self.sets.value, state["x"], state["active"])
+        value = self.measure.from_slopes(state["x"], slopes, g, known)
         pace, tol = Pace.of(new["pace"]), self.solver.tol
-        due = pace.moves[-1] * np.sqrt(1.5 * tol / value) if 0 < value < np.inf else np.inf
-        new["pace"] = pace._replace(due=due).array()
+        new["pace"] = pace.after_check(value, tol).array()
         if newton and value > tol and new["active"].size == state["active"].size:
             new = self._everything(
                 new, g
             )  # nothing is missing: only a step in all features can tell
         return Check(value, self.problem.n, 0, new)
+
+    def _value(self, at: Linear) -> Callable[[], float]:
+        """f at a point where its losses are known."""
+        x, ridge = at.x[: self.problem.features], self.problem.ridge
+        return lambda: at.value + 0.5 * ridge * float(np.sum(x * x))
 
     def _everything(self, state: State, g: Array) -> State:
         """The state with all features active."""

@@ -37,13 +37,17 @@ class Pace(NamedTuple):
     rate: float = np.inf
     """How the movement fell before the longer step on trial; infinite where none is, ``NEVER`` after
     one that failed."""
+    checked: float = np.inf
+    """The last certificate, and"""
+    at: float = np.inf
+    """the movement when it was computed."""
     moves: tuple[float, ...] = (np.inf,) * WINDOW
     """‖x_{t+1} - x_t‖ of past epochs."""
 
     @classmethod
     def of(cls, numbers: Array) -> Pace:
-        factor, due, seen, review, rarity, calm, rate, *moves = numbers.tolist()
-        return cls(factor, due, seen, review, rarity, calm, rate, tuple(moves))
+        named = dict(zip(cls._fields, numbers[:-WINDOW].tolist(), strict=False))
+        return cls(**named | {"moves": tuple(numbers[-WINDOW:].tolist())})
 
     def array(self) -> Array:
         return np.array([*self[:-1], *self.moves])
@@ -75,6 +79,20 @@ class Pace(NamedTuple):
         """After the features changed."""
         return self._replace(calm=0.0, review=np.inf)
 
+    def after_check(self, value: float, tol: float) -> Pace:
+        """With a certificate, and the movement at which the next one is due.
+
+        It falls like the movement where the dual point lags behind, and like its square where it does not:
+        the last two tell which. Of the first nothing is known but that the square is the most.
+        """
+        moved, power = self.moves[-1], 2.0
+        if not (0 < value < np.inf and 0 < moved < np.inf):
+            return self._replace(due=np.inf)
+        if self.checked > value and self.at > moved and self.checked < np.inf:
+            power = min(max(np.log(self.checked / value) / np.log(self.at / moved), 1.0), 2.0)
+        due = moved * (1.5 * tol / value) ** (1.0 / power)
+        return self._replace(due=due, checked=value, at=moved)
+
     def shortened(self, most: float) -> Pace:
         """After an epoch that was undone: half the step, and at most ``most``."""
         return self._replace(factor=min(self.factor / 2.0, most))
@@ -89,7 +107,9 @@ class Pace(NamedTuple):
         if self.seen < np.inf and abs(objective - self.seen) > rounding:
             change = 2.0 if objective < self.seen else 0.5
         factor = min(self.factor * change, max(LONGEST, self.factor))
-        return Pace(factor, self.due, objective, self.review, self.rarity)
+        return Pace(
+            factor, self.due, objective, self.review, self.rarity, checked=self.checked, at=self.at
+        )
 
     def after(self, moved: float, tol: float, longest: float) -> Pace:
         """With the movement of one more epoch, and the step that it suggests.
