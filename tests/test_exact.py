@@ -40,7 +40,7 @@ def test_finds_the_minimiser(loss: str, psi: str, layout: Any) -> None:
         layout(X), y, LOSSES[loss], penalty(psi, unknown(loss)), 0.02, weights, fit_intercept=True
     )
     best, scale = minimum(problem), problem.value(np.zeros(problem.shape))
-    finish = layout is sparse  # with Newton steps on one layout, without them on the other
+    finish = layout is np.array  # with Newton steps on one layout, without them on the other
     result = shuffled(tol=1e-10, epochs=5000, finish=finish).solve(problem)
     assert result.converged, result.message
     assert problem.objective(result.x) - best <= 1e-10 * scale
