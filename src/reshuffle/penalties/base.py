@@ -14,6 +14,7 @@ Array = NDArray[np.float64]
 Numbers = float | NDArray[np.float64]
 """One number for all coordinates, or an array that broadcasts against them."""
 BELOW = 1.0 - 2.0**-51  # keeps a scaled point feasible in spite of rounding
+FAR_BELOW = 1.0 - 1e-12  # the same where norms or singular values are summed up anew
 
 
 class ByContent:

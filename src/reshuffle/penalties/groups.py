@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.abilities import Features, Mask
-from reshuffle.penalties.base import BELOW, Array, ByContent, check_non_negative
+from reshuffle.penalties.base import FAR_BELOW, Array, ByContent, check_non_negative
 from reshuffle.penalties.forms import Groups
 
 Labels = NDArray[np.int64]
@@ -72,12 +72,12 @@ class GroupNorms(ByContent):
         if not self.l1.any() and not np.any(g.ravel()[self.labels < 0]):  # a quotient per group
             norms = self._norms(g.ravel())
             beyond = norms > self.bounds
-            return float((self.bounds[beyond] / norms[beyond]).min() * BELOW)
+            return float((self.bounds[beyond] / norms[beyond]).min() * FAR_BELOW)
         low, high = 0.0, 1.0
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if self._feasible(g.ravel(), middle) else (low, middle)
-        return low * BELOW
+        return low * FAR_BELOW
 
     def _feasible(self, g: Array, scale: float) -> bool:
         shrunk = _soft(scale * g, self.l1)

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import BELOW, Array, ByContent, check_strength
+from reshuffle.penalties.base import FAR_BELOW, Array, ByContent, check_strength
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class NuclearNorm(ByContent):
 
     def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
         largest = float(_singular_values(g).max(initial=0.0))
-        return 1.0 if ridge > 0 or largest <= self.strength else self.strength / largest * BELOW
+        return 1.0 if ridge > 0 or largest <= self.strength else self.strength / largest * FAR_BELOW
 
     def lambda_max(self, g: Array) -> float:
         """σ_max(g)/strength."""
