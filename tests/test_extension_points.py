@@ -243,6 +243,53 @@ def test_proxes(found: Any) -> None:
         assert result is None or found is None
 
 
+@few
+@given(found=odd, where=st.sampled_from(["l1", "high", "all"]))
+def test_compiled_forms(found: Any, where: str) -> None:
+    """A kernel reads as many numbers as there are coordinates, wherever a form says they are."""
+
+    class Compiled(rs.penalties.L1):
+        def value(self, x: Array) -> float:
+            return super().value(x)
+
+        def prox(self, x: Array, step: float) -> Array:
+            return super().prox(x, step)
+
+        def compiled(self, shape: Any, ridge: float = 0.0) -> Any:
+            form = super().compiled(shape, ridge)
+            return found if where == "all" else form._replace(**{where: found})
+
+    named = "compiled(shape, ridge) of penalty Compiled"
+    made = refused_or_right(lambda: problem(penalty=Compiled(0.1)), named)
+    assert made is None or (isinstance(found, np.ndarray) and found.shape == (4,))
+
+
+def test_groups_out_of_range_never_reach_a_kernel() -> None:
+    for change in (
+        {"members": np.array([0, 1, 2, 99], dtype=np.uint32)},
+        {"members": np.arange(4)},
+        {"starts": np.array([0, 2, 9])},
+        {"starts": np.array([0, 3, 1])},
+        {"strengths": np.ones(7)},
+        {"l2": None},
+    ):
+
+        class Grouped(rs.penalties.GroupLasso):
+            change_ = change
+
+            def value(self, x: Array) -> float:
+                return super().value(x)
+
+            def prox(self, x: Array, step: float) -> Array:
+                return super().prox(x, step)
+
+            def compiled(self, shape: Any, ridge: float = 0.0) -> Any:
+                return super().compiled(shape, ridge)._replace(**self.change_)
+
+        with pytest.raises(rs.InputError, match=r"compiled\(shape, ridge\) of penalty Grouped"):
+            problem(penalty=Grouped(0.1, [0, 0, 1, 1]))
+
+
 def test_a_prox_of_a_subclass_is_the_one_that_is_used() -> None:
     """The kernels know the prox of L1; what overrides it they leave to Python."""
 

@@ -17,6 +17,7 @@ from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.losses.targets import check_targets
 from reshuffle.objective import Array, FiniteSum, Visits, check_penalty
 from reshuffle.penalties import ability
+from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form
 from reshuffle.rows import Rows
 from reshuffle.smoothness import Smoothness
@@ -84,8 +85,7 @@ class Problem(FiniteSum):
         outputs = loss.kind.outputs(targets)
         self.datafit = Datafit(rows, targets, weights, loss, bool(fit_intercept), features, outputs)
         self.penalty, self.ridge = check_penalty(penalty), float(ridge)
-        if compiled := ability(self.penalty, "compiled"):
-            compiled((features, *outputs))  # says so where its arrays do not fit
+        compiled_form(self.penalty, (features, *outputs))  # says so where its arrays do not fit
 
     def __repr__(self) -> str:
         return (
@@ -212,8 +212,7 @@ class Problem(FiniteSum):
     @cached_property
     def form(self) -> Form | None:
         """ψ as the kernels read it, where it can be compiled."""
-        compiled = ability(self.penalty, "compiled")
-        return compiled((self.features, *self.shape[1:])) if compiled else None
+        return compiled_form(self.penalty, (self.features, *self.shape[1:]))
 
     def sweep(
         self,

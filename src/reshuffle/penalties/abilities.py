@@ -21,7 +21,8 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.penalties.forms import Form
+from reshuffle.errors import InputError
+from reshuffle.penalties.forms import Coordinates, Form, Groups
 
 Array = NDArray[np.float64]
 Features = NDArray[np.uint32]
@@ -112,6 +113,41 @@ def _depth(penalty: Penalty, name: str) -> int:
     """How many classes up the attribute is defined; 0 also where it is the object's own."""
     kinds = type(penalty).__mro__
     return next((k for k, kind in enumerate(kinds) if name in vars(kind)), 0)
+
+
+def compiled_form(penalty: Penalty, shape: tuple[int, ...], ridge: float = 0.0) -> Form | None:
+    """The compiled form, where there is one, refused where a kernel would read beyond its arrays."""
+    compiled = ability(penalty, "compiled")
+    if compiled is None:
+        return None
+    form, size = compiled(shape, ridge), int(np.prod(shape))
+    name = f"compiled(shape, ridge) of penalty {type(penalty).__name__}"
+    if not isinstance(form, (Coordinates, Groups)):
+        raise InputError(f"{name} must return Coordinates or Groups, got {type(form).__name__}")
+    lengths = dict.fromkeys(("l1", "l2", "low", "high"), size)
+    if isinstance(form, Groups):
+        lengths = {"l1": size, "strengths": np.size(form.strengths)}
+        _check_groups(name, form, size)
+    for part, length in lengths.items():
+        array: Any = getattr(form, part)
+        good = isinstance(array, np.ndarray) and array.dtype == np.float64
+        if not (good and array.shape == (length,) and array.flags.c_contiguous):
+            raise InputError(f"{name}: {part} must be {length} float64 numbers in one piece")
+    return form
+
+
+def _check_groups(name: str, form: Groups, size: int) -> None:
+    members: object = form.members
+    starts: object = form.starts
+    kinds = ((members, np.uint32), (starts, np.int64))
+    if not all(isinstance(a, np.ndarray) and a.dtype == k and a.ndim == 1 for a, k in kinds):
+        raise InputError(f"{name}: members must be uint32 and starts int64, both 1-d")
+    rising = form.starts.size == np.size(form.strengths) + 1 and np.all(np.diff(form.starts) >= 0)
+    inside = not form.members.size or int(form.members.max()) < size
+    if not (rising and inside and form.starts[0] == 0 and form.starts[-1] <= form.members.size):
+        raise InputError(f"{name}: starts must rise from 0, and members lie in 0 … {size - 1}")
+    if not isinstance(form.l2, float):
+        raise InputError(f"{name}: l2 must be a float")
 
 
 def closed(penalty: Able, matter: Mask) -> Mask:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from reshuffle.datafit import AHEAD, Datafit
 from reshuffle.objective import Array, FiniteSum, Visits
-from reshuffle.penalties import ability
+from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
 from reshuffle.validation import read_only
@@ -174,9 +174,8 @@ class SlopeMemory(Memory):
     @cached_property
     def _form(self) -> Form | None:
         """The penalty and the ridge together, as the kernels read them."""
-        compiled = ability(self.problem.penalty, "compiled")
         shape = (self.fit.features, *self.fit.outputs)
-        return compiled(shape, self.problem.ridge) if compiled else None
+        return compiled_form(self.problem.penalty, shape, self.problem.ridge)
 
     @cached_property
     def _data(self) -> tuple[object, ...]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.objective import Array, Visits
 from reshuffle.penalties import Able
-from reshuffle.penalties.abilities import closed
+from reshuffle.penalties.abilities import closed, compiled_form
 from reshuffle.penalties.forms import Form
 from reshuffle.solvers.curves import Bend, Curves, Linear
 
@@ -43,7 +43,7 @@ class Model:
     def __init__(self, curves: Curves, penalty: Able, ridge: float) -> None:
         self.curves, self.penalty, self.ridge = curves, penalty, ridge
         self.shape = (curves.fit.features, *curves.fit.outputs)
-        self.form: Form = penalty.compiled(self.shape, ridge)
+        self.form = cast(Form, compiled_form(penalty, self.shape, ridge))
 
     def features_of(self, beyond: Array, old: NDArray[np.bool_], support: int) -> Visits:
         """Features to work on: those that are not zero or want to move, the most pressing first."""
@@ -117,9 +117,8 @@ class Model:
     def _form(self, active: Visits) -> Form:
         if active.size == self.shape[0]:
             return self.form
-        part: Any = self.penalty.part(active, self.shape)
-        form: Form = part.compiled((active.size, *self.shape[1:]), self.ridge)
-        return form
+        part = self.penalty.part(active, self.shape)
+        return cast(Form, compiled_form(part, (active.size, *self.shape[1:]), self.ridge))
 
     def _uncentred(self, moved: Array, active: Visits) -> Array:
         """A step of the centred active coordinates, as one of x."""
