@@ -14,6 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_
 from sklearn.exceptions import ConvergenceWarning
 
 import reshuffle as rs
+from reshuffle.solvers import whole
 from reshuffle.solvers.certificate import certificate_of
 
 P, L = rs.penalties, rs.losses
@@ -61,7 +62,7 @@ def test_a_run_that_ends_at_its_limit_warns() -> None:
     with pytest.warns(
         ConvergenceWarning, match=r"tol=1e-09 was not reached \(gap = .* give more epochs"
     ) as caught:
-        rs.ExactProxRR(tol=1e-9, epochs=2).solve(problem)
+        rs.ExactProxRR(tol=1e-9, epochs=2, finish=False).solve(problem)
     assert caught[0].filename == __file__
     with pytest.warns(ConvergenceWarning, match="time limit"):
         rs.ProxRR(tol=1e-9, time_limit=0.01, epochs=10**6, step=1e-3).solve(problem)
@@ -130,9 +131,13 @@ def lowest(name: str) -> float:
     return HARD[name].objective(rs.ExactProxRR(tol=0.0).solve(HARD[name]).x)
 
 
+@pytest.mark.parametrize("products", [whole.PRODUCTS, 0], ids=["one call", "step by step"])
 @pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9])
 @pytest.mark.parametrize("name", HARD)
-def test_hard_problems_are_solved_and_the_certificate_is_true(name: str, tol: float) -> None:
+def test_hard_problems_are_solved_and_the_certificate_is_true(
+    name: str, tol: float, products: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole, "PRODUCTS", products)
     """Against the objective at rounding level, which nothing can lower any further."""
     problem = HARD[name]
     result = rs.ExactProxRR(tol=tol).solve(problem)

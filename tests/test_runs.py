@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,13 @@ def test_seconds_leave_out_evaluation_and_compilation() -> None:
 
 
 @pytest.mark.parametrize("importance", [False, True])
-@pytest.mark.parametrize("kind", [rs.ExactProxRR, rs.ProxRR])
+@pytest.mark.parametrize("kind", [partial(rs.ExactProxRR, finish=False), rs.ExactProxRR, rs.ProxRR])
 def test_a_first_run_compiles_nothing_while_its_clock_runs(kind: Any, importance: bool) -> None:
     """What is compiled beforehand is what the epochs call, to the last type: one form of each kernel."""
     from reshuffle.kernels.exact import epoch_kernel
+    from reshuffle.kernels.newton import register_second
     from reshuffle.kernels.sweep import sweep_kernel
+    from reshuffle.kernels.whole import whole_kernel
 
     class Own(rs.losses.Squared):
         @staticmethod
@@ -87,8 +90,11 @@ def test_a_first_run_compiles_nothing_while_its_clock_runs(kind: Any, importance
     X, y = random_data(rs.losses.Squared(), n=40)
     task = rs.Problem(X, y, Own(), rs.penalties.ElasticNet(0.01, 0.1))
     kind(epochs=3, importance=importance).solve(task)
-    kernel = epoch_kernel if kind is rs.ExactProxRR else sweep_kernel
-    assert len(kernel(task.datafit.stamp).signatures) == 1
+    kernel = {rs.ExactProxRR: whole_kernel, rs.ProxRR: sweep_kernel}.get(kind, epoch_kernel)
+    stamp = task.datafit.stamp
+    if kernel is whole_kernel:
+        stamp = register_second(Own().functions, Own.second)
+    assert len(kernel(stamp).signatures) == 1
 
 
 def test_csv(tmp_path: Path) -> None:

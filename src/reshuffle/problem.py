@@ -214,6 +214,13 @@ class Problem(FiniteSum):
         """ψ as the kernels read it, where it can be compiled."""
         return compiled_form(self.penalty, (self.features, *self.shape[1:]))
 
+    @cached_property
+    def form_with_ridge(self) -> Form | None:
+        """The same with (ridge/2)‖x‖²."""
+        if self.ridge == 0.0:
+            return self.form
+        return compiled_form(self.penalty, (self.features, *self.shape[1:]), self.ridge)
+
     def sweep(
         self,
         x: Array,

@@ -121,6 +121,14 @@ class Rows(NamedTuple):
         kept_values = values if self.unit else read_only(values[:stored])
         return Rows(kept_values, read_only(indices[:stored]), read_only(indptr))
 
+    def add_to(self, out: NDArray[np.float64]) -> None:
+        """Add the matrix to a dense one."""
+        if self.dense:
+            out += self.values
+        else:
+            owners = np.repeat(np.arange(len(out)), np.diff(self.indptr).astype(np.int64))
+            np.add.at(out, (owners, self.indices), 1.0 if self.unit else self.values)
+
     def squared_norms(self, n: int) -> NDArray[np.float64]:
         """‖a_i‖² of every row."""
         from reshuffle.kernels.passes import csr_squared_norms, dense_squared_norms

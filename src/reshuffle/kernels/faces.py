@@ -7,7 +7,10 @@
     first_kink       how far a step on the face may go before psi has a kink
     retract          a point moved back to where psi is as smooth as at u
     unbounded        whether a coordinate without curvature would go on for ever
+    penalty_value    psi(u), for a u within its bounds
     penalty_change   psi(to) - psi(u), without the cancellation of two large values
+    clip             a point moved within the bounds of psi
+    contains         whether it lies within them
 
 Coordinates from ``form.l1.size`` on are not penalised.
 """
@@ -42,7 +45,10 @@ def stiffen(form, u, index, matrix): ...
 def first_kink(form, u, index, step): ...
 def retract(form, u, to, kink): ...
 def unbounded(form, H, r, u): ...
+def penalty_value(form, u): ...
 def penalty_change(form, u, to): ...
+def clip(form, u): ...
+def contains(form, u): ...
 
 
 @overload(sweep)
@@ -251,5 +257,51 @@ def _penalty_change(form, u, to):
                     cross += (to[j] - u[j]) * ((to[j] + u[j]) / ends)
                 total += form.strengths[g] * cross
         return total
+
+    return {Coordinates: coordinates, Groups: groups}[form.instance_class]
+
+
+@overload(penalty_value, jit_options=OPTIONS)
+def _penalty_value(form, u):
+    def coordinates(form, u):
+        total = 0.0
+        for j in range(form.l1.size):
+            total += form.l1[j] * abs(u[j]) + 0.5 * form.l2[j] * u[j] * u[j]
+        return total
+
+    def groups(form, u):
+        total = 0.0
+        for j in range(form.l1.size):
+            total += form.l1[j] * abs(u[j]) + 0.5 * form.l2 * u[j] * u[j]
+        for g in range(form.strengths.size):
+            members = form.members[form.starts[g] : form.starts[g + 1]]
+            total += form.strengths[g] * norm_of(u, members)
+        return total
+
+    return {Coordinates: coordinates, Groups: groups}[form.instance_class]
+
+
+@overload(clip, jit_options=OPTIONS)
+def _clip(form, u):
+    def coordinates(form, u):
+        for j in range(form.l1.size):
+            u[j] = min(max(u[j], form.low[j]), form.high[j])
+
+    def groups(form, u):
+        return None
+
+    return {Coordinates: coordinates, Groups: groups}[form.instance_class]
+
+
+@overload(contains, jit_options=OPTIONS)
+def _contains(form, u):
+    def coordinates(form, u):
+        inside = True
+        for j in range(form.l1.size):
+            inside = inside and form.low[j] <= u[j] and u[j] <= form.high[j]
+        return inside
+
+    def groups(form, u):
+        return True
 
     return {Coordinates: coordinates, Groups: groups}[form.instance_class]

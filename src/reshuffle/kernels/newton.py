@@ -1,6 +1,6 @@
-"""What a Newton step needs from the rows: one linearisation, and P along a line.
+"""What a Newton step needs from the rows: one linearisation, and curvatures from below.
 
-For z_i = a_i^T x + b the pass of ``linearise_kernel`` gives l, l', l'' of every row and the gradient.
+For z_i = a_i^T x + b the pass of ``linearise`` gives l, l', l'' of every row and the gradient.
 The Hessian is a weighted Gram matrix (``kernels/gram.py``). Every loop runs on one thread in a fixed
 order.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from math import sqrt
+from math import expm1, sqrt
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from numba import njit
 from numba.extending import overload
 
 from reshuffle.kernels.loss import keep, loss_at, register, slope
-from reshuffle.kernels.options import FAST, KERNEL, OPTIONS
+from reshuffle.kernels.options import FAST, KERNEL, LOOP, OPTIONS
 from reshuffle.kernels.passes import BLOCK
 from reshuffle.kernels.rows import add_bias, add_row, margin
 from reshuffle.kernels.stamp import stamp_of
@@ -28,8 +28,13 @@ SECONDS: dict[int, Any] = {}
 """Stamp of a loss with its second derivative -> that derivative, compiled."""
 
 TINY = 1e-250  # a curvature that is as good as none: its square root and inverse stay finite
+WIDE = 1.0  # a change of softmax's margins: beyond it little is left of the curvature
+SMALL = 1e-5  # below it e^-r + r - 1 is lost in rounding
+REACH = 2.1  # times what a model of the expected decrease reaches: 2 is needed, 2.1 leaves room
+TURNS = 4  # in which radius and curvature find to each other; rows that do not are left out
 
 
+@cache
 def register_second(functions: tuple[Callable[..., Any], ...], second: Callable[..., Any]) -> int:
     """Make a loss and its second derivative known to these kernels; the stamp to ask for them."""
     stamp = stamp_of(*functions, second)
@@ -40,9 +45,14 @@ def register_second(functions: tuple[Callable[..., Any], ...], second: Callable[
 
 
 def bend(stamp, params, curvatures, i, z, y): ...
-def move(coefs, z, dz, t, i): ...
-def project(coefs, dz, i, g): ...
 def put(array, i, z): ...
+def linearise(
+    stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins,
+    slopes, curvatures, out,
+): ...  # fmt: skip
+def lower(
+    stamp, targets, weights, params, margins, slopes, curvatures, cap, low, factors, radius, shares
+): ...
 
 
 @overload(bend, jit_options=OPTIONS, prefer_literal=True)
@@ -75,45 +85,18 @@ def _put(array, i, z):
     return vector if array.ndim == 1 else matrix
 
 
-@overload(move, jit_options=OPTIONS)
-def _move(coefs, z, dz, t, i):
-    """z_i + t dz_i."""
-
-    def vector(coefs, z, dz, t, i):
-        return z[i] + t * dz[i]
-
-    def matrix(coefs, z, dz, t, i):
-        for o in range(coefs.shape[1]):
-            coefs[0, o] = z[i, o] + t * dz[i, o]
-        return coefs[0]
-
-    return vector if z.ndim == 1 else matrix
-
-
-@overload(project, jit_options=OPTIONS)
-def _project(coefs, dz, i, g):
-    """<g, dz_i>."""
-
-    def vector(coefs, dz, i, g):
-        return g * dz[i]
-
-    def matrix(coefs, dz, i, g):
-        total = 0.0
-        for o in range(dz.shape[1]):
-            total += g[o] * dz[i, o]
-        return total
-
-    return vector if dz.ndim == 1 else matrix
-
-
-@cache
-def linearise_kernel(stamp: int) -> Any:
+@overload(linearise, jit_options=LOOP, prefer_literal=True)
+def _linearise(
+    stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins,
+    slopes, curvatures, out,
+):  # fmt: skip
     """z, l'(z), l''(z) of every row, factor * sum_i w_i l'_i a_i added to out; sum_i w_i l_i."""
+    if not hasattr(stamp, "literal_value"):  # numba's second try, after one that failed
+        return None
 
-    @njit(**KERNEL)
-    def linearise(
-        values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins, slopes,
-        curvatures, out,
+    def loop(
+        stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins,
+        slopes, curvatures, out,
     ):  # fmt: skip
         total = 0.0
         for start in range(0, targets.size, BLOCK):
@@ -133,57 +116,103 @@ def linearise_kernel(stamp: int) -> Any:
             total += part
         return total
 
-    return linearise
+    return loop
 
 
-@cache
-def line_kernel(stamp: int) -> Any:
-    """sum_i w_i l(z_i + t dz_i) and its derivative in t: no row is read."""
+@overload(lower, jit_options=LOOP, prefer_literal=True)
+def _lower(
+    stamp, targets, weights, params, margins, slopes, curvatures, cap, low, factors, radius, shares
+):
+    """Curvatures from below, for a model whose decrease is at most ``cap``.
 
-    @njit(**KERNEL)
-    def along(targets, weights, params, margins, change, t, coefs):
-        total, rise = 0.0, 0.0
-        for start in range(0, targets.size, BLOCK):
-            part, part_rise = 0.0, 0.0
-            for i in range(start, min(start + BLOCK, targets.size)):
-                weight = weights[i] if weights.size > 0 else 1.0
-                z = move(coefs, margins, change, t, i)
-                part += weight * loss_at(stamp, params, z, targets[i])
-                g = slope(stamp, params, z, targets[i])
-                part_rise += weight * project(coefs, change, i, g)
-            total += part
-            rise += part_rise
-        return total, rise
-
-    return along
-
-
-@cache
-def lower_kernel(stamp: int) -> Any:
-    """Curvatures from below: l(z_i + v) >= l + l' v + out_i v^2 / 2 for |v| <= radius_i.
-
-    For an l'' with one peak the mean curvature over [z, z + v] is least at an end, so the least of
-    l''(z) and (l'(z ± r) - l'(z)) / (± r) will do. The radius is twice what a model of decrease
-    ``cap`` can reach, 2 sqrt(2 cap n / (w_i out_i)), and wide enough for the difference of slopes to
-    have six digits. Rows without curvature have no radius (infinity): convexity is enough for them.
+    (change of the margins of row i)^2 <= 2 (decrease of the model's quadratic) / shares_i. Rows that
+    count with no curvature have no radius (infinity): convexity is enough for them.
     """
+    if not hasattr(stamp, "literal_value"):  # numba's second try, after one that failed
+        return None
 
-    @njit(**KERNEL)
-    def lower(targets, weights, params, margins, slopes, curvatures, cap, out, radius):
+    def vector(
+        stamp, targets, weights, params, margins, slopes, curvatures, cap, low, factors, radius,
+        shares,
+    ):  # fmt: skip
+        # l(z_i + v) >= l + l' v + low_i v^2 / 2 for |v| <= radius_i. For an l'' with one peak the mean
+        # curvature over [z, z + v] is least at an end, so the least of l''(z) and
+        # (l'(z ± r) - l'(z)) / (± r) will do. The radius is twice what a model of that decrease can
+        # reach, 2 sqrt(2 cap n / (w_i low_i)), and wide enough for the difference of slopes to have
+        # six digits.
         n = targets.size
         for i in range(n):
             weight = weights[i] if weights.size > 0 else 1.0
             c, r = curvatures[i], np.inf
-            for _ in range(4):  # the radius grows as the curvature falls, mostly to a fixed point
+            for _ in range(TURNS):  # the radius grows as the curvature falls
                 if not c * weight > TINY:
                     c, r = 0.0, np.inf
                     break
-                r = 2.1 * sqrt(2.0 * cap * n / (weight * c)) + 1e-10 * abs(slopes[i]) / c
+                r = REACH * sqrt(2.0 * cap * n / (weight * c)) + 1e-10 * abs(slopes[i]) / c
                 up = (slope(stamp, params, margins[i] + r, targets[i]) - slopes[i]) / r
                 down = (slopes[i] - slope(stamp, params, margins[i] - r, targets[i])) / r
                 c = min(curvatures[i], min(up, down))
             if not c * weight > TINY or not 2.0 * sqrt(2.0 * cap * n / (weight * c)) <= r:
                 c, r = 0.0, np.inf  # too little to matter: convexity alone
-            out[i], radius[i] = c, r
+            low[i], factors[i], radius[i], shares[i] = c, 1.0, r, weight * c / n
 
-    return lower
+    def matrix(
+        stamp, targets, weights, params, margins, slopes, curvatures, cap, low, factors, radius,
+        shares,
+    ):  # fmt: skip
+        # Softmax; S are the outputs whose p is not too small. Jensen: log sum_k p_k e^{v_k} >=
+        # s log sum_S (p_k/s) e^{v_k} + sum_{not S} p_k v_k with s = sum_S p, with the same slope at
+        # v = 0. Where v has a range of at most r on S, the curvature of the first term is at least
+        # 2 (e^-r + r - 1) / r^2 of that at v = 0 (a third cumulant is at most r times the variance),
+        # which is the Laplacian of p_k p_l / s; and r^2 <= 2 curvature / min_S p.
+        n, outputs = curvatures.shape
+        for i in range(n):
+            weight = weights[i] if weights.size > 0 else 1.0
+            need = 4.0 * cap * n / weight if weight > 0.0 else np.inf
+            total, least, count = 0.0, np.inf, 0
+            for k in range(outputs):
+                p = curvatures[i, k]
+                inside = p * (WIDE / REACH) ** 2 >= need
+                low[i, k] = p if inside else 0.0
+                if inside:
+                    total, least, count = total + p, min(least, p), count + 1
+            factor, r = 1.0, np.inf
+            for _ in range(TURNS if count >= 2 else 0):
+                r = REACH * sqrt(need / (least * factor)) + SMALL
+                factor = 2.0 * (expm1(-r) + r) / (r * r)
+            if count < 2 or not 2.0 * sqrt(need / (least * factor)) <= r:
+                factor, r, least, total = 0.0, np.inf, 0.0, 1.0
+            for k in range(outputs):
+                low[i, k] = low[i, k] / sqrt(total) if factor > 0.0 else 0.0
+            factors[i], radius[i], shares[i] = factor, r, 0.5 * weight * least * factor / n
+
+    return vector if curvatures.ndim == 1 else matrix
+
+
+@cache
+def linearise_kernel(stamp: int) -> Any:
+    @njit(**KERNEL)
+    def kernel(
+        values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins, slopes,
+        curvatures, out,
+    ):  # fmt: skip
+        return linearise(
+            stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor,
+            margins, slopes, curvatures, out,
+        )  # fmt: skip
+
+    return kernel
+
+
+@cache
+def lower_kernel(stamp: int) -> Any:
+    @njit(**KERNEL)
+    def kernel(
+        targets, weights, params, margins, slopes, curvatures, cap, low, factors, radius, shares
+    ):
+        lower(
+            stamp, targets, weights, params, margins, slopes, curvatures, cap, low, factors,
+            radius, shares,
+        )  # fmt: skip
+
+    return kernel

@@ -176,8 +176,8 @@ def face_step(form, H, u, r, null, to, step, bent, free, slopes):
     return 0.0, promised, length
 
 
-@cache
-def model_kernel(stamp: int) -> Any:
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def minimise(form, H, g, x, u, accuracy, floor, rounds, null):
     """Minimise the model from u = x, in place; (decrease, left, |null|, rounds).
 
     It stops after a round that gained at most ``accuracy`` times the whole decrease, or ``floor``: a
@@ -186,52 +186,56 @@ def model_kernel(stamp: int) -> Any:
     in which the last face has no curvature, and |null| is its length in units in which every column
     has curvature 1; zero where there is none. The decrease is infinite where there is no minimum.
     """
-
-    @njit(**KERNEL)
-    def minimise(form, H, g, x, u, accuracy, floor, rounds, null):
-        _ = stamp
-        size = u.size
-        free, slopes = np.empty(size, dtype=np.bool_), np.empty(size)
-        r, step, to, bent = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-        total, gain, last, kept, length, made = 0.0, 0.0, 0.0, 0.0, 0.0, 0
+    size = u.size
+    free, slopes = np.empty(size, dtype=np.bool_), np.empty(size)
+    r, step, to, bent = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    total, gain, last, kept, length, made = 0.0, 0.0, 0.0, 0.0, 0.0, 0
+    for j in range(size):
+        step[j] = u[j] - x[j]
+    for k in range(rounds):
+        made += 1
+        product(H, step, r)  # afresh: no rounding gathers over the rounds
+        for j in range(size):
+            r[j] += g[j]
+        if k < SWEEPING:
+            before, gain, slow = np.inf, 0.0, True
+            for _more in range(SWEEPS):
+                more = sweep(form, H, r, u)
+                gain += more
+                if not more > max(0.1 * accuracy * (total + gain), floor):
+                    slow = False
+                    break
+                if more > SLOW * before:
+                    break
+                before = more
+        else:
+            gain = release(form, H, r, u)
+        if k < SWEEPING and not slow and accuracy > NOISE:
+            total += gain  # sweeps alone were enough for a rough answer
+            break
+        for _step in range(FEW_STEPS if k < SWEEPING else size + STEPS):
+            more, kept, length = face_step(form, H, u, r, null, to, step, bent, free, slopes)
+            gain += more
+            if kept <= max(0.1 * accuracy * (total + gain), floor) or not more > 0.0:
+                break
+        total += gain
         for j in range(size):
             step[j] = u[j] - x[j]
-        for k in range(rounds):
-            made += 1
-            product(H, step, r)  # afresh: no rounding gathers over the rounds
-            for j in range(size):
-                r[j] += g[j]
-            if k < SWEEPING:
-                before, gain, slow = np.inf, 0.0, True
-                for _more in range(SWEEPS):
-                    more = sweep(form, H, r, u)
-                    gain += more
-                    if not more > max(0.1 * accuracy * (total + gain), floor):
-                        slow = False
-                        break
-                    if more > SLOW * before:
-                        break
-                    before = more
-            else:
-                gain = release(form, H, r, u)
-            if k < SWEEPING and not slow and accuracy > NOISE:
-                total += gain  # sweeps alone were enough for a rough answer
-                break
-            for _step in range(FEW_STEPS if k < SWEEPING else size + STEPS):
-                more, kept, length = face_step(form, H, u, r, null, to, step, bent, free, slopes)
-                gain += more
-                if kept <= max(0.1 * accuracy * (total + gain), floor) or not more > 0.0:
-                    break
-            total += gain
-            for j in range(size):
-                step[j] = u[j] - x[j]
-            if not gain > max(accuracy * total, floor):
-                break
-            if k > 1 and gain > 0.5 * last and gain < NOISE * total:
-                break  # no longer less from round to round: this is rounding
-            last = gain
-        if unbounded(form, H, r, u):
-            total = np.inf
-        return total, gain + kept, length, made
+        if not gain > max(accuracy * total, floor):
+            break
+        if k > 1 and gain > 0.5 * last and gain < NOISE * total:
+            break  # no longer less from round to round: this is rounding
+        last = gain
+    if unbounded(form, H, r, u):
+        total = np.inf
+    return total, gain + kept, length, made
 
-    return minimise
+
+@cache
+def model_kernel(stamp: int) -> Any:
+    @njit(**KERNEL)
+    def kernel(form, H, g, x, u, accuracy, floor, rounds, null):
+        _ = stamp
+        return minimise(form, H, g, x, u, accuracy, floor, rounds, null)
+
+    return kernel

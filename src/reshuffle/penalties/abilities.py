@@ -16,6 +16,7 @@ the class. What is missing costs speed or a certificate, never correctness.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -104,15 +105,19 @@ def ability(penalty: Penalty, name: str) -> Callable[..., Any] | None:
     the penalty it was derived from.
     """
     found: Callable[..., Any] | None = getattr(penalty, name, None)
-    if found is None or min(_depth(penalty, n) for n in ("value", "prox")) < _depth(penalty, name):
-        return None
-    return found
+    return None if found is None or _is_foreign(type(penalty), name) else found
 
 
-def _depth(penalty: Penalty, name: str) -> int:
+@lru_cache(maxsize=1024)
+def _is_foreign(kind: type, name: str) -> bool:
+    """Whether the attribute is inherited, and ``value`` or ``prox`` is not."""
+    own = min(_depth(kind, needed) for needed in ("value", "prox"))
+    return own < _depth(kind, name)
+
+
+def _depth(kind: type, name: str) -> int:
     """How many classes up the attribute is defined; 0 also where it is the object's own."""
-    kinds = type(penalty).__mro__
-    return next((k for k, kind in enumerate(kinds) if name in vars(kind)), 0)
+    return next((k for k, up in enumerate(kind.__mro__) if name in vars(up)), 0)
 
 
 def compiled_form(penalty: Penalty, shape: tuple[int, ...], ridge: float = 0.0) -> Form | None:

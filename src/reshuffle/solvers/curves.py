@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.datafit import Datafit
 from reshuffle.objective import Array, Visits
+from reshuffle.penalties.forms import Form
+
+if TYPE_CHECKING:
+    from reshuffle.solvers.newton_model import Step
 
 CONSTANT = 1e-14  # of a mean: a deviation that rounding explains
 APART = 1e-6  # of a column's mean square: a variance that leaves ten digits when subtracted
@@ -91,17 +95,28 @@ class Curves:
         self.passes += 1
         return self.fit.combined(table)
 
-    def along(self, at: Linear, change: Array, t: float) -> tuple[float, float]:
-        """f(x + td) and its derivative in t, from the margins alone."""
-        from reshuffle.kernels.newton import line_kernel
+    def search(self, at: Linear, step: Step, form: Form, psi: float) -> tuple[float, Array]:
+        """The length of the step, 0 where none lowers P as promised, and where it leads."""
+        from reshuffle.kernels.search import search_kernel
 
-        p = self.fit
-        total, rise = line_kernel(self.stamp)(
-            p.targets, p.weights, p.loss.params, at.margins, change, t, p.scratch()
-        )
-        return float(total / p.n), float(rise / p.n)
+        p, to = self.fit, np.empty_like(at.x)
+        slope = float(np.vdot(at.gradient, step.d))
+        t = search_kernel(self.stamp)(
+            form, p.targets, p.weights, p.loss.params, at.margins, step.change, at.x.reshape(-1),
+            step.d.reshape(-1), slope, at.value, psi, to.reshape(-1), p.scratch(),
+        )  # fmt: skip
+        return float(t), to
 
     # --- curvature -----------------------------------------------------------------------------
+
+    def largest(self, at: Linear) -> float:
+        """A bound on the curvature of the rows: that of the loss, or of the rows at x where it has none."""
+        bound = self.fit.loss.curvature
+        return bound if bound < np.inf else float(at.curvatures.max())
+
+    def mean_square(self, change: Array) -> float:
+        """(1/n) Σ w_i ‖change_i‖²."""
+        return float(np.sum(self.weights * (change**2).T)) / self.fit.n
 
     def bent(self, bend: Bend, change: Array) -> Array:
         """The Hessian of every row's loss times the change of its margins."""

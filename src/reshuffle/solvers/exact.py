@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from reshuffle.penalties import ability
 from reshuffle.problem import Problem
 from reshuffle.solvers.exact_method import ExactMethod
 from reshuffle.solvers.memory import SlopeMemory, memory_of
+from reshuffle.solvers.method import Method
 from reshuffle.solvers.sampling import resampled
 from reshuffle.solvers.solver import Solver
+from reshuffle.solvers.whole import WholeMethod, is_small
 from reshuffle.solvers.working_sets import ABILITIES
 from reshuffle.steps import check_step
 from reshuffle.validation import check_positive
@@ -75,7 +77,12 @@ class ExactProxRR(Solver):
             check_positive("steps_per_prox", self.steps_per_prox, integer=True)
         check_order(self.order)
 
+    def kernels(self, problem: FiniteSum) -> tuple[object, ...]:
+        return () if self._is_small(problem) else super().kernels(problem)
+
     def compile(self, problem: FiniteSum) -> None:
+        if self._is_small(problem):
+            return  # one kernel, when its time comes
         super().compile(problem)
         if problem.datafit is not None:
             self._compile_kernels(problem)  # type: ignore[arg-type]
@@ -95,7 +102,12 @@ class ExactProxRR(Solver):
             first.datafit.combined(fit.slopes(x)[0])
             fit.value(x)
 
-    def bind(self, problem: FiniteSum) -> ExactMethod:
+    def _is_small(self, problem: FiniteSum) -> bool:
+        return self.finish and is_small(problem)
+
+    def bind(self, problem: FiniteSum) -> Method:
+        if self._is_small(problem):
+            return WholeMethod(self, cast(Problem, problem))
         owner, weights, largest = resampled(problem, self.importance)
         if not largest > 0:
             problem.smoothness.require()  # all rows are zero: a ridge is all there is, and any step will do

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property, partial
 from math import isqrt, sqrt
 from typing import TYPE_CHECKING, cast
@@ -15,8 +14,7 @@ from reshuffle.orders import is_fixed, visits_of
 from reshuffle.penalties import ability
 from reshuffle.randomness import Stream
 from reshuffle.solvers.certificate import Proof
-from reshuffle.solvers.curves import Linear
-from reshuffle.solvers.finish import REST, Finish, Steps
+from reshuffle.solvers.finish import PRECISION, REST, Finish, Steps
 from reshuffle.solvers.memory import Memory, SlopeMemory
 from reshuffle.solvers.method import Check, Epoch, Method, State, check_arrays
 from reshuffle.solvers.newton import Newton, Progress, can_finish
@@ -38,8 +36,6 @@ LONGEST_WAIT = 25  # epochs between two certificates at most: a few per cent of 
 EPOCH_BITS = 40  # of the random numbers that an epoch may draw
 RISE = 0.01  # of f(0): how far above its start a run that goes well may be
 GROWTH = 2.0  # of the movement from one epoch to the next, at which the objective is looked at
-TRUSTED = 1e-4  # of f(0): a gap from where on the bound of a model with groups is believed too
-PRECISION = 1e-13  # of f(0): what rounding leaves of a bound
 ROUNDING = 1e-14  # of P(x): a fall that its evaluation may feign
 REMEMBERED = ("table", "g", "q")
 
@@ -59,8 +55,6 @@ class ExactMethod(Method):
         if self.needs_proof:
             self.measure = Proof(memory.problem)
             self.certificate = self.measure.name
-        # models with groups are solved less surely than separable ones: where there is a gap, it is asked
-        self._trusts_bounds = not has_dual or self.finish is None or self.finish.separable
         self.pool = np.arange(memory.count, dtype=np.uint32)
         self.compiled = ability(memory.problem.penalty, "compiled") is not None
         self.safe_step, default = SAFETY / largest, self._default_step(SAFETY / largest)
@@ -142,7 +136,7 @@ class ExactMethod(Method):
         """A Newton step in the active features; slopes and h are then those of the new point."""
         steps, active = Steps.of(state["newton"]), state["active"]
         compiled = cast(Finish, self.finish).prepare()
-        move = newton.step(x, steps.progress, max(self.solver.tol, PRECISION) * self._at_zero)
+        move = newton.step(x, steps.progress, max(self.solver.tol, PRECISION) * abs(self._at_zero))
         at, stalled = move.at, ""
         objective = at.value + newton.psi(at.x)
         steps = steps._replace(made=steps.made + 1, progress=move.progress)
@@ -254,11 +248,15 @@ class ExactMethod(Method):
         steps, whole = Steps.of(state["newton"]), state["active"].size == self.sets.size
         newton = steps.progress != Progress()
         if newton and whole and self.finish is not None:
-            at = self.finish.newton(self.memory).at(state["x"])
-            value = self.measure.from_slopes(state["x"], at.slopes, at.gradient, self._value(at))
-            if self._trusts_bounds or value <= TRUSTED:
-                value = min(value, steps.progress.bound / abs(self._at_zero))
-            return Check(value, 0, 0, state)
+            at, bound = self.finish.newton(self.memory).at(state["x"]), steps.progress.bound
+            return Check(
+                self.finish.certified(
+                    at, bound / abs(self._at_zero), self.measure, self.solver.tol
+                ),
+                0,
+                0,
+                state,
+            )
         new, slopes, g = self._review(state)
         known = partial(self.sets.value, state["x"], state["active"])
         value = self.measure.from_slopes(state["x"], slopes, g, known)
@@ -269,11 +267,6 @@ class ExactMethod(Method):
                 new, g
             )  # nothing is missing: only a step in all features can tell
         return Check(value, self.problem.n, 0, new)
-
-    def _value(self, at: Linear) -> Callable[[], float]:
-        """f at a point where its losses are known."""
-        x, ridge = at.x[: self.problem.features], self.problem.ridge
-        return lambda: at.value + 0.5 * ridge * float(np.sum(x * x))
 
     def _everything(self, state: State, g: Array) -> State:
         """The state with all features active."""

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from reshuffle.datafit import AHEAD, Datafit
 from reshuffle.objective import Array, FiniteSum, Visits
-from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
 from reshuffle.validation import read_only
@@ -171,11 +170,10 @@ class SlopeMemory(Memory):
         )  # fmt: skip
         return new
 
-    @cached_property
+    @property
     def _form(self) -> Form | None:
         """The penalty and the ridge together, as the kernels read them."""
-        shape = (self.fit.features, *self.fit.outputs)
-        return compiled_form(self.problem.penalty, shape, self.problem.ridge)
+        return self.problem.form_with_ridge
 
     @cached_property
     def _data(self) -> tuple[object, ...]:

@@ -21,20 +21,6 @@ from reshuffle.solvers.curves import Bend, Curves, Linear
 from reshuffle.solvers.newton_bounds import Below, Bounds
 from reshuffle.solvers.newton_model import Model, Step
 
-ARMIJO = 0.1  # of the promised decrease, that a step has to keep
-NEAR = 100.0  # times the tolerance: a decrease from where on curvatures are taken from below
-CLOSE = 1e-8  # of the tolerance: a decrease that is not expected to be smaller than this
-EPS = float(np.finfo(np.float64).eps)
-ROUNDING = 16.0 * EPS  # of P: the error of one evaluation, with room for sums over many rows
-LEAST = 1e-3  # damping to begin with, of the largest curvature of the loss
-STRAIGHT = 0.9  # of the promise kept: the line is straight, go on along it
-NO_MORE = 0.01  # of the model's decrease: below this damping does nothing
-TRACE = 0.01  # of the rounding of P: gains that no one can see
-SHORT = 0.2  # a step shorter than this share of the model's: the model promised too much
-SPARE = 10.0  # times what the last round gained: what the next ones might
-ROUGH = 1e-3  # of a model's decrease, that its last round may gain: far from the end, near enough
-FINE = 1e-10  # the same for a model that has to prove something
-TRIALS = 60  # halvings of a step
 ABILITIES = ("compiled", "part", "excess", "together")
 """What a penalty must be able to do."""
 
@@ -87,30 +73,47 @@ class Newton:
         if progress != Progress():  # the pass at x was counted with the step that led to it
             self.at(x)
         passes, rounds = self.curves.passes, self.rounds
-        with np.errstate(over="ignore", invalid="ignore"):  # trial points may lie far out
-            at, progress, stuck = self._step(self.at(x), progress, target)
+        at, progress, stuck = self._step(self.at(x), progress, target)
         passes, rounds = self.curves.passes - passes, self.rounds - rounds
         return Move(at, progress, stuck, passes, rounds)
 
     def _step(self, at: Linear, progress: Progress, target: float) -> tuple[Linear, Progress, bool]:
-        objective = at.value + self.psi(at.x)
+        from reshuffle.kernels.progress import adapted, another
+        from reshuffle.kernels.search import ROUNDING
+        from reshuffle.kernels.whole import SPARE
+
+        psi = self.psi(at.x)
+        objective = at.value + psi
         while True:
             below = self._below(at, progress, target)
-            step = self._minimum(at, below, progress, objective)
-            t = self._search(at, step, objective)
-            before, bound = objective, np.inf
+            extra = 0.0 if below else progress.damping * self.curves.largest(at)
+            step = self._minimum(at, below, extra, objective)
+            t, to = self.curves.search(at, step, self.model.form, psi)
+            now, bound = objective, np.inf
             if t > 0.0:
-                at = self._last = self.curves.linearise(self._moved(at.x, step.d, t))
-                objective = at.value + self.psi(at.x)
-                progress = self._adapted(progress, step, t, before - objective, below is not None)
+                at = self._last = self.curves.linearise(to)
+                now = at.value + self.psi(at.x)
+                spent = 0.5 * extra * self.curves.mean_square(step.change)
+                progress = Progress(
+                    *adapted.py_func(
+                        progress.damping,
+                        step.decrease,
+                        t,
+                        objective - now,
+                        below is not None,
+                        spent,
+                    )
+                )
             if below is not None and self.bounds.proves(step, below, target):
-                left = max(step.decrease - (before - objective), 0.0) + SPARE * step.left
-                bound = left + ROUNDING * abs(before)
-            bound = min(bound, max(objective - self.bounds.floor, 0.0) + ROUNDING * abs(objective))
-            further = None if t > 0.0 or bound <= target else self._another(progress, step.decrease)
-            if further is None:
+                left = max(step.decrease - (objective - now), 0.0) + SPARE * step.left
+                bound = left + ROUNDING * abs(objective)
+            bound = min(bound, max(now - self.bounds.floor, 0.0) + ROUNDING * abs(now))
+            if t > 0.0 or bound <= target:
                 return at, progress._replace(bound=bound), t == 0.0
-            progress = further
+            again, *numbers = another.py_func(*progress[:3], step.decrease)
+            if not again:
+                return at, progress._replace(bound=bound), True
+            progress = Progress(*numbers)
 
     def psi(self, x: Array) -> float:
         """ψ(x) + (ridge/2)‖x‖²."""
@@ -127,19 +130,15 @@ class Newton:
         np.clip(flat, form.low, form.high, out=flat)
         return new
 
-    def _moved(self, x: Array, d: Array, t: float) -> Array:
-        """x + td; within the bounds in spite of rounding, where t ≤ 1 promises that."""
-        new = x + t * d
-        return self.feasible(new) if t <= 1.0 else new
-
     # --- the model -----------------------------------------------------------------------------
 
-    def _minimum(
-        self, at: Linear, below: Below | None, progress: Progress, objective: float
-    ) -> Step:
+    def _minimum(self, at: Linear, below: Below | None, extra: float, objective: float) -> Step:
+        from reshuffle.kernels.search import EPS
+        from reshuffle.kernels.whole import FINE, ROUGH, TRACE
+
         floor = TRACE * EPS * abs(objective)
         if below is None:
-            damped = Bend(at.curvatures, progress.damping * self.curves.fit.loss.curvature)
+            damped = Bend(at.curvatures, extra)
             step = self.model.minimise(at, damped, ROUGH, floor, complete=False)
         else:
             step = self.model.minimise(at, below.bend, FINE, floor, complete=True)
@@ -148,78 +147,10 @@ class Newton:
 
     def _below(self, at: Linear, progress: Progress, target: float) -> Below | None:
         """Curvatures from below, where the end may be near."""
-        if progress.damping > 0.0 or not progress.expected <= NEAR * target:
-            return None
-        cap = min(target, max(4.0 * progress.expected, CLOSE * target))
-        return self.bounds.below(at, cap)
+        from reshuffle.kernels.progress import from_below
 
-    def _another(self, progress: Progress, decrease: float) -> Progress | None:
-        """Another model at the same point that may do better than one that did not help."""
-        if progress.damping == 0.0 and not progress.seen and decrease < np.inf:
-            # the same, from below, for what it found
-            return progress._replace(expected=decrease, seen=1.0)
-        if progress.damping < 1.0:
-            return progress._replace(damping=min(max(30.0 * progress.damping, LEAST), 1.0))
-        return None
-
-    # --- the step ------------------------------------------------------------------------------
-
-    def _search(self, at: Linear, step: Step, objective: float) -> float:
-        """The length of the step, 0 where none lowers P as promised."""
-        x, d = at.x, step.d
-        whole = self.psi(self._moved(x, d, 1.0)) - self.psi(x)
-        promised = float(np.vdot(at.gradient, d)) + whole
-        slack = ROUNDING * abs(objective)
-        if not (promised < 0.0 and np.isfinite(promised)):
-            return 0.0
-        t, best, reached = 1.0, 0.0, objective
-        for _ in range(TRIALS):
-            value = self._along(at, step, t)
-            if best > 0.0 and not value < reached:
-                break
-            if value <= objective + ARMIJO * t * promised:
-                best, reached = t, value
-                if t == 1.0:
-                    return self._further(at, step, objective, reached, promised)
-            elif t == 1.0 and -promised <= slack and value <= objective:
-                return t
-            t *= 0.5
-            if -t * promised < EPS * abs(objective):
-                break
-        return best
-
-    def _along(self, at: Linear, step: Step, t: float) -> float:
-        """P(x + td)."""
-        return self.curves.along(at, step.change, t)[0] + self.psi(self._moved(at.x, step.d, t))
-
-    def _further(
-        self, at: Linear, step: Step, objective: float, reached: float, promised: float
-    ) -> float:
-        """A step that met next to no curvature (half of the promise is what a parabola keeps)."""
-        best = 1.0
-        for _ in range(TRIALS if objective - reached > STRAIGHT * -promised else 0):
-            value = self._along(at, step, 2.0 * best)
-            if not value < reached:
-                break
-            best, reached = 2.0 * best, value
-        return best
-
-    def _adapted(
-        self, progress: Progress, step: Step, t: float, gained: float, lowered: bool
-    ) -> Progress:
-        """Damping after a step, and the decrease that the next model is expected to have."""
-        damping, fit = progress.damping, self.curves.fit
-        if t < SHORT and not lowered:
-            damping = min(max(4.0 * damping, LEAST), 1.0)
-        elif t >= 1.0:
-            damped = damping * fit.loss.curvature
-            spent = 0.5 * damped * float(np.sum(self.curves.weights * (step.change**2).T))
-            negligible = spent / fit.n <= NO_MORE * step.decrease
-            damping = 0.0 if negligible else damping / (10.0 * t)
-        known = 0.0 < step.decrease < np.inf
-        off = abs(gained - step.decrease) / step.decrease if known else 1.0
-        expected = min(off, 1.0) ** 2 * step.decrease if t >= 1.0 else np.inf
-        return Progress(damping, expected)
+        cap = from_below.py_func(progress.damping, progress.expected, target)
+        return self.bounds.below(at, cap) if cap > 0.0 else None
 
 
 def can_finish(problem: object) -> bool:

@@ -1,7 +1,7 @@
 """A bound on P(x) - P* from a quadratic model that lies below P.
 
 Why the bound holds. Let q(v) = ⟨∇f(x), v⟩ + ½vᵀHv + ψ(x + v) - ψ(x) with H = (1/n) Σ w_i c_i a_i a_iᵀ
-and curvatures c_i *from below*: l(z_i + s) ≥ l + l's + c_i s²/2 for all |s| ≤ r_i (``lower_kernel``).
+and curvatures c_i *from below*: l(z_i + s) ≥ l + l's + c_i s²/2 for all |s| ≤ r_i (``lower``).
 Let D = -min q, at v = d. Where |a_iᵀv| ≤ r_i in all rows with c_i > 0, P(x + v) - P(x) ≥ q(v) ≥ -D.
 Convexity carries this to all v: if P(x + v) < P(x) for a v with a larger |a_iᵀv|, then the segment to
 it leaves the region at some v' with q(v') ≤ P(x + v') - P(x) ≤ 0. But q(v') ≤ 0 means
@@ -20,12 +20,6 @@ import numpy as np
 from reshuffle.objective import Array
 from reshuffle.solvers.curves import Bend, Curves, Linear
 from reshuffle.solvers.newton_model import Step
-
-WIDE = 1.0  # a change of softmax's margins: beyond it little is left of the curvature
-SMALL = 1e-5  # below it e⁻ʳ + r - 1 is lost in rounding
-REACH = 2.1  # times what a model of the expected decrease reaches: 2 is needed, 2.1 leaves room
-TURNS = 4  # in which radius and curvature find to each other; rows that do not are left out
-SOLVED = 1e-3  # of the decrease (or the tolerance) that the last round of a model may have gained
 
 
 class Below(NamedTuple):
@@ -46,59 +40,28 @@ class Bounds:
 
     def below(self, at: Linear, cap: float) -> Below:
         """Curvatures from below for a model whose decrease is at most ``cap``."""
-        if at.curvatures.ndim == 2:
-            return self._below_outputs(at, cap)
         from reshuffle.kernels.newton import lower_kernel
 
-        p = self.curves.fit
-        low, radius = np.empty(p.n), np.empty(p.n)
+        p, low = self.curves.fit, np.empty_like(at.curvatures)
+        factors, radius, shares = np.empty(p.n), np.empty(p.n), np.empty(p.n)
         lower_kernel(self.curves.stamp)(
             p.targets, p.weights, p.loss.params, at.margins, at.slopes, at.curvatures, cap, low,
-            radius,
+            factors, radius, shares,
         )  # fmt: skip
-        return Below(Bend(low), radius, self.curves.weights * low / p.n)
-
-    def _below_outputs(self, at: Linear, cap: float) -> Below:
-        """The same for softmax, where S are the outputs whose p is not too small.
-
-        Jensen: log Σ p_k e^{v_k} ≥ s·log Σ_S (p_k/s)e^{v_k} + Σ_{not S} p_k v_k with s = Σ_S p, with the
-        same slope at v = 0. Where v has a range of at most r on S, the curvature of the first term
-        is at least 2(e⁻ʳ + r - 1)/r² of that at v = 0 (a third cumulant is at most r times the
-        variance), which is the Laplacian of p_k p_l/s; and r² ≤ 2·curvature/min_S p.
-        """
-        weights, n = self.curves.weights, self.curves.fit.n
-        need = 4.0 * cap * n / np.where(weights > 0.0, weights, np.nan)
-        with np.errstate(invalid="ignore"):
-            inside = at.curvatures * (WIDE / REACH) ** 2 >= need[:, None]
-        held = np.count_nonzero(inside, axis=1) >= 2
-        p = np.where(inside & held[:, None], at.curvatures, 0.0)
-        least = np.where(held, np.where(inside, p, np.inf).min(axis=1), 1.0)
-        need = np.where(held, need, 0.0)
-        p /= np.sqrt(np.where(held, p.sum(axis=1), 1.0))[:, None]
-        factors, r = np.ones(n), np.ones(n)
-        for _ in range(TURNS):
-            r = REACH * np.sqrt(need / (least * factors)) + SMALL
-            factors = 2.0 * (np.expm1(-r) + r) / r**2
-        held &= 2.0 * np.sqrt(need / (least * factors)) <= r
-        factors = np.where(held, factors, 0.0)
-        shares = 0.5 * weights * least * factors / n
-        return Below(Bend(p, 0.0, factors), np.where(held, r, np.inf), shares)
+        return Below(Bend(low, 0.0, factors), radius, shares)
 
     def proves(self, step: Step, below: Below, target: float) -> bool:
         """Whether P(x) - P* ≤ the decrease of this model (and what its last round gained)."""
+        from reshuffle.kernels.stamp import stamp_of
+        from reshuffle.kernels.whole import SOLVED, proof_kernel
+
         spare = SOLVED * max(step.decrease, target)
         if not (step.regular and step.decrease < np.inf and step.left <= spare):
             return False
-        held = np.isfinite(below.radius)
-        change = step.change[held]
-        if change.ndim == 2:
-            inside = below.bend.curvatures[held] > 0.0
-            reach = np.where(inside, change, -np.inf).max(axis=1)
-            reach -= np.where(inside, change, np.inf).min(axis=1)
-        else:
-            reach = np.abs(change)
-        further = np.sqrt(2.0 * step.decrease / below.shares[held])
-        return bool(np.all(reach + further <= below.radius[held]))
+        inside = proof_kernel(stamp_of())
+        return bool(
+            inside(below.bend.curvatures, below.radius, below.shares, step.change, step.decrease)
+        )
 
     @cached_property
     def floor(self) -> float:

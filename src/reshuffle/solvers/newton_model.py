@@ -14,8 +14,6 @@ from reshuffle.penalties.abilities import closed, compiled_form
 from reshuffle.penalties.forms import Form
 from reshuffle.solvers.curves import Bend, Curves, Linear
 
-ROUNDS = 100  # of that solver: a face that is still changing then is not worth the wait
-DEPENDENT = 1e-11  # of its terms: what rounding leaves of a sum that is zero
 FEW = 100  # features that a first working set may have without a reason
 
 
@@ -68,6 +66,7 @@ class Model:
         """
         from reshuffle.kernels.quadratic import model_kernel
         from reshuffle.kernels.stamp import stamp_of
+        from reshuffle.kernels.whole import ROUNDS
 
         fit, outputs, before = self.curves.fit, self.curves.outputs, self.curves.passes
         kernel, features = model_kernel(stamp_of()), fit.features
@@ -135,6 +134,8 @@ class Model:
         The curvature along it is a sum of squares, lost in rounding below 1e-16 of its terms; the
         margins themselves say so down to the square of that.
         """
+        from reshuffle.kernels.whole import DEPENDENT
+
         change = self.curves.margins(null)
         if change.ndim == 2:  # a common shift of all outputs changes nothing
             change -= change.mean(axis=1, keepdims=True)

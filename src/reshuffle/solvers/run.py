@@ -42,7 +42,7 @@ class Run:
         self.trace, self.stalled, self.best = Trace(), "", (np.inf, x0)
         previous = None if resume is None else self._check_resume(resume)
 
-        ready = (type(solver), solver.tol > 0, problem.signature)
+        ready = solver.kernels(problem)
         if ready not in READY:
             with named(getattr(problem, "loss", None)):
                 solver.compile(problem)
@@ -98,6 +98,8 @@ class Run:
                 if not message:
                     measure = self._one_epoch()
                     message = self._look(measure, callbacks)
+                    if message and self._stop(measure)[1]:  # the last epoch reached tol as well
+                        message, converged = self._stop(measure)
         except KeyboardInterrupt:
             message = f"interrupted after {self.epoch} {self.solver.counted}"
         if self.trace.last()["epoch"] != self.epoch:

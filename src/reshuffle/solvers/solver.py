@@ -87,6 +87,10 @@ class BaseSolver(ABC):
     def bind(self, problem: Any) -> Method:
         """This solver's method on this problem."""
 
+    def kernels(self, problem: Any) -> tuple[object, ...]:
+        """What ``compile`` depends on: it is called once in a process for each."""
+        return (type(self), self.tol > 0, problem.signature)
+
     def compile(self, problem: Any) -> None:
         """Compile, or load, the kernels of a run before its clock starts."""
         problem.compile(gradient=self.tol > 0)
