@@ -256,7 +256,7 @@ def test_the_same_bits_after_a_resume() -> None:
     X, y = random_data(rs.losses.Logistic(), n=2000, d=60)  # more than a small set
     problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.004, 0.006))
     for finish, at in ((False, 3), (True, 1), (True, 2), (True, 3)):
-        solver = shuffled(tol=1e-8, seed=3, finish=finish)
+        solver = shuffled(tol=1e-8, seed=3, finish=finish, eval_every=1)
         whole = solver.solve(problem)
         part = solver.solve(problem, callbacks=[partial(_stands_at, at)])
         assert part.epoch == at < whole.epoch

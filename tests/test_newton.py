@@ -42,11 +42,11 @@ class Finished(NamedTuple):
 def newton(problem: rs.Problem, tol: float, most: int = 100) -> Finished:
     """Newton steps alone, from zero."""
     steps, x, progress = Newton(problem), np.zeros(problem.shape), Progress()
-    target = tol * problem.value(np.zeros(problem.shape))
-    made = 0
+    at_zero = problem.value(np.zeros(problem.shape))
+    target, made = tol * at_zero, 0
     while made < most:
         made += 1
-        move = steps.step(x, progress, target)
+        move = steps.step(x, progress, target, at_zero)
         x, progress = move.at.x, move.progress
         if move.stuck or progress.bound <= target:
             break

@@ -177,8 +177,8 @@ def test_the_gap_of_a_restricted_run_is_never_smaller_than_the_true_one(name: st
 @pytest.mark.parametrize("name", ["csr", "wide intercept", "importance", "dense"])
 def test_the_same_bits_after_a_resume_at_any_epoch(name: str, tmp_path: Path) -> None:
     problem, settings = case(name)
-    solver = shuffled(tol=1e-7, epochs=60, **settings)
-    whole, past = watched(problem, tol=1e-7, epochs=60, **settings)
+    solver = shuffled(tol=1e-7, epochs=60, eval_every=1, **settings)
+    whole, past = watched(problem, tol=1e-7, epochs=60, eval_every=1, **settings)
     assert len(set(sizes(past))) > 1
     for part in past[:-1]:
         resume: Any = part

@@ -134,6 +134,20 @@ class Datafit:
         )
         return out[:-1]
 
+    @cached_property
+    def column_squares(self) -> Array:
+        """(1/n) Σ w_i a_ij² of each feature: how curved f is along it, but for the loss."""
+        values, indices, indptr = self.quick
+        weights = self.weights if self.weights.size else np.ones(self.n)
+        if self.quick.dense:
+            squares: Array = np.einsum("ij,ij,i->j", values, values, weights) / self.n
+            return squares
+        if self.quick.unit and not self.weights.size:
+            return self.column_counts / self.n
+        owners = np.repeat(weights, np.diff(indptr).astype(np.int64))
+        entries = owners if self.quick.unit else owners * np.square(values, dtype=np.float64)
+        return np.bincount(indices, entries, minlength=self.features) / self.n
+
     def curvature_product(self, v: Array, factor: float) -> Array:
         """factor·Σ_i w_i a_i a_iᵀ v, for v with one entry per feature (and the intercept)."""
         from reshuffle.kernels.passes import curvature_kernel

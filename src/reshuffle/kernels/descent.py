@@ -15,6 +15,7 @@ from numba import njit
 from reshuffle.kernels.options import FAST
 
 STEPS = 60  # of the search for the norm of a group: bisection alone would find it to rounding
+CLOSE = 1e-13  # of what is searched for: a few digits more than a sweep has to have
 PROXES = 30  # of the majorised solve of a group with l1 > 0; the steps on the face do the rest
 
 
@@ -130,22 +131,31 @@ def descend_group(H, r, u, members, l1, l2, strength):
         else:
             return 0.0
     elif flat:
-        # ||(B + (l2 + strength/rho) I)^{-1} b|| = rho; the ratio of the two falls as rho grows
+        # sigma ||(B + (l2 + sigma) I)^{-1} b|| = strength; the left side rises with sigma, from 0 to
+        # ||b||. Newton's steps, kept within what is known of the root
         L = np.empty((size, size))
-        low = (pull - strength) / (trace + l2)
-        high = low
-        for _ in range(2 * STEPS):
-            if not solve_shifted(B, l2 + strength / high, b, L, v) > high:
-                break
-            low, high = high, 4.0 * high
+        low, high = 0.0, strength * (trace + l2) / (pull - strength)
+        sigma = high
         for _ in range(STEPS):
-            rho = sqrt(low) * sqrt(high)
-            if solve_shifted(B, l2 + strength / rho, b, L, v) > rho:
-                low = rho
+            norm = solve_shifted(B, l2 + sigma, b, L, v)
+            over = sigma * norm - strength
+            if over > 0.0:
+                high = sigma
             else:
-                high = rho
-            if high - low <= 1e-12 * high:  # a few digits more than a sweep has to have
+                low = sigma
+            if abs(over) <= CLOSE * strength or high - low <= CLOSE * high:
                 break
+            bent = 0.0  # ||L^{-1} v||^2
+            w = np.empty(size)
+            for i in range(size):
+                total = v[i]
+                for k in range(i):
+                    total -= L[i, k] * w[k]
+                w[i] = total / L[i, i]
+                bent += w[i] * w[i]
+            sigma -= over / (norm - sigma * bent / norm)
+            if not (low < sigma and sigma < high):
+                sigma = 0.5 * (low + high)
     else:
         for _ in range(PROXES):  # the trace is no less than the largest eigenvalue
             norm, moved = 0.0, 0.0

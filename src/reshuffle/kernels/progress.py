@@ -14,14 +14,19 @@ from reshuffle.kernels.options import FAST
 LEAST = 1e-3  # damping to begin with, of the largest curvature of the loss
 SHORT = 0.2  # a step shorter than this share of the model's: the model promised too much
 NO_MORE = 0.01  # of the model's decrease: below this damping does nothing
-NEAR = 100.0  # times the tolerance: a decrease from where on curvatures are taken from below
+NEAR = 0.1  # of the tolerance: a decrease from where on models lie below P and prove something
+SURE = (
+    100.0,
+    1e-5,
+)  # times the tolerance and of f(0): where both are met they are no worse as models
 CLOSE = 1e-8  # of the tolerance: a decrease that is not expected to be smaller than this
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def from_below(damping: float, expected: float, target: float) -> float:
+def from_below(damping: float, expected: float, target: float, at_zero: float, n: int) -> float:
     """The decrease that a model from below is made for, where the end may be near; else 0."""
-    if damping > 0.0 or not expected <= NEAR * target:
+    near = max(NEAR * target, min(SURE[0] * target, SURE[1] * at_zero / n))
+    if damping > 0.0 or not expected <= near:
         return 0.0
     return min(target, max(4.0 * expected, CLOSE * target))
 

@@ -168,7 +168,7 @@ def whole_kernel(stamp: int) -> Any:
     @njit(**KERNEL)
     def kernel(
         A, targets, weights, params, form, bound_on_curvature, x, flat, margins, slopes, curvatures,
-        g, g_flat, floor, target, most, numbers,
+        g, g_flat, floor, target, at_zero, most, numbers,
     ):  # fmt: skip
         n, size = targets.size, flat.size
         nothing = np.empty(0, dtype=np.uint32)
@@ -191,7 +191,7 @@ def whole_kernel(stamp: int) -> Any:
         psi = penalty_value(form, flat)
         while steps < most and bound > target and not stuck:
             objective = value + psi
-            cap = from_below(damping, expected, target)
+            cap = from_below(damping, expected, target, at_zero, n)
             lowered, extra = cap > 0.0, 0.0
             if lowered:
                 lower(

@@ -141,18 +141,6 @@ class Curves:
         """Columns found to be constant, where there is an intercept."""
         return np.zeros(self.fit.features, dtype=bool)
 
-    @cached_property
-    def squares(self) -> Array:
-        """(1/n) Σ w_i a_ij² of each column, which makes gradients comparable."""
-        p = self.fit
-        values, indices, indptr = p.quick
-        if p.quick.dense:
-            squares: Array = np.einsum("ij,ij,i->j", values, values, self.weights) / p.n
-            return squares
-        owners = np.repeat(self.weights, np.diff(indptr).astype(np.int64))
-        entries = owners if p.quick.unit else owners * np.square(values, dtype=np.float64)
-        return np.bincount(indices, entries, minlength=p.features) / p.n
-
     def gram(self, scales: Array, active: Visits) -> Array:
         """Σ scales_i b_i b_iᵀ for rows b_i of the centred active columns (and 1)."""
         from reshuffle.kernels.columns import ABSENT
@@ -191,8 +179,8 @@ class Curves:
         full = active[stored == self.fit.n] if self.fit.bias else active[:0]
         if not full.size:
             return False
-        variances = self.squares[full] - self.centre[full] ** 2
-        return bool(np.any(variances <= APART * self.squares[full]))
+        variances = self.fit.column_squares[full] - self.centre[full] ** 2
+        return bool(np.any(variances <= APART * self.fit.column_squares[full]))
 
     def hessian(self, bend: Bend, active: Visits) -> Array:
         """(1/n) Σ w_i·(curvature of row i)·b_i b_iᵀ, flat over features and outputs."""

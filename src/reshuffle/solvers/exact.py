@@ -64,6 +64,7 @@ class ExactProxRR(Solver):
 
     epochs: int = 1000
     tol: float = 1e-6
+    eval_every: int | None = None
     step: Any = None
     steps_per_prox: int | None = None
     order: Order = field(default_factory=Reshuffle)

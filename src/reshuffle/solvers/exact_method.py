@@ -12,6 +12,7 @@ from reshuffle.errors import InputError
 from reshuffle.objective import Array, Visits
 from reshuffle.orders import is_fixed, visits_of
 from reshuffle.penalties import ability
+from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
 from reshuffle.solvers.certificate import Proof
 from reshuffle.solvers.finish import PRECISION, REST, Finish, Steps
@@ -51,6 +52,8 @@ class ExactMethod(Method):
         self.sets, self.stream = WorkingSets(memory), Stream(solver.seed)
         self.finish = Finish(memory) if solver.finish and can_finish(memory.problem) else None
         has_dual = self.measure.name == "gap"
+        # models with groups are solved less surely than separable ones: where there is a gap, it is asked
+        self._trusts_bounds = not has_dual or self.finish is None or self.finish.separable
         self.needs_proof = self.finish is not None and not has_dual
         if self.needs_proof:
             self.measure = Proof(memory.problem)
@@ -119,7 +122,7 @@ class ExactMethod(Method):
             x, left = self.sets.restrict(state["x"], state["active"]), self._left(state)
             begun = steps.progress != Progress()
             asked = self.needs_proof and Pace.of(state["pace"]).rests  # only a step can prove it
-            pays = asked or self.finish.pays(memory, x, epoch, left)
+            pays = asked or self.finish.pays(memory, x, epoch, left, self.needs_proof)
             if begun or (epoch >= steps.rest and pays):
                 return self._newton_step(state, self.finish.newton(memory), x, epoch, step)
         return self._shuffled_epoch(state, epoch, step)
@@ -136,7 +139,8 @@ class ExactMethod(Method):
         """A Newton step in the active features; slopes and h are then those of the new point."""
         steps, active = Steps.of(state["newton"]), state["active"]
         compiled = cast(Finish, self.finish).prepare()
-        move = newton.step(x, steps.progress, max(self.solver.tol, PRECISION) * abs(self._at_zero))
+        at_zero = abs(self._at_zero)
+        move = newton.step(x, steps.progress, max(self.solver.tol, PRECISION) * at_zero, at_zero)
         at, stalled = move.at, ""
         objective = at.value + newton.psi(at.x)
         steps = steps._replace(made=steps.made + 1, progress=move.progress)
@@ -233,10 +237,10 @@ class ExactMethod(Method):
     def due(self, state: State, epoch: int, every: int | None) -> bool:
         if every is not None:
             return epoch % every == 0
-        steps, whole = Steps.of(state["newton"]), state["active"].size == self.sets.size
-        if steps.progress != Progress():  # the last step was one of Newton's
-            done = steps.progress.bound <= self.solver.tol * self._at_zero
-            return whole or done or steps.rest > epoch
+        if Steps.of(state["newton"]).progress != Progress():
+            return True  # after Newton's step: it may have proved something, or lack features
+        if self.needs_proof:
+            return False  # epochs prove nothing
         pace = Pace.of(state["pace"])
         return pace.moves[-1] <= pace.due or epoch % LONGEST_WAIT == 0
 
@@ -249,24 +253,40 @@ class ExactMethod(Method):
         newton = steps.progress != Progress()
         if newton and whole and self.finish is not None:
             at, bound = self.finish.newton(self.memory).at(state["x"]), steps.progress.bound
-            return Check(
-                self.finish.certified(
-                    at, bound / abs(self._at_zero), self.measure, self.solver.tol
-                ),
-                0,
-                0,
-                state,
-            )
+            bound, tol = bound / abs(self._at_zero), self.solver.tol
+            return Check(self.finish.certified(at, bound, self.measure, tol), 0, 0, state)
         new, slopes, g = self._review(state)
         known = partial(self.sets.value, state["x"], state["active"])
-        value = self.measure.from_slopes(state["x"], slopes, g, known)
-        pace, tol = Pace.of(new["pace"]), self.solver.tol
-        new["pace"] = pace.after_check(value, tol).array()
+        value, tol = self.measure.from_slopes(state["x"], slopes, g, known), self.solver.tol
         if newton and value > tol and new["active"].size == state["active"].size:
-            new = self._everything(
-                new, g
-            )  # nothing is missing: only a step in all features can tell
+            new, value = self._screened(new, g, value, steps)
+        new["pace"] = Pace.of(new["pace"]).after_check(value, tol).array()
         return Check(value, self.problem.n, 0, new)
+
+    def _screened(self, state: State, g: Array, value: float, steps: Steps) -> tuple[State, float]:
+        """What a bound on P(x) - P* in the active features says about all of them.
+
+        Let x* be the minimiser in the active ones. For every feature j,
+
+            (∇_j f(x) - ∇_j f(x*))²/(2L_j) ≤ f(x) - f(x*) - ⟨∇f(x*), x - x*⟩ ≤ P(x) - P(x*),
+
+        since a step of length 1/L_j along j lowers f(x) - ⟨∇f(x*), x⟩, whose minimum is at x*, by the
+        left side. Where ψ holds a feature at zero against every gradient that close to that at x, x* is
+        the minimiser in all features; others are taken along.
+        """
+        bound, at_zero = steps.progress.bound, abs(self._at_zero)
+        if steps.stuck < np.inf or not self._trusts_bounds:
+            return self._everything(state, g), value
+        if bound > self.solver.tol * at_zero:
+            return state, value  # the steps go on
+        fit = cast(Problem, self.problem).datafit
+        drift = np.sqrt(2.0 * fit.loss.curvature * bound * fit.column_squares)
+        active = self.sets.add(state["active"], g, drift)
+        if active.size == state["active"].size:
+            return state, min(value, bound / at_zero)
+        q = self.sets.extend(state["q"], state["active"])
+        found = {name: self.sets.restrict(a, active) for name, a in (("g", g), ("q", q))}
+        return state | found | {"active": active}, value
 
     def _everything(self, state: State, g: Array) -> State:
         """The state with all features active."""

@@ -27,10 +27,15 @@ PASSES = 4  # of a Newton step: f and its slopes, the margins of the step, and c
 SPARSE = 1.0  # of a product of two stored values of a row, in the Hessian
 DENSE = 0.3  # of a product of two entries of rows laid out as dense ones
 SOLVE = 6.0  # of an entry of the Hessian: some ten sweeps over it
-FACTOR = 0.2  # of a cube of its width: a few factorisations
-CALLS = 4e5, 6e4  # of the Python around a Newton step, and around an epoch
+FACTOR = 0.06  # of a cube of its width: three factorisations
+CALLS = 3e5, 6e4  # of the Python around a Newton step, and around an epoch
 NEEDED = 3.0  # Newton steps that are expected to be enough
+PROVING = 2.0  # of these, where nothing but a step proves anything: they are to be made in any case
+FROM_ZERO = 6.0  # the same where no epoch was made
+EPOCHS = 10.0, 5000.0  # that a run without them takes: so many, and so many visits
 LEAST = 3.0  # epochs that a step may cost where epochs do not come nearer
+CHEAP = 4.0  # epochs of a step that is worth it in any case: the last ones are there to certify
+SETTLED = 2  # epochs after which a cheap step is made
 LARGEST = 3000  # coordinates of a Hessian: 72 MB
 REST = 5  # epochs after a Newton step that could not lower P
 PRECISION = 1e-13  # of f(0): what rounding leaves of a bound
@@ -90,6 +95,11 @@ class Finish:
     def __init__(self, memory: Memory) -> None:
         self.memory, self._newton = memory, Newton(cast(Problem, memory.problem))
 
+    @property
+    def separable(self) -> bool:
+        """Whether the models are solved coordinate by coordinate."""
+        return isinstance(self._newton.model.form, Coordinates)
+
     def certified(self, at: Linear, bound: float, measure: Certificate, tol: float) -> float:
         """What is proved at a point that Newton steps in all features led to, over f(0)."""
         newton = self.newton(self.memory)
@@ -109,17 +119,25 @@ class Finish:
         newton = Newton(problem.with_datafit(problem.datafit.first()))
         at = newton.at(newton.feasible(np.zeros(problem.shape)))
         newton.bounds.below(at, 1.0)
-        newton.step(at.x, Progress(damping=1.0), 1.0)
+        newton.step(at.x, Progress(damping=1.0), 1.0, 1.0)
         READY.add(problem.signature)
         return time.perf_counter() - clock
 
-    def pays(self, part: Memory, x: Array, epoch: int, left: float) -> bool:
+    def pays(self, part: Memory, x: Array, epoch: int, left: float, proving: bool) -> bool:
         """Whether Newton's way to the end is shorter than the epochs that seem to be ``left``.
 
-        Where these do not come nearer at all, a step may cost as many epochs as have been made.
+        At the start, shorter than those that a run usually takes: more where they are of few visits, as
+        on wide sets. Where epochs do not come nearer at all, a step may cost as many as have been made.
+        ``proving``: only a step can prove how far x is from the end.
         """
         cost = self.cost(part, x)
-        return cost <= max(LEAST, epoch) if left == np.inf else NEEDED * cost <= left
+        if epoch == 0:
+            return FROM_ZERO * cost <= EPOCHS[0] + EPOCHS[1] / part.count
+        if left == np.inf:
+            return cost <= max(LEAST, epoch)
+        if epoch >= SETTLED and cost <= CHEAP:
+            return True
+        return (NEEDED - PROVING * proving) * cost <= left
 
     def cost(self, part: Memory, x: Array) -> float:
         """Of a Newton step, in epochs."""

@@ -67,25 +67,31 @@ class Newton:
             self._last = self.curves.linearise(x)
         return self._last
 
-    def step(self, x: Array, progress: Progress, target: float) -> Move:
-        """One step from x, by as many models as it takes; ``target`` is the bound that is wanted."""
+    def step(self, x: Array, progress: Progress, target: float, at_zero: float) -> Move:
+        """One step from x, by as many models as it takes.
+
+        ``target`` is the bound that is wanted, ``at_zero`` f(0).
+        """
         x = self.feasible(x)
         if progress != Progress():  # the pass at x was counted with the step that led to it
             self.at(x)
         passes, rounds = self.curves.passes, self.rounds
-        at, progress, stuck = self._step(self.at(x), progress, target)
+        at, progress, stuck = self._step(self.at(x), progress, target, at_zero)
         passes, rounds = self.curves.passes - passes, self.rounds - rounds
         return Move(at, progress, stuck, passes, rounds)
 
-    def _step(self, at: Linear, progress: Progress, target: float) -> tuple[Linear, Progress, bool]:
-        from reshuffle.kernels.progress import adapted, another
+    def _step(
+        self, at: Linear, progress: Progress, target: float, at_zero: float
+    ) -> tuple[Linear, Progress, bool]:
+        from reshuffle.kernels.progress import adapted, another, from_below
         from reshuffle.kernels.search import ROUNDING
         from reshuffle.kernels.whole import SPARE
 
         psi = self.psi(at.x)
         objective = at.value + psi
         while True:
-            below = self._below(at, progress, target)
+            cap = from_below.py_func(*progress[:2], target, at_zero, self.problem.n)
+            below = self.bounds.below(at, cap) if cap > 0.0 else None
             extra = 0.0 if below else progress.damping * self.curves.largest(at)
             step = self._minimum(at, below, extra, objective)
             t, to = self.curves.search(at, step, self.model.form, psi)
@@ -144,13 +150,6 @@ class Newton:
             step = self.model.minimise(at, below.bend, FINE, floor, complete=True)
         self.rounds += step.rounds
         return step
-
-    def _below(self, at: Linear, progress: Progress, target: float) -> Below | None:
-        """Curvatures from below, where the end may be near."""
-        from reshuffle.kernels.progress import from_below
-
-        cap = from_below.py_func(progress.damping, progress.expected, target)
-        return self.bounds.below(at, cap) if cap > 0.0 else None
 
 
 def can_finish(problem: object) -> bool:

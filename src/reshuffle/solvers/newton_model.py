@@ -50,7 +50,8 @@ class Model:
         want = np.flatnonzero((pressing > 0) & ~must)
         room = max(FEW, support)
         if want.size > room:
-            squares = np.where(self.curves.squares > 0, self.curves.squares, np.inf)[want]
+            squares = self.curves.fit.column_squares[want]
+            squares = np.where(squares > 0, squares, np.inf)
             order = np.argsort(-(pressing[want] ** 2) / squares, kind="stable")
             want = want[order[:room]]
         must[want] = True
@@ -72,7 +73,8 @@ class Model:
         kernel, features = model_kernel(stamp_of()), fit.features
         x, g, rounds = at.x[:features], at.gradient, 0
         old, support = np.zeros(features, dtype=bool), int(np.count_nonzero(x))
-        model_gradient = g
+        model_gradient, decrease = g, 0.0
+        d = np.zeros(fit.shape)
         while True:
             beyond = self.penalty.excess(x, model_gradient[:features])
             active = self.features_of(beyond, old, support)
@@ -84,13 +86,13 @@ class Model:
                 slope[self.curves.constant[active]] = 0.0
                 slope = np.concatenate([slope, g[-1:]])
             start = np.concatenate([x[active].ravel(), np.zeros(outputs * fit.bias)])
-            u = start.copy()
+            u = start + self._centred(d, active)  # from where the last working set led to
             null = np.zeros_like(u)
-            decrease, left, length, made = kernel(
+            gained, left, length, made = kernel(
                 form, H, np.ascontiguousarray(slope).reshape(-1), start, u, accuracy, floor,
                 ROUNDS, null,
             )  # fmt: skip
-            rounds += made
+            rounds, decrease = rounds + made, decrease + float(gained)
             support = int(np.count_nonzero(u))
             d = self._uncentred(u - start, active)
             change = self.curves.margins(d)
@@ -105,7 +107,7 @@ class Model:
         return Step(
             d,
             change,
-            float(decrease),
+            decrease,
             float(left),
             length == 0.0 or self._is_null(self._uncentred(null, active), bend, length),
             self.curves.passes - before,
@@ -118,6 +120,13 @@ class Model:
             return self.form
         part = self.penalty.part(active, self.shape)
         return cast(Form, compiled_form(part, (active.size, *self.shape[1:]), self.ridge))
+
+    def _centred(self, d: Array, active: Visits) -> Array:
+        """A step of x, as one of the centred active coordinates."""
+        if not self.curves.fit.bias:
+            return d[active].ravel()
+        shift = d[-1:] + np.sum(self.curves.centre[active] * d[active].T, axis=-1)
+        return np.concatenate([d[active], shift]).ravel()
 
     def _uncentred(self, moved: Array, active: Visits) -> Array:
         """A step of the centred active coordinates, as one of x."""

@@ -86,7 +86,9 @@ class Pace(NamedTuple):
         the last two tell which. Of the first nothing is known but that the square is the most.
         """
         moved, power = self.moves[-1], 2.0
-        if not (0 < value < np.inf and 0 < moved < np.inf):
+        if not value < np.inf:  # nothing was learnt
+            return self
+        if not (0 < value and 0 < moved < np.inf):
             return self._replace(due=np.inf)
         if self.checked > value and self.at > moved and self.checked < np.inf:
             power = min(max(np.log(self.checked / value) / np.log(self.at / moved), 1.0), 2.0)

@@ -122,8 +122,10 @@ class Run:
 
     def _look(self, measure: float, callbacks: Sequence[Callback]) -> str:
         """Evaluate where it is time to, and ask the callbacks; why the run should end, if it should."""
+        every = self.solver.eval_every or (1 if callbacks else None)
+        wanted = self.epoch % every == 0 if every else not np.isnan(measure)
         done = self.epoch >= self.solver.limit or measure <= self.solver.tol or self.stalled
-        if not done and self.epoch % self.solver.eval_every:
+        if not (done or wanted):
             return ""
         self._evaluate(measure)
         so_far = self._result(False, "running")

@@ -39,7 +39,8 @@ class BaseSolver(ABC):
         counts.
     check_every : epochs between two checks; where not given, the method decides.
     eval_every : epochs between two rows of the trace (the objective costs a pass over the data,
-        which the trace does not count).
+        which the trace does not count). ``None`` writes a row where the certificate is computed, and one
+        after every epoch where there are callbacks.
     time_limit : seconds since the call of ``solve``, by the clock on the wall, after which no further
         epoch is started.
     """
@@ -47,7 +48,7 @@ class BaseSolver(ABC):
     seed: int = 0
     tol: float = 0.0
     check_every: int | None = None
-    eval_every: int = 1
+    eval_every: int | None = 1
     time_limit: float | None = None
 
     limits: ClassVar[frozenset[str]] = LIMITS
@@ -76,7 +77,7 @@ class BaseSolver(ABC):
         check_positive(self.counted, self.limit, integer=True)
         for name in ("check_every", "eval_every", "time_limit"):
             value = getattr(self, name)
-            if value is not None or name == "eval_every":
+            if value is not None:
                 check_positive(name, value, integer=name != "time_limit")
         number = isinstance(self.tol, (int, float, np.number)) and not isinstance(self.tol, bool)
         if not (number and 0 <= self.tol < np.inf):

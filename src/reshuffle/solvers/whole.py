@@ -99,12 +99,17 @@ class Whole:
             return 0.0
         first = Whole(problem.with_datafit(problem.datafit.first()))
         with named(problem.loss):
-            first.run(np.zeros(problem.shape), Progress(), 1.0, 1)
+            first.run(np.zeros(problem.shape), Progress(), 1.0, 1.0, 1)
         READY.add(kind)
         return time.perf_counter() - clock
 
-    def run(self, x: Array, progress: Progress, target: float, most: int = STEPS) -> Ended:
-        """At most so many steps from x, until P(x) - P* ≤ ``target`` is proved or no step helps."""
+    def run(
+        self, x: Array, progress: Progress, target: float, at_zero: float, most: int = STEPS
+    ) -> Ended:
+        """At most so many steps from x, until P(x) - P* ≤ ``target`` is proved or no step helps.
+
+        ``at_zero`` is f(0).
+        """
         from reshuffle.kernels.whole import whole_kernel
 
         fit, (A, centre) = self.fit, self.rows
@@ -116,8 +121,7 @@ class Whole:
         numbers[:3] = progress[:3]
         value, psi = whole_kernel(self.curves.stamp)(
             A, fit.targets, fit.weights, fit.loss.params, self.form, float(fit.loss.curvature), u,
-            u.reshape(-1), margins, slopes, curvatures, g, g.reshape(-1), self.bounds.floor, target,
-            most, numbers,
+            u.reshape(-1), margins, slopes, curvatures, g, g.reshape(-1), self.bounds.floor, target, at_zero, most, numbers,
         )  # fmt: skip
         if fit.bias:
             u[-1] -= centre @ u[:-1]
@@ -161,9 +165,10 @@ class WholeMethod(Method):
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         """Newton steps until the bound is small enough, or no step lowers P."""
         steps, compiled = Steps.of(state["newton"]), self.whole.prepare()
-        least = PRECISION * abs(self._at_zero)
-        target = max(self.solver.tol * abs(self._at_zero), least)
-        end = self._last = self.whole.run(state["x"], steps.progress, target)
+        at_zero = abs(self._at_zero)
+        least = PRECISION * at_zero
+        target = max(self.solver.tol * at_zero, least)
+        end = self._last = self.whole.run(state["x"], steps.progress, target, at_zero)
         steps = steps._replace(made=steps.made + end.steps, progress=end.progress)
         done = end.stuck or end.progress.bound <= least
         stalled = "no step lowers P(x) any further" if done else ""

@@ -104,6 +104,14 @@ class WorkingSets:
         few = np.count_nonzero(matter) <= SMALLER * self.size
         return (self.everything[matter] if few else self.everything), True
 
+    def add(self, active: Visits, g: Array, drift: Array) -> Visits:
+        """The active features, and those that a gradient within ``drift`` of g would move from zero."""
+        penalty = cast(Able, self.penalty)
+        wide = drift.reshape(-1, *[1] * (g.ndim - 1))
+        matter = self._features(~penalty.holds_at_zero(g[: self.size], drift=wide))
+        matter[active] = True
+        return self.everything[matter]
+
     def shrink(self, state: State, before: State) -> State:
         """Leave out features that have come to rest at zero, where that is many.
 
