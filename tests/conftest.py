@@ -54,7 +54,7 @@ def mushrooms(data_folder: Path | None) -> tuple[Any, Any]:
 def make_data() -> MakeData:
     """``make_data(layout, dtype, targets, n, d, seed)``: rows with zeros in them, and targets.
 
-    ``targets`` are as a loss names them: "signs", "real", or "classes" (three of them).
+    ``targets`` are as a loss names them: "signs", "real", "counts", or "classes" (three of them).
     """
 
     def make(
@@ -71,6 +71,7 @@ def make_data() -> MakeData:
         y = {
             "signs": np.where(np.arange(n) % 2 == 0, 1.0, -1.0),
             "real": rng.standard_normal(n),
+            "counts": rng.poisson(1.5, n).astype(np.float64),
             "classes": np.arange(n) % 3,
         }[targets]
         return (sp.csr_matrix(X) if layout == "csr" else X), y

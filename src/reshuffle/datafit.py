@@ -160,6 +160,11 @@ class Datafit:
 
     def constants(self) -> Array:
         """w_i·c·(‖a_i‖² + [intercept]): how smooth each loss is in x."""
+        if not self.loss.curvature < np.inf:
+            raise InputError(
+                f"{self.loss!r} has no bound on its curvature, so that no step can be chosen: use "
+                "ExactProxRR, whose Newton steps need none"
+            )
         constants = self.rows.squared_norms(self.n)
         constants += self.bias
         constants *= self.loss.curvature

@@ -14,6 +14,10 @@ from reshuffle.deprecation import renamed
 from reshuffle.errors import InputError
 
 Array = NDArray[np.float64]
+OVERFLOW = (
+    "the squares of X overflow, so that no step can be chosen: divide X (or its largest columns) by a "
+    "power of ten"
+)
 ROUGH_STEPS = 8  # of the power method: within a few per cent on the sets of benchmarks/cases.py
 
 
@@ -39,10 +43,7 @@ class Smoothness:
     def require(self) -> Smoothness:
         """These constants, refused where no step can be made of them."""
         if not np.isfinite(self.L_max):
-            raise InputError(
-                "the squares of X overflow, so that no step can be chosen: divide X (or its largest "
-                "columns) by a power of ten"
-            )
+            raise InputError(OVERFLOW)
         if not self.L_max > 0:
             raise InputError(
                 f"the largest smoothness constant L_max is {self.L_max:g}: "

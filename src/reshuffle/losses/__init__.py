@@ -9,6 +9,7 @@ from reshuffle.losses.base import named as named
 from reshuffle.losses.huber import Huber as Huber
 from reshuffle.losses.logistic import Logistic as Logistic
 from reshuffle.losses.multinomial import Multinomial as Multinomial
+from reshuffle.losses.poisson import Poisson as Poisson
 from reshuffle.losses.quantile import Quantile as Quantile
 from reshuffle.losses.squared import Squared as Squared
 from reshuffle.losses.squared_hinge import SquaredHinge as SquaredHinge

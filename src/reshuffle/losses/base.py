@@ -20,7 +20,8 @@ class Loss:
     - ``value(z, y)``: l(z, y);
     - ``derivative(z, y)``: l'(z, y) in z;
 
-    and ``curvature``, a bound on l''(z, y) over all z and y. Parameters are the fields of a
+    and ``curvature``, a bound on l''(z, y) over all z and y (infinite where there is none: then
+    Newton steps are all that is left, and ``second`` is wanted). Parameters are the fields of a
     dataclass; the functions take them as further arguments, in order. Nothing else is needed: the
     kernels compile the functions into their inner loops.
 
@@ -62,7 +63,8 @@ class Loss:
     curvature: float
     """A bound on the second derivative in z (for a vector loss, on its spectral norm)."""
     targets: ClassVar[str | Targets] = "real"
-    """What y must hold: "signs" (-1/+1), "real" numbers, "classes" 0 … K-1, or an object that checks."""
+    """What y must hold: "signs" (-1/+1), "real" numbers, "counts" (not negative), "classes" 0 … K-1, or an
+    object that checks."""
     vector: ClassVar[bool] = False
     value: ClassVar[Callable[..., Any]]
     derivative: ClassVar[Callable[..., Any]]

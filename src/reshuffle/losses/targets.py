@@ -70,6 +70,19 @@ class Signs(Real):
         return np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
 
 
+class Counts(Real):
+    """Numbers that are not negative: counts, or rates."""
+
+    def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
+        targets = super().check(y, loss)
+        if targets.size and targets.min() < 0:
+            raise InputError(f"y must not be negative for {loss!r}, got {targets.min():g}")
+        return targets
+
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+        return rng.poisson(1.5, n).astype(np.float64)
+
+
 class Classes:
     """0 … K-1, each at least once."""
 
@@ -91,7 +104,9 @@ class Classes:
         return np.arange(n) % 3
 
 
-KINDS: dict[str, Targets] = {"real": Real(), "signs": Signs(), "classes": Classes()}
+KINDS: dict[str, Targets] = {
+    "real": Real(), "signs": Signs(), "counts": Counts(), "classes": Classes(),
+}  # fmt: skip
 """The kinds by the names that a loss may use."""
 
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 import numpy as np
 
 from reshuffle.datafit import NO_VISITS
+from reshuffle.errors import InputError
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
 from reshuffle.penalties import ability
@@ -13,9 +14,12 @@ from reshuffle.problem import Problem
 from reshuffle.solvers.exact_method import ExactMethod
 from reshuffle.solvers.memory import SlopeMemory, memory_of
 from reshuffle.solvers.method import Method
+from reshuffle.solvers.newton import ABILITIES as NEEDED
+from reshuffle.solvers.newton import can_finish
+from reshuffle.solvers.newton_method import NewtonMethod, Stepwise
 from reshuffle.solvers.sampling import resampled
 from reshuffle.solvers.solver import Solver
-from reshuffle.solvers.whole import WholeMethod, is_small
+from reshuffle.solvers.whole import Whole, is_small
 from reshuffle.solvers.working_sets import ABILITIES
 from reshuffle.steps import check_step
 from reshuffle.validation import check_positive
@@ -79,11 +83,11 @@ class ExactProxRR(Solver):
         check_order(self.order)
 
     def kernels(self, problem: FiniteSum) -> tuple[object, ...]:
-        return () if self._is_small(problem) else super().kernels(problem)
+        return () if self._by_newton(problem) else super().kernels(problem)
 
     def compile(self, problem: FiniteSum) -> None:
-        if self._is_small(problem):
-            return  # one kernel, when its time comes
+        if self._by_newton(problem):
+            return  # their kernels, when their time comes
         super().compile(problem)
         if problem.datafit is not None:
             self._compile_kernels(problem)  # type: ignore[arg-type]
@@ -103,12 +107,25 @@ class ExactProxRR(Solver):
             first.datafit.combined(fit.slopes(x)[0])
             fit.value(x)
 
-    def _is_small(self, problem: FiniteSum) -> bool:
-        return self.finish and is_small(problem)
+    def _by_newton(self, problem: FiniteSum) -> bool:
+        """Whether Newton steps are all that is made: on small sets, and where no other step is safe."""
+        fit = problem.datafit
+        if self.finish and is_small(problem):
+            return True
+        if fit is None or fit.loss.curvature < np.inf:
+            return False
+        if not (self.finish and can_finish(problem)):
+            needs = "finish=True" if not self.finish else f"a penalty with {', '.join(NEEDED)}"
+            raise InputError(
+                f"{fit.loss!r} has no bound on its curvature: ExactProxRR takes it by Newton steps "
+                f"alone, which need {needs}"
+            )
+        return True
 
     def bind(self, problem: FiniteSum) -> Method:
-        if self._is_small(problem):
-            return WholeMethod(self, cast(Problem, problem))
+        if self._by_newton(problem):
+            whole = cast(Problem, problem)
+            return NewtonMethod(self, whole, Whole(whole) if is_small(whole) else Stepwise(whole))
         owner, weights, largest = resampled(problem, self.importance)
         if not largest > 0:
             problem.smoothness.require()  # all rows are zero: a ridge is all there is, and any step will do

@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from reshuffle.losses import named
 from reshuffle.objective import Array
 from reshuffle.penalties.abilities import rows
 from reshuffle.penalties.forms import Coordinates, Form
@@ -65,6 +66,20 @@ class Steps(NamedTuple):
         return np.array([*self[:-1], *self.progress])
 
 
+def prepare(problem: Problem) -> float:
+    """Compile, or load, the kernels of Newton steps where this process has not yet; the seconds it took."""
+    clock = time.perf_counter()
+    if problem.signature in READY:
+        return 0.0
+    with named(problem.loss):
+        newton = Newton(problem.with_datafit(problem.datafit.first()))
+        at = newton.at(newton.feasible(np.zeros(problem.shape)))
+        newton.bounds.below(at, 1.0)
+        newton.step(at.x, Progress(damping=1.0), 1.0, 1.0)
+    READY.add(problem.signature)
+    return time.perf_counter() - clock
+
+
 def certified(
     problem: Problem,
     form: Form,
@@ -113,15 +128,7 @@ class Finish:
 
     def prepare(self) -> float:
         """Compile, or load, the kernels where this process has not yet; the seconds it took."""
-        problem, clock = self._newton.problem, time.perf_counter()
-        if problem.signature in READY:
-            return 0.0
-        newton = Newton(problem.with_datafit(problem.datafit.first()))
-        at = newton.at(newton.feasible(np.zeros(problem.shape)))
-        newton.bounds.below(at, 1.0)
-        newton.step(at.x, Progress(damping=1.0), 1.0, 1.0)
-        READY.add(problem.signature)
-        return time.perf_counter() - clock
+        return prepare(self._newton.problem)
 
     def pays(self, part: Memory, x: Array, epoch: int, left: float, proving: bool) -> bool:
         """Whether Newton's way to the end is shorter than the epochs that seem to be ``left``.

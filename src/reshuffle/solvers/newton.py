@@ -51,6 +51,20 @@ class Move(NamedTuple):
     """Of the solver of the models."""
 
 
+class Ended(NamedTuple):
+    """Where one or more steps ended, and how it went."""
+
+    at: Linear
+    """f there."""
+    objective: float
+    progress: Progress
+    stuck: bool
+    """Whether no step lowers P."""
+    steps: int
+    passes: int
+    rounds: int
+
+
 class Newton:
     """Newton steps on one problem, whose loss has a second derivative and whose penalty is able."""
 

@@ -9,9 +9,8 @@ units of the problem.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
@@ -19,15 +18,9 @@ from reshuffle.losses import named
 from reshuffle.objective import Array
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
-from reshuffle.solvers.certificate import Certificate, Gap, Proof, certificate_of
 from reshuffle.solvers.curves import CONSTANT, Curves, Linear
-from reshuffle.solvers.finish import PRECISION, Steps, certified
-from reshuffle.solvers.method import Check, Epoch, Method, State
-from reshuffle.solvers.newton import Progress, can_finish
+from reshuffle.solvers.newton import Ended, Progress, can_finish
 from reshuffle.solvers.newton_bounds import Bounds
-
-if TYPE_CHECKING:
-    from reshuffle.solvers.exact import ExactProxRR
 
 PRODUCTS = 4_000_000  # of two entries in one Hessian: a millisecond, with the solution of its model
 WIDEST = 150  # unknowns: beyond, a model looks at the features that matter alone
@@ -48,19 +41,6 @@ def is_small(problem: object) -> bool:
     width = fit.features + fit.bias
     pairs = max(outputs * (outputs - 1) // 2, 1)
     return width * outputs <= WIDEST and pairs * fit.n * width**2 <= PRODUCTS
-
-
-@dataclass(frozen=True, eq=False)
-class Ended(Linear):
-    """Where the steps of a call ended: f there, and how it went."""
-
-    objective: float
-    progress: Progress
-    stuck: bool
-    """Whether no step lowers P."""
-    steps: int
-    passes: int
-    rounds: int
 
 
 class Whole:
@@ -132,80 +112,5 @@ class Whole:
             float(value),
             float(value + psi),
         )
-        return Ended(
-            u, margins, slopes, curvatures, g, value, objective, progress, bool(stuck), steps,
-            passes, rounds,
-        )  # fmt: skip
-
-
-class WholeMethod(Method):
-    """The exact method on a small set. The state: x, and what Newton steps hand on."""
-
-    keeps_best = True
-
-    def __init__(self, solver: ExactProxRR, problem: Problem) -> None:
-        self.problem: Problem = problem
-        self.solver, self.whole = solver, Whole(problem)
-        self.schedule = constant
-        self.certificate = Gap.name
-        self.header = {
-            "step": "Newton's, all in one call",
-            "certificate": f"{Proof.meaning}, or {Gap.meaning}",
-        }
-        self._last: Ended | None = None
-
-    def start(self, x0: Array) -> State:
-        A = self.whole.rows[0].ravel()
-        with np.errstate(over="ignore"):
-            squares = A @ A
-        if not np.isfinite(squares):
-            self.problem.smoothness.require()  # which says so
-        return {"x": x0.copy(), "newton": Steps().array()}
-
-    def advance(self, state: State, epoch: int, step: float) -> Epoch:
-        """Newton steps until the bound is small enough, or no step lowers P."""
-        steps, compiled = Steps.of(state["newton"]), self.whole.prepare()
-        at_zero = abs(self._at_zero)
-        least = PRECISION * at_zero
-        target = max(self.solver.tol * at_zero, least)
-        end = self._last = self.whole.run(state["x"], steps.progress, target, at_zero)
-        steps = steps._replace(made=steps.made + end.steps, progress=end.progress)
-        done = end.stuck or end.progress.bound <= least
-        stalled = "no step lowers P(x) any further" if done else ""
-        new = {"x": end.x, "newton": steps.array()}
-        return Epoch(new, end.passes * self.problem.n, end.rounds, step, stalled, compiled)
-
-    def certify(self, state: State) -> Check:
-        """What the steps proved, or the dual point. At zero no one asks: the steps tell more, for less."""
-        at, steps = self._last, Steps.of(state["newton"])
-        if at is None or at.x is not state["x"]:
-            known = state["x"].any()
-            value = self._measure().at(state["x"]) if known else np.nan
-            return Check(value, self.problem.n if known else 0, 0, state)
-        bound, tol = steps.progress.bound / abs(self._at_zero), self.solver.tol
-        value = certified(self.problem, self.whole.form, self._measure, at, bound, tol)
-        return Check(value, 0, 0, state)
-
-    def objective(self, state: State) -> float:
-        at = self._last
-        if at is not None and at.x is state["x"]:
-            return at.objective
-        return self.problem.objective(state["x"])
-
-    def columns(self, state: State) -> dict[str, float]:
-        return {"active": float(self.problem.features), "newton": float(state["newton"][0])}
-
-    def _measure(self) -> Certificate:
-        """The duality gap where there is one."""
-        measure = certificate_of(self.problem)
-        return measure if measure.name == Gap.name else Proof(self.problem)
-
-    @cached_property
-    def _at_zero(self) -> float:
-        """f(0), which accuracies are relative to."""
-        return self.problem.value(np.zeros(self.problem.shape)) or 1.0
-
-
-def constant(epoch: int) -> float:
-    """The length of Newton's steps before any search."""
-    return 1.0
+        at = Linear(u, margins, slopes, curvatures, g, value)
+        return Ended(at, objective, progress, bool(stuck), steps, passes, rounds)

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from math import exp, log
+from typing import Any, ClassVar
+
+import numpy as np
+
+from reshuffle.losses.base import Loss
+
+
+class Poisson(Loss):
+    """l(z, y) = exp(z) - yz + y·log(y) - y for y ≥ 0: half the deviance of counts with mean exp(z).
+
+    It is at least 0, and 0 where exp(z) = y. Its curvature exp(z) has no bound, so that no step of the
+    paper's methods is safe: they refuse it. ``ExactProxRR`` takes it, by Newton steps with a line search.
+    """
+
+    curvature = np.inf
+    targets: ClassVar[str] = "counts"
+
+    @staticmethod
+    def value(z: float, y: float) -> float:
+        return exp(z) - y * z + (y * log(y) - y if y > 0.0 else 0.0)
+
+    @staticmethod
+    def derivative(z: float, y: float) -> float:
+        return exp(z) - y
+
+    @staticmethod
+    def second(z: float, y: float) -> float:
+        return exp(z)
+
+    @staticmethod
+    def conjugate(s: float, y: float) -> float:
+        mean = max(s + y, 0.0)
+        own = mean * log(mean) - mean if mean > 0.0 else 0.0
+        return own - (y * log(y) - y if y > 0.0 else 0.0)
+
+    @staticmethod
+    def oracle(z: Any, y: Any) -> Any:
+        return np.exp(z) - y * z + y * np.log(np.where(y > 0, y, 1.0)) - y

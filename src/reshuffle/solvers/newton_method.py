@@ -1,0 +1,126 @@
+"""The exact method by Newton steps alone: on small sets, and for losses without a bound on their curvature."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from reshuffle.errors import InputError
+from reshuffle.objective import Array
+from reshuffle.penalties.forms import Form
+from reshuffle.problem import Problem
+from reshuffle.smoothness import OVERFLOW
+from reshuffle.solvers.certificate import Certificate, Gap, Proof, certificate_of
+from reshuffle.solvers.finish import PRECISION, Steps, certified, prepare
+from reshuffle.solvers.method import Check, Epoch, Method, State
+from reshuffle.solvers.newton import Ended, Newton, Progress
+
+if TYPE_CHECKING:
+    from reshuffle.solvers.exact import ExactProxRR
+
+
+class Descent(Protocol):
+    """Newton steps, one or many."""
+
+    @property
+    def form(self) -> Form:
+        """ψ and the ridge."""
+        ...
+
+    def prepare(self) -> float:
+        """Compile, or load, the kernels where this process has not yet; the seconds it took."""
+        ...
+
+    def run(self, x: Array, progress: Progress, target: float, at_zero: float) -> Ended:
+        """Steps from x towards P(x) - P* ≤ ``target``; ``at_zero`` is f(0)."""
+        ...
+
+
+class Stepwise:
+    """One step at a time, in the features that matter."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.newton = Newton(problem)
+        self.form = self.newton.model.form
+
+    def prepare(self) -> float:
+        return prepare(self.newton.problem)
+
+    def run(self, x: Array, progress: Progress, target: float, at_zero: float) -> Ended:
+        move = self.newton.step(x, progress, target, at_zero)
+        objective = move.at.value + self.newton.psi(move.at.x)
+        return Ended(move.at, objective, move.progress, move.stuck, 1, move.passes, move.rounds)
+
+
+class NewtonMethod(Method):
+    """Newton steps to the end. The state: x, and what one step hands on to the next."""
+
+    keeps_best = True
+
+    def __init__(self, solver: ExactProxRR, problem: Problem, descent: Descent) -> None:
+        self.problem: Problem = problem
+        self.solver, self.descent = solver, descent
+        self.schedule = constant
+        self.certificate = Gap.name
+        self.header = {
+            "step": "Newton's",
+            "certificate": f"{Proof.meaning}, or {Gap.meaning}",
+        }
+        self._last: Ended | None = None
+
+    def start(self, x0: Array) -> State:
+        with np.errstate(over="ignore"):
+            squares = self.problem.datafit.column_squares.sum()
+        if not np.isfinite(squares):
+            raise InputError(OVERFLOW)
+        return {"x": x0.copy(), "newton": Steps().array()}
+
+    def advance(self, state: State, epoch: int, step: float) -> Epoch:
+        """Newton steps until the bound is small enough, or no step lowers P."""
+        steps, compiled = Steps.of(state["newton"]), self.descent.prepare()
+        at_zero = abs(self._at_zero)
+        least = PRECISION * at_zero
+        target = max(self.solver.tol * at_zero, least)
+        end = self._last = self.descent.run(state["x"], steps.progress, target, at_zero)
+        steps = steps._replace(made=steps.made + end.steps, progress=end.progress)
+        done = end.stuck or end.progress.bound <= least
+        stalled = "no step lowers P(x) any further" if done else ""
+        new = {"x": end.at.x, "newton": steps.array()}
+        return Epoch(new, end.passes * self.problem.n, end.rounds, step, stalled, compiled)
+
+    def certify(self, state: State) -> Check:
+        """What the steps proved, or the dual point. At zero no one asks: the steps tell more, for less."""
+        at, steps = self._last, Steps.of(state["newton"])
+        if at is None or at.at.x is not state["x"]:
+            known = state["x"].any()
+            value = self._measure().at(state["x"]) if known else np.nan
+            return Check(value, self.problem.n if known else 0, 0, state)
+        bound, tol = steps.progress.bound / abs(self._at_zero), self.solver.tol
+        value = certified(self.problem, self.descent.form, self._measure, at.at, bound, tol)
+        return Check(value, 0, 0, state)
+
+    def objective(self, state: State) -> float:
+        at = self._last
+        if at is not None and at.at.x is state["x"]:
+            return at.objective
+        return self.problem.objective(state["x"])
+
+    def columns(self, state: State) -> dict[str, float]:
+        return {"active": float(self.problem.features), "newton": float(state["newton"][0])}
+
+    def _measure(self) -> Certificate:
+        """The duality gap where there is one."""
+        measure = certificate_of(self.problem)
+        return measure if measure.name == Gap.name else Proof(self.problem)
+
+    @cached_property
+    def _at_zero(self) -> float:
+        """f(0), which accuracies are relative to."""
+        return self.problem.value(np.zeros(self.problem.shape)) or 1.0
+
+
+def constant(epoch: int) -> float:
+    """The length of Newton's steps before any search."""
+    return 1.0
