@@ -108,9 +108,12 @@ class ExactProxRR(Solver):
             fit.value(x)
 
     def _by_newton(self, problem: FiniteSum) -> bool:
-        """Whether Newton steps are all that is made: on small sets, and where no other step is safe."""
-        fit = problem.datafit
-        if self.finish and is_small(problem):
+        """Whether Newton steps are all that is made: on small sets, and where no other step is safe.
+
+        Who chose a step wants to see it made.
+        """
+        fit, chosen = problem.datafit, getattr(self.step, "value", 0.0) is not None
+        if self.finish and not chosen and is_small(problem):
             return True
         if fit is None or fit.loss.curvature < np.inf:
             return False

@@ -16,6 +16,7 @@ from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
 from reshuffle.solvers.certificate import Proof
 from reshuffle.solvers.finish import PRECISION, REST, Finish, Steps
+from reshuffle.solvers.fista import accelerated
 from reshuffle.solvers.memory import Memory, SlopeMemory
 from reshuffle.solvers.method import Check, Epoch, Method, State, check_arrays
 from reshuffle.solvers.newton import Newton, Progress, can_finish
@@ -33,6 +34,12 @@ FEW_PROXES = 8  # in an epoch, where a prox is a call to Python: see benchmarks/
 PROX_SHARE = 10  # an epoch's proxes cost at most a tenth of its gradients
 RAREST = 16  # proxes of an epoch at least: up to n/16 the number of epochs hardly depends on m
 TENFOLD = 10.0  # by which the step falls in a first epoch from zero
+ACCELERATE = (
+    0.3  # of the movement: what an epoch must take away at least, where nothing better is known
+)
+FASTER = 2.0  # times √κ: iterations of FISTA with restarts for every factor e
+PATIENCE = 20  # epochs after which it is believed
+CHECKED = 10  # accelerated steps between two certificates, as for FISTA
 LONGEST_WAIT = 25  # epochs between two certificates at most: a few per cent of the work
 EPOCH_BITS = 40  # of the random numbers that an epoch may draw
 RISE = 0.01  # of f(0): how far above its start a run that goes well may be
@@ -58,6 +65,7 @@ class ExactMethod(Method):
         if self.needs_proof:
             self.measure = Proof(memory.problem)
             self.certificate = self.measure.name
+        self.accelerates = solver.finish and getattr(solver.step, "value", 0.0) is None
         self.pool = np.arange(memory.count, dtype=np.uint32)
         self.compiled = ability(memory.problem.penalty, "compiled") is not None
         self.safe_step, default = SAFETY / largest, self._default_step(SAFETY / largest)
@@ -112,11 +120,12 @@ class ExactMethod(Method):
         state = fresh or self.memory.blank(x0)
         active = self.sets.guess(state["g"]) if wide else everything
         state |= {name: self.sets.restrict(state[name], active) for name in ("g", "q")}
-        numbers = {"pace": Pace().array(), "newton": Steps().array()}
-        return state | numbers | {"active": active, "x0": x0.copy()}
+        numbers = {"pace": Pace().array(), "newton": Steps().array(), "momentum": np.zeros(1)}
+        nowhere = np.empty((0, *x0.shape[1:]))
+        return state | numbers | {"active": active, "x0": x0.copy(), "ahead": nowhere}
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
-        """A Newton step where it pays, and a shuffled epoch elsewhere."""
+        """A Newton step where it pays, and a shuffled epoch elsewhere; an accelerated one where that is slow."""
         if self.finish is not None:
             steps, memory = Steps.of(state["newton"]), self.sets.on(state["active"])
             x, left = self.sets.restrict(state["x"], state["active"]), self._left(state)
@@ -125,6 +134,8 @@ class ExactMethod(Method):
             pays = asked or self.finish.pays(memory, x, epoch, left, self.needs_proof)
             if begun or (epoch >= steps.rest and pays):
                 return self._newton_step(state, self.finish.newton(memory), x, epoch, step)
+        if state["momentum"][0] > 0.0 or self._is_slow(Pace.of(state["pace"]), epoch):
+            return self._accelerated_step(state)
         return self._shuffled_epoch(state, epoch, step)
 
     def _left(self, state: State) -> float:
@@ -153,9 +164,42 @@ class ExactMethod(Method):
         new = {
             "x": self.sets.extend(at.x, active), "table": self.memory.table(at.slopes),
             "g": at.gradient, "q": np.zeros_like(at.gradient), "newton": steps.array(),
+            "momentum": np.zeros(1),
         }  # fmt: skip
         work = move.passes * self.problem.n
         return Epoch(state | new, work, move.rounds, step, stalled, compiled)
+
+    def _is_slow(self, pace: Pace, epoch: int) -> bool:
+        """Whether accelerated gradient steps come nearer in a pass than an epoch does.
+
+        An epoch with the step 1/(2L) leaves a share ρ ≈ 1 - nμ/(2L) of the distance, which tells μ; an
+        accelerated step leaves 1 - √(μ/L_f)/c, which is less where 1 - ρ is below
+        2L/(c²n·L_f), with c = ``FASTER`` for restarts.
+        """
+        known = all(0.0 < move < np.inf for move in pace.moves)
+        if not (self.accelerates and known and epoch >= PATIENCE):
+            return False
+        slack = 1.0 - pace.falls()
+        if not slack < ACCELERATE:
+            return False
+        constants = self.problem.smoothness
+        return slack < 2.0 * self.largest / (FASTER**2 * self.memory.count * constants.rough_L_f)
+
+    def _accelerated_step(self, state: State) -> Epoch:
+        """An iteration of FISTA, in all features. The slopes are renewed by the next certificate."""
+        x, momentum = state["x"], float(state["momentum"][0])
+        begun = momentum > 0.0
+        y, momentum = (state["ahead"], momentum) if begun else (x, 1.0)
+        step = 1.0 / self.problem.smoothness.L_f
+        x, y, momentum = accelerated(self.problem, x, y, momentum, step)
+        new: State = {"x": x, "ahead": y, "momentum": np.array([momentum])}
+        if not begun:
+            zero = np.zeros(self.problem.shape)
+            new |= {"active": self.sets.everything, "g": zero, "q": zero}
+        pace = Pace.of(state["pace"])
+        moved = _distance(x, state["x"])
+        new["pace"] = pace._replace(moves=(*pace.moves[1:], moved)).array()
+        return Epoch(state | new, self.problem.n, 1, step)
 
     def _shuffled_epoch(self, state: State, epoch: int, step: float) -> Epoch:
         pace, active = Pace.of(state["pace"]), state["active"]
@@ -170,7 +214,8 @@ class ExactMethod(Method):
             remembered = {name: state[name] for name in REMEMBERED} | {"x": x}
             new = memory.epoch(remembered, visits, np.full(blocks, used))
         moved = _distance(new["x"], x)
-        new |= {"x": self.sets.extend(new["x"], active), "active": active, "x0": state["x0"]}
+        kept = {name: state[name] for name in ("active", "x0", "momentum", "ahead")}
+        new |= kept | {"x": self.sets.extend(new["x"], active)}
         made = Steps.of(state["newton"])
         new["newton"] = made._replace(progress=Progress()).array()  # it was made at another x
 
@@ -239,6 +284,8 @@ class ExactMethod(Method):
             return epoch % every == 0
         if Steps.of(state["newton"]).progress != Progress():
             return True  # after Newton's step: it may have proved something, or lack features
+        if state["momentum"][0] > 0.0:
+            return epoch % CHECKED == 0
         if self.needs_proof:
             return False  # epochs prove nothing
         pace = Pace.of(state["pace"])

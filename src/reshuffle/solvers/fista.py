@@ -67,10 +67,17 @@ class _Accelerated(Method):
         return {"x": x0, "y": x0, "momentum": np.ones(1)}
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
-        x, y, momentum = state["x"], state["y"], state["momentum"]
-        after = self.problem.prox(y - step * self.problem.gradient(y), step)
-        if np.vdot(y - after, after - x) > 0:  # the momentum points uphill: start it anew
-            momentum = np.ones(1)
-        larger = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
-        beyond = after + ((momentum - 1.0) / larger) * (after - x)
-        return Epoch({"x": after, "y": beyond, "momentum": larger}, self.problem.n, 1)
+        momentum = float(state["momentum"][0])
+        x, y, momentum = accelerated(self.problem, state["x"], state["y"], momentum, step)
+        return Epoch({"x": x, "y": y, "momentum": np.array([momentum])}, self.problem.n, 1)
+
+
+def accelerated(
+    problem: Objective, x: Array, y: Array, momentum: float, step: float
+) -> tuple[Array, Array, float]:
+    """One iteration: x⁺, y⁺ and θ⁺."""
+    after = problem.prox(y - step * problem.gradient(y), step)
+    if np.vdot(y - after, after - x) > 0:  # the momentum points uphill: start it anew
+        momentum = 1.0
+    larger = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
+    return after, after + ((momentum - 1.0) / larger) * (after - x), float(larger)

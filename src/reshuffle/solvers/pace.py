@@ -66,9 +66,14 @@ class Pace(NamedTuple):
             return 1.0
         if not self.due > 0:
             return np.inf
-        fell = known[-1] / known[0] if len(known) > 1 and known[0] > 0 else USUAL
-        rate = fell ** (1.0 / max(len(known) - 1, 1))
+        rate = self.falls()
         return float(np.log(known[-1] / self.due) / -np.log(rate)) if rate < SLOWEST else np.inf
+
+    def falls(self) -> float:
+        """How much of the movement is left after one more epoch."""
+        known = [move for move in self.moves if move < np.inf]
+        fell = known[-1] / known[0] if len(known) > 1 and known[0] > 0 else USUAL
+        return float(fell ** (1.0 / max(len(known) - 1, 1)))
 
     @property
     def rests(self) -> bool:
