@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 
 import reshuffle as rs
 from reshuffle.kernels.quadratic import model_kernel
+from reshuffle.kernels.room import room_for
 from reshuffle.kernels.stamp import stamp_of
 from reshuffle.losses import Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from reshuffle.penalties import Separable
@@ -224,9 +225,9 @@ def test_the_model_is_minimised(name: str, correlation: float) -> None:
     rng = np.random.default_rng(4)
     A = rng.standard_normal((30, 9)) + 5 * correlation * rng.standard_normal((30, 1))
     H, g, x = A.T @ A / 30, rng.standard_normal(9), prox_of(form)(rng.standard_normal(9), 1.0)
-    u, null = x.copy(), np.zeros(9)
+    u = x.copy()
     kernel = model_kernel(stamp_of())
-    decrease, left, length, _ = kernel(form, H, g, x, u, 1e-12, 0.0, 100, null)
+    decrease, left, length, _ = kernel(form, H, g, x, u, 1e-12, 0.0, 100, room_for(9))
     reference = proximal_gradient(prox_of(form), H, g, x)
 
     def model(u: Array) -> float:
@@ -246,9 +247,9 @@ def test_columns_of_zeros_and_copies_of_columns(name: str) -> None:
     A = rng.standard_normal((30, 9))
     A[:, 1], A[:, 6] = 0.0, A[:, 2]
     H, g = A.T @ A / 30, A.T @ rng.standard_normal(30) / 10
-    x, u, null = np.zeros(9), np.zeros(9), np.zeros(9)
+    x, u = np.zeros(9), np.zeros(9)
     kernel = model_kernel(stamp_of())
-    decrease, left, _, _ = kernel(form, H, g, x, u, 1e-12, 0.0, 100, null)
+    decrease, left, _, _ = kernel(form, H, g, x, u, 1e-12, 0.0, 100, room_for(9))
     reference = proximal_gradient(prox_of(form), H, g, x)
     value = g @ reference + 0.5 * reference @ H @ reference + value_of(form, reference)
     assert np.isfinite(u).all()
@@ -261,7 +262,7 @@ def test_a_slope_without_curvature_is_seen() -> None:
     H, g = np.diag([1.0, 0.0]), np.array([1.0, 1.0])
     for form, finite in ((coordinates(2), False), (coordinates(2, low=-2.0, high=2.0), True)):
         u = np.zeros(2)
-        decrease, *_ = kernel(form, H, g, np.zeros(2), u, 1e-12, 0.0, 10, np.zeros(2))
+        decrease, *_ = kernel(form, H, g, np.zeros(2), u, 1e-12, 0.0, 10, room_for(2))
         assert np.isfinite(decrease) == finite
         assert np.isfinite(u).all()
 

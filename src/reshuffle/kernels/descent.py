@@ -81,12 +81,12 @@ def soft(value, l1):
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def solve_shifted(B, shift, b, L, v):
-    """v = (B + shift I)^{-1} b by Cholesky, with pivots kept above the shift; ||v||."""
-    size = b.size
+def solve_shifted(H, members, shift, b, L, v):
+    """v = (B + shift I)^{-1} b for the block B of H, by Cholesky with pivots kept above the shift; ||v||."""
+    size = members.size
     for i in range(size):
         for j in range(i + 1):
-            total = B[i, j] + (shift if i == j else 0.0)
+            total = H[members[i], members[j]] + (shift if i == j else 0.0)
             for k in range(j):
                 total -= L[i, k] * L[j, k]
             if j < i:
@@ -109,35 +109,30 @@ def solve_shifted(B, shift, b, L, v):
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def descend_group(H, r, u, members, l1, l2, strength):
+def descend_group(H, r, u, members, l1, l2, strength, room):
     """The best x_g alone: exact without l1, by majorised steps with it; the decrease of the model."""
-    size = members.size
-    B, b, v = np.empty((size, size)), np.empty(size), np.empty(size)
-    trace, flat = 0.0, True
+    size, L, b, v, w = members.size, room.matrix, room.b, room.v, room.w
+    trace, flat, pull = 0.0, True, 0.0
     for a in range(size):
         b[a], v[a] = -r[members[a]], u[members[a]]
         for c in range(size):
-            B[a, c] = H[members[a], members[c]]
-            b[a] += B[a, c] * u[members[c]]
-        trace += B[a, a]
+            b[a] += H[members[a], members[c]] * u[members[c]]
+        trace += H[members[a], members[a]]
         flat = flat and l1[members[a]] == 0.0
-    pull = 0.0
-    for a in range(size):
         pull += soft(b[a], l1[members[a]]) ** 2
     pull = sqrt(pull)
     if pull <= strength or not trace + l2 > 0.0:
-        if strength > 0.0 or pull == 0.0:
-            v[:] = 0.0
-        else:
+        if not (strength > 0.0 or pull == 0.0):
             return 0.0
+        for a in range(size):
+            v[a] = 0.0
     elif flat:
         # sigma ||(B + (l2 + sigma) I)^{-1} b|| = strength; the left side rises with sigma, from 0 to
         # ||b||. Newton's steps, kept within what is known of the root
-        L = np.empty((size, size))
         low, high = 0.0, strength * (trace + l2) / (pull - strength)
         sigma = high
         for _ in range(STEPS):
-            norm = solve_shifted(B, l2 + sigma, b, L, v)
+            norm = solve_shifted(H, members, l2 + sigma, b, L, v)
             over = sigma * norm - strength
             if over > 0.0:
                 high = sigma
@@ -146,7 +141,6 @@ def descend_group(H, r, u, members, l1, l2, strength):
             if abs(over) <= CLOSE * strength or high - low <= CLOSE * high:
                 break
             bent = 0.0  # ||L^{-1} v||^2
-            w = np.empty(size)
             for i in range(size):
                 total = v[i]
                 for k in range(i):
@@ -159,11 +153,10 @@ def descend_group(H, r, u, members, l1, l2, strength):
     else:
         for _ in range(PROXES):  # the trace is no less than the largest eigenvalue
             norm, moved = 0.0, 0.0
-            w = np.empty(size)
             for a in range(size):
                 total = trace * v[a] + b[a]
                 for c in range(size):
-                    total -= B[a, c] * v[c]
+                    total -= H[members[a], members[c]] * v[c]
                 w[a] = soft(total, l1[members[a]])
                 norm += w[a] * w[a]
             norm = sqrt(norm)

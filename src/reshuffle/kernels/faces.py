@@ -38,11 +38,11 @@ RADIAL = 1.0 - 1e-10  # a norm is straight along x_g, but a difference that smal
 CLOSE = 1e-12  # of a coordinate: what is left of it where a step should have ended at zero
 
 
-def sweep(form, H, r, u): ...
-def release(form, H, r, u): ...
+def sweep(form, H, r, u, room): ...
+def release(form, H, r, u, room): ...
 def face(form, u, free, slopes): ...
-def stiffen(form, u, index, matrix): ...
-def first_kink(form, u, index, step): ...
+def stiffen(form, u, index, count, matrix, place): ...
+def first_kink(form, u, index, count, step): ...
 def retract(form, u, to, kink): ...
 def unbounded(form, H, r, u): ...
 def penalty_value(form, u): ...
@@ -52,8 +52,8 @@ def contains(form, u): ...
 
 
 @overload(sweep)
-def _sweep(form, H, r, u):
-    def coordinates(form, H, r, u):
+def _sweep(form, H, r, u, room):
+    def coordinates(form, H, r, u, room):
         gain = 0.0
         for j in range(form.l1.size):
             gain += descend_coordinate(
@@ -61,14 +61,15 @@ def _sweep(form, H, r, u):
             )
         return gain + descend_free(H, r, u, form.l1.size)
 
-    def groups(form, H, r, u):
-        inside = np.zeros(form.l1.size, dtype=np.bool_)
-        gain = 0.0
+    def groups(form, H, r, u, room):
+        inside, gain = room.free, 0.0
+        for j in range(form.l1.size):
+            inside[j] = False
         for g in range(form.strengths.size):
             members = form.members[form.starts[g] : form.starts[g + 1]]
             for k in range(members.size):
                 inside[members[k]] = True
-            gain += descend_group(H, r, u, members, form.l1, form.l2, form.strengths[g])
+            gain += descend_group(H, r, u, members, form.l1, form.l2, form.strengths[g], room)
             gain += descend_members(H, r, u, members, form.l1, form.l2, form.strengths[g])
         for j in range(form.l1.size):
             if not inside[j]:
@@ -79,8 +80,8 @@ def _sweep(form, H, r, u):
 
 
 @overload(release)
-def _release(form, H, r, u):
-    def coordinates(form, H, r, u):
+def _release(form, H, r, u, room):
+    def coordinates(form, H, r, u, room):
         most, which, to = 0.0, -1, 0.0
         for j in range(form.l1.size):
             gain, value = best_coordinate(
@@ -92,8 +93,8 @@ def _release(form, H, r, u):
             shift_coordinate(H, r, u, which, to)
         return most
 
-    def groups(form, H, r, u):
-        return sweep(form, H, r, u)
+    def groups(form, H, r, u, room):
+        return sweep(form, H, r, u, room)
 
     return {Coordinates: coordinates, Groups: groups}[form.instance_class]
 
@@ -130,15 +131,18 @@ def _face(form, u, free, slopes):
 
 
 @overload(stiffen)
-def _stiffen(form, u, index, matrix):
-    def coordinates(form, u, index, matrix):
-        for k in range(index.size):
+def _stiffen(form, u, index, count, matrix, place):
+    """Of the lower triangle alone, which is all that is factorised."""
+
+    def coordinates(form, u, index, count, matrix, place):
+        for k in range(count):
             if index[k] < form.l1.size:
                 matrix[k, k] += form.l2[index[k]]
 
-    def groups(form, u, index, matrix):
-        place = np.full(u.size, -1)
-        for k in range(index.size):
+    def groups(form, u, index, count, matrix, place):
+        for j in range(u.size):
+            place[j] = -1
+        for k in range(count):
             place[index[k]] = k
             if index[k] < form.l1.size:
                 matrix[k, k] += form.l2
@@ -156,17 +160,17 @@ def _stiffen(form, u, index, matrix):
                 matrix[k, k] += c
                 for b in range(members.size):
                     other = place[members[b]]
-                    if other >= 0:
+                    if 0 <= other and other <= k:
                         matrix[k, other] -= along * (u[members[a]] / norm) * (u[members[b]] / norm)
 
     return {Coordinates: coordinates, Groups: groups}[form.instance_class]
 
 
 @overload(first_kink, jit_options=OPTIONS)
-def _first_kink(form, u, index, step):
-    def coordinates(form, u, index, step):
+def _first_kink(form, u, index, count, step):
+    def coordinates(form, u, index, count, step):
         t = 1.0
-        for k in range(index.size):
+        for k in range(count):
             j = index[k]
             if j < form.l1.size and step[k] != 0.0:
                 if form.l1[j] > 0.0 and step[k] * u[j] < 0.0:
@@ -174,9 +178,9 @@ def _first_kink(form, u, index, step):
                 t = min(t, ((form.high[j] if step[k] > 0.0 else form.low[j]) - u[j]) / step[k])
         return t
 
-    def groups(form, u, index, step):
+    def groups(form, u, index, count, step):
         t = 1.0
-        for k in range(index.size):
+        for k in range(count):
             j = index[k]
             if j < form.l1.size and form.l1[j] > 0.0 and step[k] * u[j] < 0.0:
                 t = min(t, -u[j] / step[k])

@@ -50,13 +50,12 @@ HALVINGS = 40  # of a step on the face: it then moves nothing that can be seen
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def factorise(matrix, scales):
+def factorise(matrix, scales, size):
     """matrix <- L with L L^T = D M D, D M D of unit diagonal; D in scales. Counts the weak pivots.
 
     A pivot below PIVOT is lifted to it: the step along such a direction is long where the slope asks
     for it (until a kink stops it), and lost in rounding where it does not.
     """
-    size = matrix.shape[0]
     for i in range(size):
         scales[i] = 1.0 / sqrt(matrix[i, i]) if matrix[i, i] > 0.0 else 0.0
     weak = 0
@@ -76,9 +75,9 @@ def factorise(matrix, scales):
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def solve_factored(matrix, scales, b):
+def solve_factored(matrix, scales, b, size):
     """b <- M^{-1} b; returns b^T M^{-1} b."""
-    size, power = b.size, 0.0
+    power = 0.0
     for i in range(size):
         total = b[i] * scales[i]
         for k in range(i):
@@ -97,7 +96,8 @@ def solve_factored(matrix, scales, b):
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
 def product(H, v, out):
     """out = H v, for a v with many zeros; H is symmetric."""
-    out[:] = 0.0
+    for k in range(out.size):
+        out[k] = 0.0
     for j in range(v.size):
         if v[j] != 0.0:
             c = v[j]
@@ -106,58 +106,61 @@ def product(H, v, out):
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def null_vector(matrix, scales, index, out):
+def null_vector(room, count, out):
     """out = a direction in which M has no curvature, up to rounding: all that are weak, together.
 
     For a pivot lifted to PIVOT, PIVOT * M^{-1} e_i is the null vector that ends in i.
     """
-    b = np.zeros(index.size)
-    for i in range(index.size):
+    matrix, scales, b = room.matrix, room.scales, room.v
+    for i in range(count):
+        b[i] = 0.0
         if matrix[i, i] * matrix[i, i] <= 2.0 * PIVOT and scales[i] > 0.0:
             b[i] = (PIVOT if i % 2 == 0 else -PIVOT) / scales[i]
-    solve_factored(matrix, scales, b)
-    size = 0.0
-    for i in range(index.size):
-        out[index[i]] = b[i]
+    solve_factored(matrix, scales, b, count)
+    length = 0.0
+    for j in range(out.size):
+        out[j] = 0.0
+    for i in range(count):
+        out[room.where[i]] = b[i]
         if scales[i] > 0.0:
-            size += abs(b[i]) / scales[i]
-    return size
+            length += abs(b[i]) / scales[i]
+    return length
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def face_step(form, H, u, r, null, to, step, bent, free, slopes):
+def face_step(form, H, u, room):
     """One Newton step on the face: (gain, promise not kept, |null|)."""
-    size = u.size
+    size, count = u.size, 0
+    index, matrix, free, slopes = room.where, room.matrix, room.free, room.slopes
+    r, step, to, bent, b = room.r, room.step, room.to, room.bent, room.b
     face(form, u, free, slopes)
     for j in range(size):  # without a column there is nothing to solve for
-        free[j] = free[j] and H[j, j] > 0.0
-    index = np.flatnonzero(free)
-    if index.size == 0:
+        if free[j] and H[j, j] > 0.0:
+            index[count] = j
+            count += 1
+    if count == 0:
         return 0.0, 0.0, 0.0
-    if index.size > LARGEST:  # sweeps alone prove nothing
+    if count > LARGEST:  # sweeps alone prove nothing
         return 0.0, np.inf, 0.0
-    matrix = np.empty((index.size, index.size))
-    scales, b = np.empty(index.size), np.empty(index.size)
-    for k in range(index.size):
+    for k in range(count):
         b[k] = -(r[index[k]] + slopes[index[k]])
-        for other in range(index.size):
+        for other in range(k + 1):
             matrix[k, other] = H[index[k], index[other]]
-    stiffen(form, u, index, matrix)
-    length, weak = 0.0, factorise(matrix, scales)
-    promised = 0.5 * solve_factored(matrix, scales, b)
+    stiffen(form, u, index, count, matrix, room.place)
+    length, weak = 0.0, factorise(matrix, room.scales, count)
+    promised = 0.5 * solve_factored(matrix, room.scales, b, count)
     if not promised < np.inf:
         return 0.0, np.inf, 1.0
     if weak > 0:
-        null[:] = 0.0
-        length = null_vector(matrix, scales, index, null)
-    until = first_kink(form, u, index, b)
+        length = null_vector(room, count, room.null)
+    until = first_kink(form, u, index, count, b)
     t = 1.0
     for trial in range(HALVINGS):
         if trial > 0:  # the whole step, the step up to the first kink, halves of that
             t = until if trial == 1 else 0.5 * t
         for j in range(size):
             to[j] = u[j]
-        for k in range(index.size):
+        for k in range(count):
             to[index[k]] += t * b[k]
         retract(form, u, to, t == until)
         for j in range(size):
@@ -177,18 +180,17 @@ def face_step(form, H, u, r, null, to, step, bent, free, slopes):
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def minimise(form, H, g, x, u, accuracy, floor, rounds, null):
+def minimise(form, H, g, x, u, accuracy, floor, rounds, room):
     """Minimise the model from u = x, in place; (decrease, left, |null|, rounds).
 
     It stops after a round that gained at most ``accuracy`` times the whole decrease, or ``floor``: a
     measure in units of P, which no scale of columns or rows changes. ``left`` is what that round
-    gained, and what its last step on the face promised but could not keep. ``null`` gets a direction
-    in which the last face has no curvature, and |null| is its length in units in which every column
+    gained, and what its last step on the face promised but could not keep. ``room.null`` gets a
+    direction in which the last face has no curvature, and |null| is its length in units in which every column
     has curvature 1; zero where there is none. The decrease is infinite where there is no minimum.
     """
     size = u.size
-    free, slopes = np.empty(size, dtype=np.bool_), np.empty(size)
-    r, step, to, bent = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    r, step = room.r, room.step
     total, gain, last, kept, length, made = 0.0, 0.0, 0.0, 0.0, 0.0, 0
     for j in range(size):
         step[j] = u[j] - x[j]
@@ -200,7 +202,7 @@ def minimise(form, H, g, x, u, accuracy, floor, rounds, null):
         if k < SWEEPING:
             before, gain, slow = np.inf, 0.0, True
             for _more in range(SWEEPS):
-                more = sweep(form, H, r, u)
+                more = sweep(form, H, r, u, room)
                 gain += more
                 if not more > max(0.1 * accuracy * (total + gain), floor):
                     slow = False
@@ -209,12 +211,12 @@ def minimise(form, H, g, x, u, accuracy, floor, rounds, null):
                     break
                 before = more
         else:
-            gain = release(form, H, r, u)
+            gain = release(form, H, r, u, room)
         if k < SWEEPING and not slow and accuracy > NOISE:
             total += gain  # sweeps alone were enough for a rough answer
             break
         for _step in range(FEW_STEPS if k < SWEEPING else size + STEPS):
-            more, kept, length = face_step(form, H, u, r, null, to, step, bent, free, slopes)
+            more, kept, length = face_step(form, H, u, room)
             gain += more
             if kept <= max(0.1 * accuracy * (total + gain), floor) or not more > 0.0:
                 break
@@ -234,8 +236,8 @@ def minimise(form, H, g, x, u, accuracy, floor, rounds, null):
 @cache
 def model_kernel(stamp: int) -> Any:
     @njit(**KERNEL)
-    def kernel(form, H, g, x, u, accuracy, floor, rounds, null):
+    def kernel(form, H, g, x, u, accuracy, floor, rounds, room):
         _ = stamp
-        return minimise(form, H, g, x, u, accuracy, floor, rounds, null)
+        return minimise(form, H, g, x, u, accuracy, floor, rounds, room)
 
     return kernel

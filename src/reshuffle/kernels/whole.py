@@ -34,14 +34,17 @@ SPARE = 10.0  # times what the last round gained: what the next ones might
 DEPENDENT = 1e-11  # of its terms: what rounding leaves of a sum that is zero
 
 
-def hessian(A, curvatures, extra, factors, weights, scaled, H): ...
+def hessian(A, curvatures, extra, factors, weights, paper): ...
 def bend_along(curvatures, extra, factors, weights, change): ...
 def reaches(curvatures, change, i): ...
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
 def add_gram(A, scales, scaled, out):
-    """The upper triangle of A^T diag(scales) A, added to out; A has a multiple of four rows."""
+    """out = A^T diag(scales) A, the upper triangle; A has a multiple of four rows."""
+    for j in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[j, k] = 0.0
     for i in range(scales.size):
         for j in range(A.shape[1]):
             scaled[i, j] = scales[i] * A[i, j]
@@ -49,38 +52,36 @@ def add_gram(A, scales, scaled, out):
 
 
 @overload(hessian, jit_options=LOOP)
-def _hessian(A, curvatures, extra, factors, weights, scaled, H):
+def _hessian(A, curvatures, extra, factors, weights, paper):
     """H = (1/n) sum_i w_i (curvature of row i) a_i a_i^T, both triangles, flat over features and outputs.
 
     The curvature is c_i factor_i + extra, or factor_i G(p) + extra (I - 11^T / K), where
     G(p) = (sum p) diag(p) - pp^T is the Laplacian of the weights p_k p_l.
     """
 
-    def vector(A, curvatures, extra, factors, weights, scaled, H):
-        n = curvatures.size
-        scales = np.empty(n)
+    def vector(A, curvatures, extra, factors, weights, paper):
+        n, H, scales = curvatures.size, paper.H, paper.scales
         for i in range(n):
             weight = weights[i] if weights.size > 0 else 1.0
             scales[i] = weight * (curvatures[i] * factors[i] + extra) / n
-        H[:] = 0.0
-        add_gram(A, scales, scaled, H)
+        add_gram(A, scales, paper.scaled, H)
         for j in range(H.shape[0]):
             for k in range(j):
                 H[j, k] = H[k, j]
 
-    def matrix(A, curvatures, extra, factors, weights, scaled, H):
+    def matrix(A, curvatures, extra, factors, weights, paper):
         n, outputs = curvatures.shape
-        width, scales = A.shape[1], np.empty(n)
-        G = np.empty((width, width))
-        H[:] = 0.0
+        G, H, scales, width = paper.gram, paper.H, paper.scales, A.shape[1]
+        for j in range(H.shape[0]):
+            for k in range(H.shape[1]):
+                H[j, k] = 0.0
         for k in range(outputs):
             for o in range(k):
                 for i in range(n):
                     weight = weights[i] if weights.size > 0 else 1.0
                     both = factors[i] * curvatures[i, k] * curvatures[i, o] + extra / outputs
                     scales[i] = weight * both / n
-                G[:] = 0.0
-                add_gram(A, scales, scaled, G)
+                add_gram(A, scales, paper.scaled, G)
                 for a in range(width):
                     for b in range(width):
                         entry = G[a, b] if a <= b else G[b, a]
@@ -168,99 +169,116 @@ def whole_kernel(stamp: int) -> Any:
     @njit(**KERNEL)
     def kernel(
         A, targets, weights, params, form, bound_on_curvature, x, flat, margins, slopes, curvatures,
-        g, g_flat, floor, target, at_zero, most, numbers,
+        g, g_flat, floor, target, at_zero, most, paper, room, numbers,
     ):  # fmt: skip
         n, size = targets.size, flat.size
-        nothing = np.empty(0, dtype=np.uint32)
-        rows, starts = nothing, nothing
-        coefs = np.empty_like(margins[:1])
-        change, low = np.empty_like(margins), np.empty_like(margins)
-        factors, radius, shares = np.ones(n), np.empty(n), np.empty(n)
-        scaled, H = np.zeros(A.shape), np.empty((size, size))
-        u, d, to, null = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-        step = np.empty_like(x)
-        step_flat = step.reshape(size)
+        coefs, change, low, factors = paper.coefs, paper.change, paper.low, paper.factors
+        u, d, step, step_flat = paper.u, paper.d, paper.step, paper.step.reshape(size)
         damping, expected, seen = numbers[0], numbers[1], numbers[2]
-        steps, passes, rounds, bound, stuck = 0, 1, 0, np.inf, False
+        steps, passes, rounds, bound, stuck = 0, 0, 0, np.inf, False
+        value, psi, before, decrease, left, spent, t = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        moved, lowered, proved = True, False, False
         clip(form, flat)
-        g[:] = 0.0
-        value = linearise(
-            stamp, A, rows, starts, targets, weights, params, False, x, coefs, 1.0 / n, margins,
-            slopes, curvatures, g,
-        ) / n  # fmt: skip
-        psi = penalty_value(form, flat)
-        while steps < most and bound > target and not stuck:
-            objective = value + psi
+        while True:
+            if moved:
+                for j in range(size):
+                    g_flat[j] = 0.0
+                before = value + psi
+                value = linearise(
+                    stamp, A, paper.nothing, paper.nothing, targets, weights, params, False, x,
+                    coefs, 1.0 / n, margins, slopes, curvatures, g,
+                ) / n  # fmt: skip
+                psi, passes = penalty_value(form, flat), passes + 1
+            now = value + psi
+            if passes > 1:
+                gained = before - now if moved else 0.0
+                if moved:
+                    damping, expected = adapted(damping, decrease, t, gained, lowered, spent)
+                    seen = 0.0
+                bound = max(now - floor, 0.0) + ROUNDING * abs(now)
+                if proved:
+                    rest = max(decrease - gained, 0.0) + SPARE * left
+                    bound = min(bound, rest + ROUNDING * abs(now + gained))
+                if not moved and bound > target:
+                    again, damping, expected, seen = another(damping, expected, seen, decrease)
+                    stuck = not again
+            if bound <= target or stuck or steps == most:
+                break
             cap = from_below(damping, expected, target, at_zero, n)
             lowered, extra = cap > 0.0, 0.0
             if lowered:
                 lower(
                     stamp, targets, weights, params, margins, slopes, curvatures, cap, low,
-                    factors, radius, shares,
+                    factors, paper.radius, paper.shares,
                 )  # fmt: skip
             else:
-                largest = bound_on_curvature
-                if not largest < np.inf:
-                    largest = np.max(curvatures)
-                extra, low[:], factors[:] = damping * largest, curvatures, 1.0
-            hessian(A, low, extra, factors, weights, scaled, H)
+                extra = damping * plain(curvatures, bound_on_curvature, low, factors)
+            hessian(A, low, extra, factors, weights, paper)
             for j in range(size):
-                u[j], null[j] = flat[j], 0.0
+                u[j], room.null[j] = flat[j], 0.0
             decrease, left, length, made = minimise(
-                form, H, g_flat, flat, u, FINE if lowered else ROUGH, TRACE * EPS * abs(objective),
-                ROUNDS, null,
+                form, paper.H, g_flat, flat, u, FINE if lowered else ROUGH,
+                TRACE * EPS * abs(now), ROUNDS, room,
             )  # fmt: skip
+            proved = lowered and decrease < np.inf
+            proved = proved and left <= SOLVED * max(decrease, target)
+            if proved and length > 0.0:  # a direction without curvature must leave all margins
+                for j in range(size):
+                    step_flat[j] = room.null[j]
+                move(A, step, change)
+                bent = sqrt(max(bend_along(low, extra, factors, weights, change), 0.0))
+                proved = bent <= DEPENDENT * length and length < np.inf
+                passes += 1
             slope = 0.0
             for j in range(size):
                 d[j] = u[j] - flat[j]
                 slope += g_flat[j] * d[j]
                 step_flat[j] = d[j]
             move(A, step, change)
+            proved = proved and stays_inside(low, paper.radius, paper.shares, change, decrease)
             t = search(
                 stamp, form, targets, weights, params, margins, change, flat, d, slope, value, psi,
-                to, coefs,
+                paper.to, coefs,
             )  # fmt: skip
-            rounds, passes, bound = rounds + made, passes + 2, np.inf
-            proved = lowered and decrease < np.inf
-            proved = proved and left <= SOLVED * max(decrease, target)
-            if proved and length > 0.0:  # a direction without curvature must leave all margins
-                for j in range(size):
-                    step_flat[j] = null[j]
-                moved_by = np.empty_like(change)
-                move(A, step, moved_by)
-                bent = sqrt(max(bend_along(low, extra, factors, weights, moved_by), 0.0))
-                proved = bent <= DEPENDENT * length and length < np.inf
-                passes += 1
-            proved = proved and stays_inside(low, radius, shares, change, decrease)
-            now = objective
-            if t > 0.0:
-                spent = 0.0
+            rounds, passes, moved, spent = rounds + made, passes + 2, t > 0.0, 0.0
+            if moved:
                 if extra > 0.0:
                     spent = bend_along(low, extra, factors, weights, change)
                     spent = 0.5 * (spent - bend_along(low, 0.0, factors, weights, change))
                 for j in range(size):
-                    flat[j] = to[j]
-                g[:] = 0.0
-                value = linearise(
-                    stamp, A, rows, starts, targets, weights, params, False, x, coefs, 1.0 / n,
-                    margins, slopes, curvatures, g,
-                ) / n  # fmt: skip
-                psi = penalty_value(form, flat)
-                now = value + psi
-                damping, expected = adapted(damping, decrease, t, objective - now, lowered, spent)
-                seen, passes, steps = 0.0, passes + 1, steps + 1
-            if proved:
-                left = max(decrease - (objective - now), 0.0) + SPARE * left
-                bound = left + ROUNDING * abs(objective)
-            bound = min(bound, max(now - floor, 0.0) + ROUNDING * abs(now))
-            if t == 0.0 and bound > target:
-                again, damping, expected, seen = another(damping, expected, seen, decrease)
-                stuck = not again
+                    flat[j] = paper.to[j]
+                steps += 1
         numbers[0], numbers[1], numbers[2], numbers[3] = damping, expected, seen, bound
         numbers[4], numbers[5], numbers[6], numbers[7] = stuck, steps, passes, rounds
         return value, psi
 
     return kernel
+
+
+def plain(curvatures, bound, low, factors): ...
+
+
+@overload(plain, jit_options=LOOP)
+def _plain(curvatures, bound, low, factors):
+    """low <- the curvatures as they are; a bound on them, or the largest where the loss has none."""
+
+    def vector(curvatures, bound, low, factors):
+        largest = 0.0
+        for i in range(curvatures.size):
+            low[i], factors[i] = curvatures[i], 1.0
+            largest = max(largest, curvatures[i])
+        return bound if bound < np.inf else largest
+
+    def matrix(curvatures, bound, low, factors):
+        largest = 0.0
+        for i in range(curvatures.shape[0]):
+            factors[i] = 1.0
+            for k in range(curvatures.shape[1]):
+                low[i, k] = curvatures[i, k]
+                largest = max(largest, curvatures[i, k])
+        return bound if bound < np.inf else largest
+
+    return vector if curvatures.ndim == 1 else matrix
 
 
 def move(A, d, out): ...

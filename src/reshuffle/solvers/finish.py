@@ -14,6 +14,7 @@ from reshuffle.penalties.abilities import rows
 from reshuffle.penalties.forms import Coordinates, Form
 from reshuffle.problem import Problem
 from reshuffle.solvers.certificate import Certificate, Proof
+from reshuffle.solvers.compiling import announced
 from reshuffle.solvers.curves import Linear
 from reshuffle.solvers.memory import Memory
 from reshuffle.solvers.newton import Newton, Progress
@@ -71,7 +72,7 @@ def prepare(problem: Problem) -> float:
     clock = time.perf_counter()
     if problem.signature in READY:
         return 0.0
-    with named(problem.loss):
+    with named(problem.loss), announced():
         newton = Newton(problem.with_datafit(problem.datafit.first()))
         at = newton.at(newton.feasible(np.zeros(problem.shape)))
         newton.bounds.below(at, 1.0)

@@ -66,6 +66,7 @@ class Model:
         If it need not be ``complete``, over the first working set.
         """
         from reshuffle.kernels.quadratic import model_kernel
+        from reshuffle.kernels.room import room_for
         from reshuffle.kernels.stamp import stamp_of
         from reshuffle.kernels.whole import ROUNDS
 
@@ -87,10 +88,11 @@ class Model:
                 slope = np.concatenate([slope, g[-1:]])
             start = np.concatenate([x[active].ravel(), np.zeros(outputs * fit.bias)])
             u = start + self._centred(d, active)  # from where the last working set led to
-            null = np.zeros_like(u)
+            room = room_for(u.size)
+            room.null[:] = 0.0
             gained, left, length, made = kernel(
                 form, H, np.ascontiguousarray(slope).reshape(-1), start, u, accuracy, floor,
-                ROUNDS, null,
+                ROUNDS, room,
             )  # fmt: skip
             rounds, decrease = rounds + made, decrease + float(gained)
             support = int(np.count_nonzero(u))
@@ -109,7 +111,7 @@ class Model:
             change,
             decrease,
             float(left),
-            length == 0.0 or self._is_null(self._uncentred(null, active), bend, length),
+            length == 0.0 or self._is_null(self._uncentred(room.null, active), bend, length),
             self.curves.passes - before,
             rounds,
             active.size,

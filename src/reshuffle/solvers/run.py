@@ -13,6 +13,7 @@ from reshuffle.callbacks import Callback
 from reshuffle.errors import DivergenceError, InputError, not_converged, shown, warn_user
 from reshuffle.losses import named
 from reshuffle.objective import Array, Objective
+from reshuffle.solvers.compiling import announced
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.trace import Result, Trace
 from reshuffle.validation import check_number
@@ -44,7 +45,7 @@ class Run:
 
         ready = solver.kernels(problem)
         if ready not in READY:
-            with named(getattr(problem, "loss", None)):
+            with named(getattr(problem, "loss", None)), announced():
                 solver.compile(problem)
             READY.add(ready)
         clock = time.perf_counter()

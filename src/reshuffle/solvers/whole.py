@@ -18,6 +18,7 @@ from reshuffle.losses import named
 from reshuffle.objective import Array
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
+from reshuffle.solvers.compiling import announced
 from reshuffle.solvers.curves import CONSTANT, Curves, Linear
 from reshuffle.solvers.newton import Ended, Progress, can_finish
 from reshuffle.solvers.newton_bounds import Bounds
@@ -78,7 +79,7 @@ class Whole:
         if kind in READY:
             return 0.0
         first = Whole(problem.with_datafit(problem.datafit.first()))
-        with named(problem.loss):
+        with named(problem.loss), announced():
             first.run(np.zeros(problem.shape), Progress(), 1.0, 1.0, 1)
         READY.add(kind)
         return time.perf_counter() - clock
@@ -90,6 +91,7 @@ class Whole:
 
         ``at_zero`` is f(0).
         """
+        from reshuffle.kernels.room import paper_for, room_for
         from reshuffle.kernels.whole import whole_kernel
 
         fit, (A, centre) = self.fit, self.rows
@@ -101,7 +103,7 @@ class Whole:
         numbers[:3] = progress[:3]
         value, psi = whole_kernel(self.curves.stamp)(
             A, fit.targets, fit.weights, fit.loss.params, self.form, float(fit.loss.curvature), u,
-            u.reshape(-1), margins, slopes, curvatures, g, g.reshape(-1), self.bounds.floor, target, at_zero, most, numbers,
+            u.reshape(-1), margins, slopes, curvatures, g, g.reshape(-1), self.bounds.floor, target, at_zero, most, paper_for(A, shape, u), room_for(u.size), numbers,
         )  # fmt: skip
         if fit.bias:
             u[-1] -= centre @ u[:-1]
