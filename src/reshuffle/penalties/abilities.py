@@ -11,6 +11,8 @@ the class. What is missing costs speed or a certificate, never correctness.
 | ``part``, ``holds_at_zero``, ``excess``, ``together`` | working sets |
 | ``curvature_product`` | second-order steps of one's own |
 | ``lambda_max`` | paths, and strengths given as a fraction of it |
+| ``weak_convexity`` | solvers that need a convex penalty, which refuse one that has it |
+| ``homogeneous``, ``comonotone``, ``radial`` | ``Sum``, whose prox is composed where these allow it |
 """
 
 from __future__ import annotations
@@ -47,6 +49,15 @@ class Able(Penalty, Protocol):
 
     strong_convexity: float
     """μ with ψ - (μ/2)‖·‖² convex."""
+
+    weak_convexity: float
+    """ρ > 0 with ψ + (ρ/2)‖·‖² convex, of a penalty that is not convex itself."""
+    homogeneous: bool
+    """ψ(cx) = c·ψ(x) for c > 0."""
+    comonotone: bool
+    """∂ψ(x) depends on the order of the coordinates of x alone (of each column, for a matrix)."""
+    radial: bool
+    """ψ depends on ‖x‖₂ alone."""
 
     @classmethod
     def examples(cls, shape: tuple[int, ...]) -> list[Self]:
@@ -169,3 +180,17 @@ def rows(matter: Mask) -> Mask:
 def strong_convexity(penalty: Penalty) -> float:
     """μ of ψ, 0 where it does not say."""
     return float(getattr(penalty, "strong_convexity", 0.0))
+
+
+def weak_convexity(penalty: Penalty) -> float:
+    """ρ of a penalty that is not convex, 0 for others."""
+    return float(getattr(penalty, "weak_convexity", 0.0))
+
+
+def check_convex(penalty: Penalty, who: str) -> None:
+    """Refuse a penalty that is not convex, for somebody who needs one that is."""
+    if weak_convexity(penalty) > 0:
+        raise InputError(
+            f"{who} needs a convex penalty, and {penalty!r} is not "
+            f"(weak_convexity {weak_convexity(penalty):.3g}); FISTA, ProxRR and ProxSGD take it"
+        )

@@ -30,6 +30,8 @@ class NuclearNorm(ByContent):
 
     strength: float
 
+    homogeneous = True
+
     def __post_init__(self) -> None:
         check_strength(self.strength)
 
