@@ -13,6 +13,7 @@ from reshuffle.penalties.abilities import strong_convexity as strong_convexity
 from reshuffle.penalties.abilities import weak_convexity as weak_convexity
 from reshuffle.penalties.box import Box as Box
 from reshuffle.penalties.elastic_net import ElasticNet as ElasticNet
+from reshuffle.penalties.fused_lasso import FusedLasso as FusedLasso
 from reshuffle.penalties.group_lasso import GroupLasso as GroupLasso
 from reshuffle.penalties.l1 import L1 as L1
 from reshuffle.penalties.l1_ball import L1Ball as L1Ball
