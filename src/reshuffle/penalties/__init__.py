@@ -14,6 +14,7 @@ from reshuffle.penalties.abilities import weak_convexity as weak_convexity
 from reshuffle.penalties.box import Box as Box
 from reshuffle.penalties.elastic_net import ElasticNet as ElasticNet
 from reshuffle.penalties.fused_lasso import FusedLasso as FusedLasso
+from reshuffle.penalties.graph_fused_lasso import GraphFusedLasso as GraphFusedLasso
 from reshuffle.penalties.group_lasso import GroupLasso as GroupLasso
 from reshuffle.penalties.l1 import L1 as L1
 from reshuffle.penalties.l1_ball import L1Ball as L1Ball
@@ -30,6 +31,7 @@ from reshuffle.penalties.simplex import Simplex as Simplex
 from reshuffle.penalties.slope import SLOPE as SLOPE
 from reshuffle.penalties.sparse_group_lasso import SparseGroupLasso as SparseGroupLasso
 from reshuffle.penalties.sums import Sum as Sum
+from reshuffle.penalties.total_variation import TotalVariation2D as TotalVariation2D
 from reshuffle.penalties.zero import Zero as Zero
 
 PENALTIES: tuple[type[Any], ...] = tuple(
