@@ -25,6 +25,9 @@ from reshuffle.penalties.mcp import MCP as MCP
 from reshuffle.penalties.monotone import Monotone as Monotone
 from reshuffle.penalties.non_negative import NonNegative as NonNegative
 from reshuffle.penalties.nuclear_norm import NuclearNorm as NuclearNorm
+from reshuffle.penalties.overlapping_group_lasso import (
+    OverlappingGroupLasso as OverlappingGroupLasso,
+)
 from reshuffle.penalties.scad import SCAD as SCAD
 from reshuffle.penalties.separable import Separable as Separable
 from reshuffle.penalties.simplex import Simplex as Simplex
