@@ -30,6 +30,7 @@ from reshuffle.penalties import (
     Monotone,
     NonNegative,
     NuclearNorm,
+    PSDCone,
     Separable,
     Simplex,
     SparseGroupLasso,
@@ -63,6 +64,8 @@ EXAMPLES: list[tuple[Any, tuple[int, ...]]] = [
     (L1Ball(1.5), (2, 2)),
     (NuclearNorm(0.8), (2, 2)),
     (NuclearNorm(0.8), (3, 2)),
+    (PSDCone(), (2, 2)),
+    (PSDCone(), (9,)),
     *(
         (example, shape)
         for kind in rs.penalties.PENALTIES
@@ -175,6 +178,15 @@ def test_scaling(psi: Any, shape: tuple[int, ...], data: st.DataObject) -> None:
 def minimised(psi: Any, x: Array, step: float) -> Array:
     """argmin_u step·ψ(u) + ‖u - x‖²/2, found without the prox."""
     options: Any
+    if isinstance(
+        psi, PSDCone
+    ):  # u = vvᵀ + λ·wwᵀ, from the eigenvalues of the symmetric part by hand
+        half = (x + x.T) / 2
+        middle, radius = np.trace(half) / 2, np.hypot((half[0, 0] - half[1, 1]) / 2, half[0, 1])
+        high, low = middle + radius, middle - radius
+        if low >= 0:
+            return half
+        return np.asarray(np.maximum(high, 0.0) * (half - low * np.eye(2)) / (high - low))
     if isinstance(psi, L1Ball):  # u = a - b with a, b ≥ 0 and Σ(a + b) ≤ radius
         options = {"ftol": 1e-14, "maxiter": 500}
 

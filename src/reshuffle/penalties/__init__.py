@@ -28,6 +28,8 @@ from reshuffle.penalties.nuclear_norm import NuclearNorm as NuclearNorm
 from reshuffle.penalties.overlapping_group_lasso import (
     OverlappingGroupLasso as OverlappingGroupLasso,
 )
+from reshuffle.penalties.polyhedron import Polyhedron as Polyhedron
+from reshuffle.penalties.psd_cone import PSDCone as PSDCone
 from reshuffle.penalties.scad import SCAD as SCAD
 from reshuffle.penalties.separable import Separable as Separable
 from reshuffle.penalties.simplex import Simplex as Simplex

@@ -16,7 +16,7 @@ from reshuffle.penalties.base import (
 )
 from reshuffle.penalties.overlapping import GroupLists, Members, check_lists, members_of
 
-MOST = 20_000  # passes of one prox: what is not solved then lies on the edge of two patterns
+MOST = 5_000  # passes of one prox: what is not solved then lies on the edge of two patterns
 
 
 @dataclass(frozen=True, eq=False)
