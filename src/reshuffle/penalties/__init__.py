@@ -11,6 +11,8 @@ from reshuffle.penalties.abilities import Penalty as Penalty
 from reshuffle.penalties.abilities import ability as ability
 from reshuffle.penalties.abilities import strong_convexity as strong_convexity
 from reshuffle.penalties.abilities import weak_convexity as weak_convexity
+from reshuffle.penalties.adapters import FromCvxpy as FromCvxpy
+from reshuffle.penalties.adapters import FromPyproximal as FromPyproximal
 from reshuffle.penalties.box import Box as Box
 from reshuffle.penalties.elastic_net import ElasticNet as ElasticNet
 from reshuffle.penalties.fused_lasso import FusedLasso as FusedLasso
