@@ -20,7 +20,7 @@ HALVINGS = 60  # of an interval of length 1: more than a float64 can tell apart
 
 @dataclass(frozen=True, eq=False)
 class FusedLasso(ByContent):
-    """ψ(x) = strength · Σ_j w_j |x_{j+1} - x_j| + l1·‖x‖₁: coefficients that are piecewise constant.
+    """ψ(x) = strength · Σ_j w_j·``|x_{j+1} - x_j|`` + l1·‖x‖₁: coefficients that are piecewise constant.
 
     The prox is exact and takes linear time (Johnson's dynamic programming, compiled): 10⁶ values in about
     50 ms. With l1 it is followed by soft thresholding, which is exact (Friedman et al., 2007). In a matrix
@@ -86,7 +86,7 @@ class FusedLasso(ByContent):
         return self.l1 > 0 or ridge > 0
 
     def conjugate(self, g: Array, ridge: float = 0.0) -> float:
-        """0 where g = e + Dᵀz with |e| ≤ l1 and |z| ≤ strength·w, D taking differences; else +inf."""
+        """0 where g = e + Dᵀz with ``|e|`` ≤ l1 and ``|z|`` ≤ strength·w, D taking differences; else +inf."""
         if ridge > 0:
             return conjugate_with_ridge(self, g, ridge)
         return 0.0 if self._holds(g) else np.inf
@@ -101,7 +101,7 @@ class FusedLasso(ByContent):
         return low
 
     def lambda_max(self, g: Array) -> float:
-        """The smallest t for which g is e + Dᵀz with |e| ≤ t·l1 and |z| ≤ t·strength·w, by bisection."""
+        """The smallest t for which g is e + Dᵀz with ``|e|`` ≤ t·l1 and ``|z|`` ≤ t·strength·w, by bisection."""
         if not np.any(g):
             return 0.0
         if self.l1 == 0:

@@ -15,7 +15,7 @@ from reshuffle.penalties.graphs import Arcs, Edges, GraphDifferences
 
 @dataclass(frozen=True, eq=False)
 class GraphFusedLasso(GraphDifferences):
-    """ψ(x) = strength · Σ_{(i, j)} w_ij |x_i - x_j| + l1·‖x‖₁ over the edges of a graph of coordinates.
+    """ψ(x) = strength · Σ_{(i, j)} w_ij·``|x_i - x_j|`` + l1·‖x‖₁ over the edges of a graph of coordinates.
 
     The prox is exact, by maximum flows; with l1 it is followed by soft thresholding. In a matrix unknown the
     nodes are its rows, and each column is penalised alone.

@@ -11,9 +11,9 @@ from reshuffle.penalties.base import Array, ByContent, check_strength
 
 @dataclass(frozen=True, eq=False)
 class MCP(ByContent):
-    """ψ(x) = Σ_j ρ(|x_j|), ρ(t) = λt - t²/(2γ) up to t = γλ and γλ²/2 beyond: large coefficients are not shrunk.
+    """ψ(x) = Σ_j ``ρ(|x_j|)``, ρ(t) = λt - t²/(2γ) up to t = γλ and γλ²/2 beyond: large coefficients are not shrunk.
 
-    It is not convex: ψ + ‖·‖²/(2γ) is. The prox is a global minimiser for every step: firm thresholding
+    It is not convex: ψ + ‖·‖²/(2γ) is. The prox is a global minimiser for every step: firm thresholding::
 
         0 for |x| ≤ λs,   sign(x)(|x| - λs)/(1 - s/γ) up to |x| = γλ,   x beyond,
 

@@ -11,10 +11,10 @@ from reshuffle.penalties.base import Array, ByContent, check_strength
 
 @dataclass(frozen=True, eq=False)
 class SCAD(ByContent):
-    """ψ(x) = Σ_j ρ(|x_j|) with ρ(0) = 0 and ρ'(t) = λ for t ≤ λ, max(aλ - t, 0)/(a - 1) beyond.
+    """ψ(x) = Σ_j ``ρ(|x_j|)`` with ρ(0) = 0 and ρ'(t) = λ for t ≤ λ, max(aλ - t, 0)/(a - 1) beyond.
 
     Like ``MCP`` it does not shrink large coefficients and is not convex: ψ + ‖·‖²/(2(a - 1)) is. The prox is a
-    global minimiser for every step s; where s < a - 1 it is
+    global minimiser for every step s; where s < a - 1 it is::
 
         soft(x, λs) for |x| ≤ (1 + s)λ,   sign(x)((a - 1)|x| - saλ)/(a - 1 - s) up to |x| = aλ,   x beyond.
 

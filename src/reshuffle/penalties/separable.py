@@ -57,8 +57,8 @@ class Separable(ByContent):
             return NotImplemented
         both = Separable()
         both.l1, both.l2 = self.l1 + other.l1, self.l2 + other.l2
-        both.lower = np.maximum(self.lower, other.lower)
-        both.upper = np.minimum(self.upper, other.upper)
+        low, high = np.maximum(self.lower, other.lower), np.minimum(self.upper, other.upper)
+        both.lower, both.upper = (v if np.ndim(v) else float(v) for v in (low, high))
         Separable.__post_init__(both)  # bounds that do not meet are refused
         return both
 

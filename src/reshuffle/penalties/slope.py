@@ -19,7 +19,7 @@ from reshuffle.penalties.base import (
 
 @dataclass(frozen=True, eq=False)
 class SLOPE(ByContent):
-    """ψ(x) = strength · Σ_j w_j |x|_(j), |x|_(1) ≥ |x|_(2) ≥ … being the sorted magnitudes (OWL).
+    """ψ(x) = strength · Σ_j w_j·``|x|_(j)``, with ``|x|_(1) ≥ |x|_(2) ≥ …`` the sorted magnitudes (OWL).
 
     With weights that do not increase it is a norm: coordinates of nearly equal effect get the same magnitude.
     The prox sorts, subtracts the weights, makes the sequence decreasing (isotonic regression) and clips at 0.
