@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,26 @@ def test_they_travel_and_are_equal_by_content(psi: Any) -> None:
     assert other == psi
     assert hash(other) == hash(psi)
     np.testing.assert_array_equal(other.prox(x, 1.0), p)
+
+
+@pytest.mark.parametrize(
+    ("psi", "module", "names"),
+    [
+        (FusedLasso(0.1), "chain", ["chain_prox", "chain_holds"]),
+        (TotalVariation2D(0.1, (3, 2)), "cuts", ["cut_prox"]),
+        (OverlappingGroupLasso(0.1, [[0, 1]]), "overlap", ["overlap_solve"]),
+    ],
+)
+def test_a_run_compiles_the_prox_before_its_clock_starts(
+    psi: Any, module: str, names: list[str]
+) -> None:
+    """With the types that the prox then calls it with: no further signature is compiled."""
+    kernels = import_module(f"reshuffle.kernels.{module}")
+    psi.prepare()
+    before = [list(getattr(kernels, name).signatures) for name in names]
+    psi.prox(np.ones(6), 1.0)
+    psi.prox(np.ones((6, 2)), 1.0)
+    assert [list(getattr(kernels, name).signatures) for name in names] == before
 
 
 def test_a_prox_that_gives_up_says_so() -> None:

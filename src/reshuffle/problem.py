@@ -258,6 +258,9 @@ class Problem(FiniteSum):
         first.datafit.constants()
         shuffle(NO_VISITS.copy(), np.empty(0), 0)
         first.datafit.take(NO_VISITS)
+        prepare = ability(self.penalty, "prepare")
+        if prepare is not None:
+            prepare()
         if gradient:
             first.gradient(x)
             first.datafit.curvature_product(np.zeros(self.shape[0]), 1.0)
@@ -267,7 +270,7 @@ class Problem(FiniteSum):
         fit = self.datafit
         arrays = (*fit.quick, fit.targets, fit.rows.values)
         kinds = tuple((array.dtype.str, array.ndim) for array in arrays)
-        return (fit.stamp, kinds, type(self.form), self.fit_intercept)
+        return (fit.stamp, kinds, type(self.form), type(self.penalty), self.fit_intercept)
 
     def contents(self) -> Mapping[str, str]:
         fit = self.datafit

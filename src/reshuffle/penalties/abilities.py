@@ -10,6 +10,7 @@ the class. What is missing costs speed or a certificate, never correctness.
 | ``has_dual``, ``conjugate``, ``dual_scale`` | the duality gap |
 | ``part``, ``holds_at_zero``, ``excess``, ``together`` | working sets |
 | ``curvature_product`` | second-order steps of one's own |
+| ``prepare`` | a run, before its clock starts: it compiles a prox outside the kernels |
 | ``lambda_max`` | paths, and strengths given as a fraction of it |
 | ``weak_convexity`` | solvers that need a convex penalty, which refuse one that has it |
 | ``homogeneous``, ``comonotone``, ``radial`` | ``Sum``, whose prox is composed where these allow it |
@@ -66,6 +67,10 @@ class Able(Penalty, Protocol):
 
     def compiled(self, shape: tuple[int, ...], ridge: float = 0.0) -> Form:
         """ψ on an unknown of this shape as the kernels read it."""
+        ...
+
+    def prepare(self) -> None:
+        """Compile, or load, what the prox needs."""
         ...
 
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:

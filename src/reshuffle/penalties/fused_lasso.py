@@ -81,6 +81,12 @@ class FusedLasso(ByContent):
 
     # --- abilities -----------------------------------------------------------------------------
 
+    def prepare(self) -> None:
+        from reshuffle.kernels.chain import chain_holds, chain_prox
+
+        chain_prox(np.zeros(1), np.empty(0), np.empty(1))
+        chain_holds(np.zeros(1), np.empty(0), 0.0)
+
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
         """With l1 or a ridge: the differences alone hold no common shift."""
         return self.l1 > 0 or ridge > 0

@@ -59,6 +59,12 @@ class GraphDifferences(ByContent, ABC):
 
     # --- abilities -----------------------------------------------------------------------------
 
+    def prepare(self) -> None:
+        from reshuffle.kernels.cuts import cut_prox
+
+        arcs = arcs_of(np.zeros((0, 2), dtype=np.int64), 1)
+        cut_prox(np.zeros(1), *arcs, np.empty(0), np.empty(1))
+
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
         """With l1 or a ridge: the differences alone hold no common shift."""
         return self.l1 > 0 or ridge > 0

@@ -97,6 +97,12 @@ class OverlappingGroupLasso(ByContent):
 
     # --- abilities -----------------------------------------------------------------------------
 
+    def prepare(self) -> None:
+        from reshuffle.kernels.overlap import overlap_solve
+
+        members, starts = np.zeros(1, dtype=np.int64), np.array([0, 1])
+        overlap_solve(np.zeros(1), members, starts, np.ones(1), 0.0, 1, np.empty(1), np.zeros(1))
+
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
         """With a ridge: a dual point without one is a decomposition that no formula gives."""
         return ridge > 0

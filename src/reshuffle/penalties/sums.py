@@ -96,6 +96,12 @@ class Sum(ByContent):
 
     # --- abilities -----------------------------------------------------------------------------
 
+    def prepare(self) -> None:
+        for part in (self.first, self.second):
+            known = ability(part, "prepare")
+            if known is not None:
+                known()
+
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
         return ridge > 0
 
