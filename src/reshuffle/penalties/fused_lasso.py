@@ -71,9 +71,9 @@ class FusedLasso(ByContent):
     def prox(self, x: Array, step: float) -> Array:
         from reshuffle.kernels.chain import chain_prox
 
-        # the columns one after the other, with a bound of 0 between them
-        columns = np.ascontiguousarray(x.reshape(len(x), -1).T, dtype=np.float64)
-        bounds = np.tile(np.append(step * self._bounds(len(x)), 0.0), len(columns))[:-1]
+        columns, bounds = np.ascontiguousarray(x.T, dtype=np.float64), step * self._bounds(len(x))
+        if x.ndim > 1:  # one column after the other, with a bound of 0 between them
+            bounds = np.tile(np.append(bounds, 0.0), len(columns))[:-1]
         fused = np.empty(x.size)
         chain_prox(columns.ravel(), bounds, fused)
         shrunk = soft(fused, step * self.l1)
