@@ -60,9 +60,7 @@ def images() -> Iterator[tuple[str, dict[str, Prox]]]:
         if find_spec("skimage"):
             bregman = import_module("skimage.restoration").denoise_tv_bregman
 
-            def split(
-                x: Array = x, bregman: Any = bregman
-            ) -> Array:  # λ‖u - x‖²/2 + TV, so λ = 2
+            def split(x: Array = x, bregman: Any = bregman) -> Array:  # λ‖u - x‖²/2 + TV, so λ = 2
                 u = bregman(x, weight=2.0, eps=1e-6, max_num_iter=10_000, isotropic=False)
                 return np.asarray(u).ravel()
 
