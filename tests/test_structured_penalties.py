@@ -180,6 +180,29 @@ def test_a_run_compiles_the_prox_before_its_clock_starts(
     assert [list(getattr(kernels, name).signatures) for name in names] == before
 
 
+@pytest.mark.parametrize(
+    "psi",
+    [
+        TotalVariation2D(0.01, (5, 6), 0.001),
+        OverlappingGroupLasso(0.003, [list(range(k, k + 6)) for k in range(0, 25, 4)]),
+        Polyhedron(np.eye(30), np.full(30, 0.1)),
+    ],
+    ids=lambda p: type(p).__name__,
+)
+def test_no_state_hides_in_them(psi: Any) -> None:
+    """Equal runs are equal to the last bit, and so is one that was interrupted and resumed."""
+    X, y = rs.datasets.breast_cancer()
+    problem = rs.Problem(X, y, penalty=psi)
+    for long, short in (
+        (rs.ExactProxRR(epochs=8, tol=0.0), rs.ExactProxRR(epochs=3, tol=0.0)),
+        (rs.FISTA(epochs=8, tol=0.0), rs.FISTA(epochs=3, tol=0.0)),
+    ):
+        whole = long.solve(problem)
+        assert np.array_equal(long.solve(problem).x, whole.x)
+        resumed = long.solve(problem, resume=short.solve(problem))
+        assert np.array_equal(resumed.x, whole.x)
+
+
 def test_a_prox_that_gives_up_says_so() -> None:
     rng = np.random.default_rng(0)
     groups = [list(range(k, k + 10)) for k in range(300)]  # strengths at the edge of all or nothing
