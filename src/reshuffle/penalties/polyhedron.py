@@ -94,6 +94,8 @@ class Polyhedron(ByContent):
     def value(self, x: Array) -> float:
         flat = x.ravel()
         self._check_size(flat.size)
+        if not np.isfinite(flat).all():
+            return np.inf
         size = 1.0 + float(np.abs(flat).max())
         outside = 0.0
         for matrix, vector, equal in ((self.A, self.b, False), (self.C, self.d, True)):
@@ -105,6 +107,8 @@ class Polyhedron(ByContent):
 
     def prox(self, x: Array, step: float) -> Array:
         self._check_size(x.size)
+        if not np.isfinite(x).all():
+            return x.copy()  # a run that blew up is told by its iterate
         origin, basis, rows, limits = self._reduced()
         w = basis.T @ (x.ravel() - origin)
         return (origin + basis @ (w + _least_move(rows, limits - rows @ w))).reshape(x.shape)

@@ -39,13 +39,18 @@ class PSDCone(ByContent):
 
     def value(self, x: Array) -> float:
         matrix = _square(x)
+        if not np.isfinite(matrix).all():
+            return np.inf
         slack = ROUNDING * len(matrix) * float(np.abs(matrix).max())
         symmetric = bool(np.abs(matrix - matrix.T).max() <= slack)
         inside = symmetric and np.linalg.eigvalsh(_symmetric(matrix)).min() >= -slack
         return 0.0 if inside else np.inf
 
     def prox(self, x: Array, step: float) -> Array:
-        values, vectors = np.linalg.eigh(_symmetric(_square(x)))
+        matrix = _square(x)
+        if not np.isfinite(matrix).all():
+            return x.copy()  # a run that blew up is told by its iterate
+        values, vectors = np.linalg.eigh(_symmetric(matrix))
         kept = values > 0
         half = vectors[:, kept] * np.sqrt(
             values[kept]

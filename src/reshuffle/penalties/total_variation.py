@@ -55,7 +55,7 @@ class TotalVariation2D(GraphDifferences):
 
     @classmethod
     def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        sides = (2, shape[0] // 2)
+        sides = (1, shape[0]) if shape[0] % 2 else (2, shape[0] // 2)
         return [cls(0.01, sides, 0.002)]
 
     def edges_and_bounds(self, nodes: int) -> tuple[Edges, Array]:
