@@ -116,9 +116,9 @@ def linearise_kernel(stamp: int) -> Any:
         curvatures, out,
     ):  # fmt: skip
         total = 0.0
-        for start in range(0, len(targets), BLOCK):
+        for start in range(0, targets.size, BLOCK):
             part = 0.0
-            for i in range(start, min(start + BLOCK, len(targets))):
+            for i in range(start, min(start + BLOCK, targets.size)):
                 z = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
                 put(margins, i, z)
                 loss = loss_at(stamp, params, z, targets[i])
@@ -143,9 +143,9 @@ def line_kernel(stamp: int) -> Any:
     @njit(**KERNEL)
     def along(targets, weights, params, margins, change, t, coefs):
         total, rise = 0.0, 0.0
-        for start in range(0, len(targets), BLOCK):
+        for start in range(0, targets.size, BLOCK):
             part, part_rise = 0.0, 0.0
-            for i in range(start, min(start + BLOCK, len(targets))):
+            for i in range(start, min(start + BLOCK, targets.size)):
                 weight = weights[i] if weights.size > 0 else 1.0
                 z = move(coefs, margins, change, t, i)
                 part += weight * loss_at(stamp, params, z, targets[i])
@@ -170,7 +170,7 @@ def lower_kernel(stamp: int) -> Any:
 
     @njit(**KERNEL)
     def lower(targets, weights, params, margins, slopes, curvatures, cap, out, radius):
-        n = len(targets)
+        n = targets.size
         for i in range(n):
             weight = weights[i] if weights.size > 0 else 1.0
             c, r = curvatures[i], np.inf
