@@ -41,7 +41,7 @@ class Datafit:
 
     @property
     def n(self) -> int:
-        return int(self.targets.size)
+        return len(self.targets)
 
     @property
     def shape(self) -> tuple[int, ...]:

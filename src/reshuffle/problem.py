@@ -41,7 +41,8 @@ class Problem(FiniteSum):
         where it lies, never copied, also when it is read-only or memory-mapped. Other layouts and
         types are converted once, with a ``ConversionWarning`` where that copies float data.
         64-bit CSR indices are narrowed to 32 bits where they fit.
-    y : targets, as the loss wants them: -1/+1 (or 0/1), real numbers, or classes 0 … K-1.
+    y : targets, as the loss wants them: -1/+1 (or 0/1), real numbers, or classes 0 … K-1. For ``Squared``
+        also a matrix with a column per output; the unknown then has as many columns.
     loss : a loss of ``reshuffle.losses``, or your own; logistic where not given.
     penalty : ψ, anything with ``value(x)`` and ``prox(x, step)``; none where not given.
     ridge : puts (ridge/2)‖x‖² inside each f_i. On sparse rows a step costs no more for it.
@@ -76,7 +77,7 @@ class Problem(FiniteSum):
         sample_weight: Any = None,
         fit_intercept: bool = False,
     ) -> None:
-        loss = check_loss(Logistic() if loss is None else loss)
+        loss = check_loss(Logistic() if loss is None else loss).for_targets(y)
         if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
             raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
         rows, n, features = check_rows(X)
@@ -264,6 +265,9 @@ class Problem(FiniteSum):
         first.datafit.constants()
         shuffle(NO_VISITS.copy(), np.empty(0), 0)
         first.datafit.take(NO_VISITS)
+        prepare = ability(self.penalty, "prepare")
+        if prepare is not None:
+            prepare()
         if gradient:
             first.gradient(x)
             first.datafit.curvature_product(np.zeros(self.shape[0]), 1.0)
@@ -273,7 +277,7 @@ class Problem(FiniteSum):
         fit = self.datafit
         arrays = (*fit.quick, fit.targets, fit.rows.values)
         kinds = tuple((array.dtype.str, array.ndim) for array in arrays)
-        return (fit.stamp, kinds, type(self.form), self.fit_intercept)
+        return (fit.stamp, kinds, type(self.form), type(self.penalty), self.fit_intercept)
 
     def contents(self) -> Mapping[str, str]:
         fit = self.datafit

@@ -65,7 +65,7 @@ def indices(
     targets: NDArray[Any], clients: int, by: Any, *, seed: int = 0, alpha: float = 0.5
 ) -> list[Indices]:
     """The samples of each client."""
-    n = targets.size
+    n = len(targets)
     if not isinstance(by, str):
         return _given(by, n)
     if by not in WAYS:
@@ -76,6 +76,8 @@ def indices(
     check_positive("alpha", alpha)
     if clients > n:
         raise InputError(f"clients must be at most the {n} samples, got {clients}")
+    if by in ("label", "dirichlet") and targets.ndim > 1:
+        raise InputError(f'by="{by}" needs one target per row; these rows have {targets.shape[1]}')
     rng = generator(check_seed(seed), 0)
     if by == "label":
         return list(np.array_split(np.argsort(targets, kind="stable"), clients))

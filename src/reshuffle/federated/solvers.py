@@ -13,6 +13,7 @@ from reshuffle.federated.local import Local, Sampled, Shuffled
 from reshuffle.federated.rounds import Plan, Policy, Rounds, plan
 from reshuffle.federated.server import Averaging, Server
 from reshuffle.orders import Order, Reshuffle, check_order
+from reshuffle.penalties.abilities import check_convex
 from reshuffle.solvers.sampling import bind_step, inverse
 from reshuffle.solvers.solver import LIMITS, BaseSolver
 from reshuffle.steps import Setting, check_step
@@ -84,6 +85,7 @@ class FederatedSolver(BaseSolver):
                 "reshuffle.federated.Federation([...]) with one problem per client; "
                 f"got {shown(problem)}"
             )
+        check_convex(problem.penalty, type(self).__name__)
 
     def plan(self, federation: Federation) -> Plan:
         """What the clients' work amounts to."""

@@ -38,7 +38,7 @@ def table_kernel(stamp: int) -> Any:
     def tabulate(
         values, indices, indptr, targets, weights, params, bias, x, coefs, factor, table, out
     ):
-        for i in range(targets.size):
+        for i in range(len(targets)):
             z = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
             keep(coefs, 0, 1.0, slope(stamp, params, z, targets[i]))
             table[i] = coefs[0]

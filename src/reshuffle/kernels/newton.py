@@ -99,9 +99,9 @@ def _linearise(
         slopes, curvatures, out,
     ):  # fmt: skip
         total = 0.0
-        for start in range(0, targets.size, BLOCK):
+        for start in range(0, len(targets), BLOCK):
             part = 0.0
-            for i in range(start, min(start + BLOCK, targets.size)):
+            for i in range(start, min(start + BLOCK, len(targets))):
                 z = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
                 put(margins, i, z)
                 loss = loss_at(stamp, params, z, targets[i])
@@ -140,7 +140,7 @@ def _lower(
         # (l'(z ± r) - l'(z)) / (± r) will do. The radius is twice what a model of that decrease can
         # reach, 2 sqrt(2 cap n / (w_i low_i)), and wide enough for the difference of slopes to have
         # six digits.
-        n = targets.size
+        n = len(targets)
         for i in range(n):
             weight = weights[i] if weights.size > 0 else 1.0
             c, r = curvatures[i], np.inf

@@ -27,9 +27,9 @@ def value_kernel(stamp: int) -> Any:
     @njit(**KERNEL)
     def value(values, indices, indptr, targets, weights, params, bias, x, coefs):
         total = 0.0
-        for start in range(0, targets.size, BLOCK):
+        for start in range(0, len(targets), BLOCK):
             part = 0.0
-            for i in range(start, min(start + BLOCK, targets.size)):
+            for i in range(start, min(start + BLOCK, len(targets))):
                 z = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
                 loss = loss_at(stamp, params, z, targets[i])
                 part += weights[i] * loss if weights.size > 0 else loss
@@ -45,7 +45,7 @@ def gradient_kernel(stamp: int) -> Any:
 
     @njit(**KERNEL)
     def gradient(values, indices, indptr, targets, weights, params, bias, x, coefs, factor, out):
-        for i in range(targets.size):
+        for i in range(len(targets)):
             z = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
             weight = weights[i] if weights.size > 0 else 1.0
             keep(coefs, 0, weight, slope(stamp, params, z, targets[i]))

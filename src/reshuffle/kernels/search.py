@@ -54,14 +54,14 @@ def _along(stamp, targets, weights, params, margins, change, t, coefs):
 
     def loop(stamp, targets, weights, params, margins, change, t, coefs):
         total = 0.0
-        for start in range(0, targets.size, BLOCK):
+        for start in range(0, len(targets), BLOCK):
             part = 0.0
-            for i in range(start, min(start + BLOCK, targets.size)):
+            for i in range(start, min(start + BLOCK, len(targets))):
                 weight = weights[i] if weights.size > 0 else 1.0
                 z = moved(coefs, margins, change, t, i)
                 part += weight * loss_at(stamp, params, z, targets[i])
             total += part
-        return total / targets.size
+        return total / len(targets)
 
     return loop
 

@@ -31,13 +31,13 @@ def passes(stamp: int) -> Passes:
     @njit(**KERNEL)
     def losses(z, targets, params, out):
         """out_i = l(z_i, y_i)."""
-        for i in range(targets.size):
+        for i in range(len(targets)):
             out[i] = loss_at(stamp, params, z[i], targets[i])
 
     @njit(**KERNEL)
     def slopes(targets, weights, params, z):
         """z_i <- w_i l'(z_i, y_i), in place."""
-        for i in range(targets.size):
+        for i in range(len(targets)):
             weight = weights[i] if weights.size > 0 else 1.0
             keep(z, i, weight, slope(stamp, params, z[i], targets[i]))
 

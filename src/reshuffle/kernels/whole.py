@@ -171,7 +171,7 @@ def whole_kernel(stamp: int) -> Any:
         A, targets, weights, params, form, bound_on_curvature, x, flat, margins, slopes, curvatures,
         g, g_flat, floor, target, at_zero, most, paper, room, numbers,
     ):  # fmt: skip
-        n, size = targets.size, flat.size
+        n, size = len(targets), flat.size
         coefs, change, low, factors = paper.coefs, paper.change, paper.low, paper.factors
         u, d, step, step_flat = paper.u, paper.d, paper.step, paper.step.reshape(size)
         damping, expected, seen = numbers[0], numbers[1], numbers[2]

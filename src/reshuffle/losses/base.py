@@ -63,8 +63,8 @@ class Loss:
     curvature: float
     """A bound on the second derivative in z (for a vector loss, on its spectral norm)."""
     targets: ClassVar[str | Targets] = "real"
-    """What y must hold: "signs" (-1/+1), "real" numbers, "counts" (not negative), "classes" 0 … K-1, or an
-    object that checks."""
+    """What y must hold: "signs" (-1/+1), "real" numbers, "rows" of them (one number per output), "counts"
+    (not negative), "classes" 0 … K-1, or an object that checks."""
     vector: ClassVar[bool] = False
     value: ClassVar[Callable[..., Any]]
     derivative: ClassVar[Callable[..., Any]]
@@ -76,6 +76,10 @@ class Loss:
     def examples(cls) -> list[Self]:
         """Instances that the conformance tests run with."""
         return [cls()]
+
+    def for_targets(self, y: Any) -> Loss:
+        """This loss for these targets: another where y has a column for each of several outputs."""
+        return self
 
     @property
     def kind(self) -> Targets:

@@ -44,6 +44,18 @@ class Real:
         return rng.standard_normal(n)
 
 
+class RealRows(Real):
+    """A row of finite numbers for each sample, one per output."""
+
+    dimensions = 2
+
+    def outputs(self, y: NDArray[Any]) -> tuple[int, ...]:
+        return (int(y.shape[1]),)
+
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+        return rng.standard_normal((n, 3))
+
+
 class Signs(Real):
     """-1 and +1, or 0 and 1, both of which must be there."""
 
@@ -105,7 +117,7 @@ class Classes:
 
 
 KINDS: dict[str, Targets] = {
-    "real": Real(), "signs": Signs(), "counts": Counts(), "classes": Classes(),
+    "real": Real(), "rows": RealRows(), "signs": Signs(), "counts": Counts(), "classes": Classes(),
 }  # fmt: skip
 """The kinds by the names that a loss may use."""
 
@@ -113,8 +125,10 @@ KINDS: dict[str, Targets] = {
 def check_targets(y: Any, n: int, loss: Any) -> NDArray[Any]:
     """y as the loss wants it."""
     given = as_array("y", y)
-    if given.shape != (n,):
-        raise InputError(f"y must have shape ({n},), one target per row of X, got {given.shape}")
+    matrix = getattr(loss.kind, "dimensions", 1) == 2
+    if given.shape[:1] != (n,) or given.ndim != 1 + matrix or not given.size:
+        wanted = f"({n}, outputs), a row of targets" if matrix else f"({n},), one target"
+        raise InputError(f"y must have shape {wanted} per row of X, got {given.shape}")
     if given.dtype.kind not in "fiub":
         raise InputError(f"y must hold numbers, got dtype {given.dtype}; {ENCODE}")
     return loss.kind.check(given, loss)  # type: ignore[no-any-return]

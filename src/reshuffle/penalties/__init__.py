@@ -10,16 +10,35 @@ from reshuffle.penalties.abilities import Able as Able
 from reshuffle.penalties.abilities import Penalty as Penalty
 from reshuffle.penalties.abilities import ability as ability
 from reshuffle.penalties.abilities import strong_convexity as strong_convexity
+from reshuffle.penalties.abilities import weak_convexity as weak_convexity
+from reshuffle.penalties.adapters import FromCvxpy as FromCvxpy
+from reshuffle.penalties.adapters import FromPyproximal as FromPyproximal
 from reshuffle.penalties.box import Box as Box
 from reshuffle.penalties.elastic_net import ElasticNet as ElasticNet
+from reshuffle.penalties.fused_lasso import FusedLasso as FusedLasso
+from reshuffle.penalties.graph_fused_lasso import GraphFusedLasso as GraphFusedLasso
 from reshuffle.penalties.group_lasso import GroupLasso as GroupLasso
 from reshuffle.penalties.l1 import L1 as L1
 from reshuffle.penalties.l1_ball import L1Ball as L1Ball
 from reshuffle.penalties.l2 import L2 as L2
+from reshuffle.penalties.l2_ball import L2Ball as L2Ball
+from reshuffle.penalties.linf_ball import LInfBall as LInfBall
+from reshuffle.penalties.mcp import MCP as MCP
+from reshuffle.penalties.monotone import Monotone as Monotone
 from reshuffle.penalties.non_negative import NonNegative as NonNegative
 from reshuffle.penalties.nuclear_norm import NuclearNorm as NuclearNorm
+from reshuffle.penalties.overlapping_group_lasso import (
+    OverlappingGroupLasso as OverlappingGroupLasso,
+)
+from reshuffle.penalties.polyhedron import Polyhedron as Polyhedron
+from reshuffle.penalties.psd_cone import PSDCone as PSDCone
+from reshuffle.penalties.scad import SCAD as SCAD
 from reshuffle.penalties.separable import Separable as Separable
+from reshuffle.penalties.simplex import Simplex as Simplex
+from reshuffle.penalties.slope import SLOPE as SLOPE
 from reshuffle.penalties.sparse_group_lasso import SparseGroupLasso as SparseGroupLasso
+from reshuffle.penalties.sums import Sum as Sum
+from reshuffle.penalties.total_variation import TotalVariation2D as TotalVariation2D
 from reshuffle.penalties.zero import Zero as Zero
 
 PENALTIES: tuple[type[Any], ...] = tuple(

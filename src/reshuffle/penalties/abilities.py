@@ -10,7 +10,10 @@ the class. What is missing costs speed or a certificate, never correctness.
 | ``has_dual``, ``conjugate``, ``dual_scale`` | the duality gap |
 | ``part``, ``holds_at_zero``, ``excess``, ``together`` | working sets |
 | ``curvature_product`` | second-order steps of one's own |
+| ``prepare`` | a run, before its clock starts: it compiles a prox outside the kernels |
 | ``lambda_max`` | paths, and strengths given as a fraction of it |
+| ``weak_convexity`` | solvers that need a convex penalty, which refuse one that has it |
+| ``homogeneous``, ``comonotone``, ``radial`` | ``Sum``, whose prox is composed where these allow it |
 """
 
 from __future__ import annotations
@@ -49,6 +52,15 @@ class Able(Penalty, Protocol):
     strong_convexity: float
     """μ with ψ - (μ/2)‖·‖² convex."""
 
+    weak_convexity: float
+    """ρ > 0 with ψ + (ρ/2)‖·‖² convex, of a penalty that is not convex itself."""
+    homogeneous: bool
+    """ψ(cx) = c·ψ(x) for c > 0."""
+    comonotone: bool
+    """∂ψ(x) depends on the order of the coordinates of x alone (of each column, for a matrix)."""
+    radial: bool
+    """ψ depends on ‖x‖₂ alone."""
+
     @classmethod
     def examples(cls, shape: tuple[int, ...]) -> list[Self]:
         """Instances for an unknown of this shape, which the conformance tests run with."""
@@ -56,6 +68,10 @@ class Able(Penalty, Protocol):
 
     def compiled(self, shape: tuple[int, ...], ridge: float = 0.0) -> Form:
         """ψ on an unknown of this shape as the kernels read it."""
+        ...
+
+    def prepare(self) -> None:
+        """Compile, or load, what the prox needs."""
         ...
 
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
@@ -174,3 +190,17 @@ def rows(matter: Mask) -> Mask:
 def strong_convexity(penalty: Penalty) -> float:
     """μ of ψ, 0 where it does not say."""
     return float(getattr(penalty, "strong_convexity", 0.0))
+
+
+def weak_convexity(penalty: Penalty) -> float:
+    """ρ of a penalty that is not convex, 0 for others."""
+    return float(getattr(penalty, "weak_convexity", 0.0))
+
+
+def check_convex(penalty: Penalty, who: str) -> None:
+    """Refuse a penalty that is not convex, for somebody who needs one that is."""
+    if weak_convexity(penalty) > 0:
+        raise InputError(
+            f"{who} needs a convex penalty, and {penalty!r} is not "
+            f"(weak_convexity {weak_convexity(penalty):.3g}); FISTA, ProxRR and ProxSGD take it"
+        )

@@ -1,9 +1,9 @@
-"""What the penalties of this package share: checks, equality by content."""
+"""What the penalties of this package share: checks, equality by content, conjugates with a ridge."""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,3 +55,22 @@ def check_strength(strength: float) -> None:
     check_non_negative("strength", strength)
     if np.ndim(strength):
         raise InputError(f"strength must be one number, got {shown(strength)}")
+
+
+def check_radius(radius: float, name: str = "radius") -> None:
+    """One positive, finite number."""
+    good = isinstance(radius, (int, float, np.number)) and np.isfinite(radius)
+    if not (good and radius > 0):
+        raise InputError(f"{name} must be positive and finite, got {shown(radius)}")
+
+
+class _Proximable(Protocol):
+    def value(self, x: Array) -> float: ...
+
+    def prox(self, x: Array, step: float) -> Array: ...
+
+
+def conjugate_with_ridge(penalty: _Proximable, g: Array, ridge: float) -> float:
+    """(ψ + (r/2)‖·‖²)*(g) = ⟨g, p⟩ - ψ(p) - (r/2)‖p‖² at p = prox_{ψ/r}(g/r), for a ridge r > 0."""
+    p = penalty.prox(g / ridge, 1.0 / ridge)
+    return float(np.vdot(g, p) - penalty.value(p) - 0.5 * ridge * np.vdot(p, p))

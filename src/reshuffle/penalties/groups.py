@@ -171,6 +171,7 @@ class Grouped(ByContent, ABC):
     groups: GroupsGiven
     weights: Sequence[float] | Array | None
     strong_convexity = 0.0
+    homogeneous = True
 
     @abstractmethod
     def norms(self, shape: tuple[int, ...]) -> GroupNorms:

@@ -5,8 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array, ByContent
+from reshuffle.penalties.base import Array, ByContent, check_radius
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,9 +19,7 @@ class L1Ball(ByContent):
     radius: float
 
     def __post_init__(self) -> None:
-        good = isinstance(self.radius, (int, float, np.number)) and np.isfinite(self.radius)
-        if not (good and self.radius > 0):
-            raise InputError(f"radius must be positive and finite, got {shown(self.radius)}")
+        check_radius(self.radius)
 
     @classmethod
     def examples(cls, shape: tuple[int, ...]) -> list[Self]:

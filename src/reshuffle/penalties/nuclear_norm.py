@@ -30,6 +30,8 @@ class NuclearNorm(ByContent):
 
     strength: float
 
+    homogeneous = True
+
     def __post_init__(self) -> None:
         check_strength(self.strength)
 
@@ -38,10 +40,16 @@ class NuclearNorm(ByContent):
         return [cls(0.02)] if len(shape) == 2 else []
 
     def value(self, x: Array) -> float:
-        return float(self.strength * _singular_values(x).sum())
+        matrix = _matrix(x)
+        if not np.isfinite(matrix).all():
+            return np.inf
+        return float(self.strength * _singular_values(matrix).sum())
 
     def prox(self, x: Array, step: float) -> Array:
-        left, sigma, right = np.linalg.svd(_matrix(x), full_matrices=False)
+        matrix = _matrix(x)
+        if not np.isfinite(matrix).all():
+            return x.copy()  # a run that blew up is told by its iterate
+        left, sigma, right = np.linalg.svd(matrix, full_matrices=False)
         shrunk: Array = (left * np.maximum(sigma - step * self.strength, 0.0)) @ right
         return shrunk
 

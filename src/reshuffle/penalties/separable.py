@@ -51,7 +51,24 @@ class Separable(ByContent):
         clipped: Array = np.clip(np.copysign(shrunk, x), self.lower, self.upper)
         return clipped
 
+    def __add__(self, other: object) -> Separable:
+        """The sum of two separable penalties, which is separable: l1 and l2 add up, bounds meet."""
+        if not isinstance(other, Separable):
+            return NotImplemented
+        both = Separable()
+        both.l1, both.l2 = self.l1 + other.l1, self.l2 + other.l2
+        low, high = np.maximum(self.lower, other.lower), np.minimum(self.upper, other.upper)
+        both.lower, both.upper = (v if np.ndim(v) else float(v) for v in (low, high))
+        Separable.__post_init__(both)  # bounds that do not meet are refused
+        return both
+
     # --- abilities -----------------------------------------------------------------------------
+
+    @property
+    def homogeneous(self) -> bool:
+        """Whether ψ(cx) = c·ψ(x) for c > 0: no l2, and no bound but 0."""
+        bounds = np.isin(self.lower, (0.0, -np.inf)), np.isin(self.upper, (0.0, np.inf))
+        return not np.any(self.l2) and bool(np.all(bounds[0]) and np.all(bounds[1]))
 
     def compiled(self, shape: tuple[int, ...], ridge: float = 0.0) -> Coordinates:
         numbers = (self.l1, self.l2 + ridge, self.lower, self.upper)

@@ -37,6 +37,7 @@ class FISTA(Solver):
     """
 
     takes: ClassVar[Any] = Objective
+    takes_weakly_convex: ClassVar[bool] = True
 
     epochs: int = 100_000
     tol: float = 1e-12

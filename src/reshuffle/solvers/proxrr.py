@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from reshuffle.errors import InputError
 from reshuffle.objective import FiniteSum
@@ -49,6 +49,8 @@ class ProxRR(Solver):
     ----------
     Mishchenko, Khaled, Richtárik: Proximal and Federated Random Reshuffling, ICML 2022.
     """
+
+    takes_weakly_convex: ClassVar[bool] = True
 
     step: Any = None
     order: Order = field(default_factory=Reshuffle)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from reshuffle.objective import FiniteSum
 from reshuffle.solvers.incremental import Incremental
@@ -36,6 +36,8 @@ class ProxSGD(Solver):
     >>> result.trace["prox_evals"][-1]
     np.float64(30.0)
     """
+
+    takes_weakly_convex: ClassVar[bool] = True
 
     step: Any = None
     batch_size: int = 1

@@ -15,6 +15,7 @@ from reshuffle.callbacks import Callback, ProgressBar
 from reshuffle.content import digest
 from reshuffle.errors import InputError, shown
 from reshuffle.objective import FiniteSum, Objective
+from reshuffle.penalties.abilities import check_convex
 from reshuffle.randomness import check_seed
 from reshuffle.solvers.method import Method
 from reshuffle.solvers.run import Run
@@ -56,6 +57,8 @@ class BaseSolver(ABC):
     """What an epoch of the loop is called, and the hyper-parameter that limits their number."""
     takes: ClassVar[Any] = FiniteSum
     """What it can minimise."""
+    takes_weakly_convex: ClassVar[bool] = False
+    """Whether it runs with a penalty that is not convex (ability ``weak_convexity``)."""
 
     def __new__(cls, *_: Any, **settings: Any) -> Self:
         """Refuse the word that belongs to the other kind of solver."""
@@ -127,9 +130,11 @@ class BaseSolver(ABC):
 
     def check_problem(self, problem: Any) -> None:
         """Refuse what this solver cannot minimise."""
-        if isinstance(problem, self.takes):
-            return
         name = type(self).__name__
+        if isinstance(problem, self.takes):
+            if not self.takes_weakly_convex:
+                check_convex(problem.penalty, name)
+            return
         if isinstance(problem, Objective):
             raise InputError(
                 f"{name} needs a {self.takes.__name__}, whose functions can be visited one by one; "

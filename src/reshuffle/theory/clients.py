@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
 from reshuffle.objective import Array, FiniteSum
+from reshuffle.penalties.abilities import check_convex
 from reshuffle.theory.components import components
 from reshuffle.validation import check_start
 
@@ -83,6 +84,7 @@ def client_constants(
     first = clients[0]
     if any(client.shape != first.shape for client in clients):
         raise InputError("clients must have unknowns of one shape")
+    check_convex(first.penalty, "the theory")
     point = check_start(x_star, first.shape)
     means = np.array([np.sum(client.gradient(point) ** 2) for client in clients])
     squares = np.array([components(client, point).squared_norms().mean() for client in clients])

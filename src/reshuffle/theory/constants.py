@@ -10,6 +10,7 @@ import numpy as np
 from reshuffle.errors import InputError
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.orders import copies
+from reshuffle.penalties.abilities import check_convex
 from reshuffle.solvers.fista import FISTA, stationary
 from reshuffle.theory.components import components
 from reshuffle.trace import Result
@@ -71,6 +72,7 @@ def constants(
     >>> c.L_max, c.mu_psi, c.sigma_star_sq, c.r0
     (1.0, 0.5, 0.625, 2.5)
     """
+    check_convex(problem.penalty, "the theory")
     x_star = solve(problem) if solution is None else _point(solution, problem)
     smoothness, ridge = problem.smoothness, problem.ridge
     gradient_sq = float(np.sum(problem.gradient(x_star) ** 2))
@@ -99,6 +101,7 @@ def constants(
 
 def solve(problem: FiniteSum) -> Array:
     """x* by FISTA, to 1e-12 in the gradient mapping (relative to that of the start)."""
+    check_convex(problem.penalty, "the theory")
     there = stationary(problem)
     result = FISTA(tol=0.0).solve(problem, callbacks=[there])
     if not there(result):

@@ -1,0 +1,124 @@
+"""Differences along the edges of a graph: what the penalties of total variation have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.penalties.base import FAR_BELOW, Array, ByContent, conjugate_with_ridge
+from reshuffle.penalties.fused_lasso import soft
+
+Edges = NDArray[np.int64]
+RATIOS = 100  # rounds of a search that ends after a handful: each finds a set of a larger ratio
+
+
+class Arcs(NamedTuple):
+    """The edges as the kernel reads them: for each node its neighbours, see ``kernels/cuts.py``."""
+
+    first: NDArray[np.int64]
+    target: NDArray[np.int64]
+    edge: NDArray[np.int64]
+    tail: NDArray[np.bool_]
+
+
+def arcs_of(edges: Edges, nodes: int) -> Arcs:
+    """Every edge once from each of its ends."""
+    ends, others = edges.T.ravel(), edges[:, ::-1].T.ravel()
+    order = np.argsort(ends, kind="stable")
+    first = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=nodes))])
+    number = np.tile(np.arange(len(edges)), 2)[order]
+    return Arcs(first, np.ascontiguousarray(others[order]), number, order < len(edges))
+
+
+class GraphDifferences(ByContent, ABC):
+    """ψ(x) = Σ_e bounds_e |x_i - x_j| + l1·‖x‖₁ over edges e = (i, j), in each column of x."""
+
+    strength: float
+    l1: float
+    _known: dict[int, tuple[Edges, Array, Arcs]]
+
+    strong_convexity = 0.0
+    homogeneous = True
+    comonotone = True
+
+    @abstractmethod
+    def edges_and_bounds(self, nodes: int) -> tuple[Edges, Array]:
+        """The edges for an unknown with so many rows, and the bound of each."""
+
+    def value(self, x: Array) -> float:
+        edges, bounds, _ = self._graph(len(x))
+        jumps = np.abs(x[edges[:, 0]] - x[edges[:, 1]]).reshape(len(edges), -1).sum(axis=1)
+        return float(bounds @ jumps + self.l1 * np.abs(x).sum())
+
+    def prox(self, x: Array, step: float) -> Array:
+        fused = [soft(self._fused(c, step), step * self.l1) for c in _columns(x)]
+        return np.ascontiguousarray(np.array(fused).T).reshape(x.shape)
+
+    # --- abilities -----------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        from reshuffle.kernels.cuts import cut_prox
+
+        arcs = arcs_of(np.zeros((0, 2), dtype=np.int64), 1)
+        cut_prox(np.zeros(1), *arcs, np.empty(0), np.empty(1))
+
+    def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
+        """With l1 or a ridge: the differences alone hold no common shift."""
+        return self.l1 > 0 or ridge > 0
+
+    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
+        """0 where the dual norm of g is at most 1, +inf elsewhere; with a ridge r at prox_{ψ/r}(g/r)."""
+        if ridge > 0:
+            return conjugate_with_ridge(self, g, ridge)
+        return 0.0 if self.lambda_max(g) <= 1.0 else np.inf
+
+    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
+        norm = 0.0 if ridge > 0 else self.lambda_max(g)
+        return 1.0 if norm <= 1.0 else FAR_BELOW / norm
+
+    def lambda_max(self, g: Array) -> float:
+        """The dual norm: the largest ``|g(S)|/(l1·|S| + bounds of the edges that leave S)``, in any column."""
+        if not np.any(g):
+            return 0.0
+        if self.l1 == 0:
+            return np.inf  # a common shift is free
+        return max(self._ratio(sign * c) for c in _columns(g) for sign in (1.0, -1.0))
+
+    def _ratio(self, g: Array) -> float:
+        """The largest g(S)/(l1·|S| + cut(S)) over sets S, by Dinkelbach's method.
+
+        For a ratio t the best of g(S) - t(l1·|S| + cut(S)) is the set where prox_{tTV}(g) is above t·l1.
+        """
+        edges, bounds, _ = self._graph(g.size)
+        ratio = max(float(g.sum()) / (self.l1 * g.size), 0.0)
+        for _ in range(RATIOS):
+            inside = (self._fused(g, ratio) if ratio > 0 else g) > ratio * self.l1
+            leaving = inside[edges[:, 0]] != inside[edges[:, 1]]
+            cost = self.l1 * np.count_nonzero(inside) + bounds[leaving].sum()
+            better = float(g[inside].sum() / cost) if inside.any() else 0.0
+            if better <= ratio:
+                break
+            ratio = better
+        return ratio
+
+    def _fused(self, column: Array, step: float) -> Array:
+        """The prox of the differences alone."""
+        from reshuffle.kernels.cuts import cut_prox
+
+        _, bounds, arcs = self._graph(column.size)
+        fused = np.empty(column.size)
+        cut_prox(column, *arcs, step * bounds, fused)
+        return fused
+
+    def _graph(self, nodes: int) -> tuple[Edges, Array, Arcs]:
+        if nodes not in self._known:
+            edges, bounds = self.edges_and_bounds(nodes)
+            self._known[nodes] = edges, bounds, arcs_of(edges, nodes)
+        return self._known[nodes]
+
+
+def _columns(x: Any) -> Array:
+    return np.ascontiguousarray(x.reshape(len(x), -1).T, dtype=np.float64)

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from reshuffle.errors import InputError, shown
+from reshuffle.penalties.base import (
+    FAR_BELOW,
+    Array,
+    ByContent,
+    check_non_negative,
+    check_strength,
+    conjugate_with_ridge,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SLOPE(ByContent):
+    """ψ(x) = strength · Σ_j w_j·``|x|_(j)``, with ``|x|_(1) ≥ |x|_(2) ≥ …`` the sorted magnitudes (OWL).
+
+    With weights that do not increase it is a norm: coordinates of nearly equal effect get the same magnitude.
+    The prox sorts, subtracts the weights, makes the sequence decreasing (isotonic regression) and clips at 0.
+
+    Parameters
+    ----------
+    strength : the factor in front, not negative.
+    weights : w_1 ≥ w_2 ≥ … ≥ 0, one for each coordinate of x (of all columns, for a matrix unknown).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import reshuffle as rs
+    >>> rs.penalties.SLOPE(1.0, weights=[2.0, 1.0, 0.0]).prox(np.array([-5.0, 4.5, 1.0]), step=1.0)
+    array([-3.25,  3.25,  1.  ])
+
+    References
+    ----------
+    Bogdan, van den Berg, Sabatti, Su, Candès: SLOPE, adaptive variable selection via convex optimization, 2015.
+    """
+
+    strength: float
+    weights: Sequence[float] | Array
+
+    strong_convexity = 0.0
+    homogeneous = True
+
+    def __post_init__(self) -> None:
+        check_strength(self.strength)
+        weights = np.asarray(self.weights)
+        check_non_negative("weights", weights)
+        if weights.ndim != 1 or not weights.size or np.any(np.diff(weights) > 0):
+            raise InputError(f"weights must be 1-d and must not increase, got {shown(weights)}")
+
+    @classmethod
+    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
+        return [cls(0.02, np.linspace(2.0, 0.5, int(np.prod(shape))))]
+
+    def value(self, x: Array) -> float:
+        return float(self._bounds(x) @ _falling(x))
+
+    def prox(self, x: Array, step: float) -> Array:
+        from scipy.optimize import isotonic_regression
+
+        magnitudes = np.abs(x.ravel())
+        order = np.argsort(-magnitudes, kind="stable")
+        fallen = isotonic_regression(magnitudes[order] - step * self._bounds(x), increasing=False).x
+        shrunk = np.empty(x.size)
+        shrunk[order] = np.maximum(fallen, 0.0)
+        return np.copysign(shrunk, x.ravel()).reshape(x.shape)
+
+    # --- abilities -----------------------------------------------------------------------------
+
+    def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
+        return ridge > 0 or (self.strength > 0 and self.weights[0] > 0)
+
+    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
+        """0 where the k largest magnitudes of g add up to at most k weights, for every k; else +inf."""
+        if ridge > 0:
+            return conjugate_with_ridge(self, g, ridge)
+        return 0.0 if self.dual_scale(g) == 1.0 else np.inf
+
+    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
+        sums, bounds = np.cumsum(_falling(g)), np.cumsum(self._bounds(g))
+        if ridge > 0 or np.all(sums <= bounds):
+            return 1.0
+        beyond = sums > bounds
+        return float((bounds[beyond] / sums[beyond]).min() * FAR_BELOW)
+
+    def lambda_max(self, g: Array) -> float:
+        """The largest quotient of the k largest magnitudes of g by the k largest weights."""
+        sums, bounds = np.cumsum(_falling(g)), np.cumsum(self._bounds(g))
+        if not sums[-1] > 0:
+            return 0.0
+        with np.errstate(divide="ignore"):
+            return float(np.max(sums / bounds))
+
+    def _bounds(self, x: Array) -> Array:
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if weights.size != x.size:
+            raise InputError(
+                f"weights must hold {x.size} numbers, one per coordinate of x, got {weights.size}"
+            )
+        return self.strength * weights
+
+
+def _falling(x: Array) -> Array:
+    """The magnitudes in decreasing order."""
+    ordered: Array = np.sort(np.abs(x), axis=None)[::-1]
+    return ordered

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from reshuffle.errors import InputError
+from reshuffle.penalties.abilities import ability, strong_convexity, weak_convexity
+from reshuffle.penalties.base import Array, ByContent, conjugate_with_ridge
+from reshuffle.penalties.l1 import L1
+from reshuffle.penalties.l2_ball import L2Ball
+from reshuffle.penalties.monotone import Monotone
+from reshuffle.penalties.separable import Separable
+from reshuffle.penalties.slope import SLOPE
+
+
+@dataclass(frozen=True, eq=False)
+class Sum(ByContent):
+    """ψ(x) = first(x) + second(x), for pairs whose prox is found from the two exactly, and for no others.
+
+    The rules, either way round:
+
+    - a penalty plus ``L2(l2)`` with one number: prox_{sψ} at x/(1 + s·l2) with step s/(1 + s·l2);
+    - one that sees the order of the coordinates only (``Monotone``, ``FusedLasso``, ``GraphFusedLasso``,
+      ``TotalVariation2D``; ability ``comonotone``) plus a separable one that is the same for all coordinates:
+      its prox, then that of the separable one;
+    - a positively homogeneous one (norms and cones; ability ``homogeneous``) plus ``L2Ball``: its prox, then
+      the projection;
+    - two separable ones: write ``L1(0.1) + Box(-1.0, 1.0)`` for a penalty with every ability.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import reshuffle as rs
+    >>> P = rs.penalties
+    >>> P.Sum(P.Monotone(), P.Box(0.0, 2.5)).prox(np.array([-1.0, 4.0, 2.0, 5.0]), step=1.0)
+    array([0. , 2.5, 2.5, 2.5])
+    >>> P.Sum(P.NuclearNorm(1.0), P.L1(1.0))
+    Traceback (most recent call last):
+    reshuffle.errors.InputError: the prox of NuclearNorm + L1 does not follow from those of the two ...
+
+    References
+    ----------
+    Yu: On decomposing the proximal map, 2013.
+    """
+
+    first: Any
+    second: Any
+
+    def __post_init__(self) -> None:
+        if self._rule() is None:
+            names = f"{type(self.first).__name__} + {type(self.second).__name__}"
+            raise InputError(
+                f"the prox of {names} does not follow from those of the two (see penalties.Sum for "
+                "the pairs where it does)"
+            )
+
+    @classmethod
+    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
+        weights = np.linspace(2.0, 0.5, int(np.prod(shape)))
+        return [cls(Monotone(decreasing=True), L1(0.003)), cls(L2Ball(0.3), SLOPE(0.02, weights))]
+
+    @property
+    def strong_convexity(self) -> float:
+        return max(self._convexity, 0.0)
+
+    @property
+    def weak_convexity(self) -> float:
+        """0 where one part is convex enough for both."""
+        return max(-self._convexity, 0.0)
+
+    @property
+    def _convexity(self) -> float:
+        """The largest μ, of either sign, that leaves ψ - (μ/2)‖·‖² convex, as far as the parts say."""
+        parts = (self.first, self.second)
+        return sum(strong_convexity(p) - weak_convexity(p) for p in parts)
+
+    def value(self, x: Array) -> float:
+        return float(self.first.value(x) + self.second.value(x))
+
+    def prox(self, x: Array, step: float) -> Array:
+        rule = self._rule()
+        if rule is None:
+            raise InputError("the parts of a Sum must not be changed")
+        kind, inner, outer = rule
+        if kind == "ridge":
+            shrink = 1.0 + step * float(outer.l2)
+            shrunk: Array = inner.prox(x / shrink, step / shrink)
+            return shrunk
+        if kind == "separable":
+            merged: Array = (inner + outer).prox(x, step)
+            return merged
+        composed: Array = outer.prox(inner.prox(x, step), step)
+        return composed
+
+    # --- abilities -----------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        for part in (self.first, self.second):
+            known = ability(part, "prepare")
+            if known is not None:
+                known()
+
+    def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
+        return ridge > 0
+
+    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
+        return conjugate_with_ridge(self, g, ridge)
+
+    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
+        return 1.0
+
+    def _rule(self) -> tuple[str, Any, Any] | None:
+        """Which rule holds, and its parts in the order in which their proxes are taken."""
+        for inner, outer in ((self.first, self.second), (self.second, self.first)):
+            if isinstance(inner, Separable) and isinstance(outer, Separable):
+                return "separable", inner, outer
+            if _is_ridge(outer):
+                return "ridge", inner, outer
+            in_order = ability(inner, "comonotone") and _is_uniform(outer)
+            if in_order or (ability(inner, "homogeneous") and ability(outer, "radial")):
+                return "composed", inner, outer
+        return None
+
+
+def _is_uniform(penalty: Any) -> bool:
+    """Separable, and the same for all coordinates."""
+    return isinstance(penalty, Separable) and not any(
+        np.ndim(v) for v in (penalty.l1, penalty.l2, penalty.lower, penalty.upper)
+    )
+
+
+def _is_ridge(penalty: Any) -> bool:
+    """(l2/2)‖x‖² with one number, and nothing else."""
+    return (
+        isinstance(penalty, Separable)
+        and _is_uniform(penalty)
+        and penalty.l1 == 0
+        and penalty.lower == -np.inf
+        and penalty.upper == np.inf
+    )

@@ -1,0 +1,282 @@
+"""Total variation, overlapping groups and polyhedra: beyond cvxpy's size, their odd inputs, and their errors."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+import reshuffle as rs
+from reshuffle.penalties import (
+    FusedLasso,
+    GraphFusedLasso,
+    OverlappingGroupLasso,
+    Polyhedron,
+    PSDCone,
+    TotalVariation2D,
+)
+
+Array = NDArray[np.float64]
+few = settings(max_examples=40)
+RNG = np.random.default_rng(0)
+
+
+def optimal_on_edges(y: Array, u: Array, flow: Array, jumps: Array, bounds: Array) -> None:
+    """u = y - Dᵀz with |z_e| ≤ bounds_e, and z_e = ±bounds_e wherever u jumps."""
+    size = 1.0 + float(np.abs(y).max())
+    assert np.all(np.abs(flow) <= bounds + 1e-10 * size)
+    assert np.all(np.abs(bounds * np.abs(jumps) - flow * jumps) <= 1e-10 * size * size)
+
+
+@pytest.mark.parametrize("n", [1, 2, 50, 5000])
+@pytest.mark.parametrize("strength", [0.0, 0.1, 3.0, 1e6])
+def test_a_chain_is_optimal(n: int, strength: float) -> None:
+    y = np.repeat(3.0 * RNG.standard_normal(n // 20 + 1), 20)[:n] + RNG.standard_normal(n)
+    u = FusedLasso(strength).prox(y, 1.0)
+    left = -np.cumsum(y - u)[:-1]  # u_j = y_j + z_j - z_{j-1} with (Du)_j = u_{j+1} - u_j
+    optimal_on_edges(y, u, left, np.diff(u), np.full(n - 1, strength))
+    assert abs(float(np.sum(y - u))) <= 1e-9 * n
+
+
+@few
+@given(y=arrays(float, 12, elements=st.floats(-1e6, 1e6)), w=arrays(float, 11, elements=st.floats(0, 1e3)))  # fmt: skip
+def test_a_chain_is_a_graph(y: Array, w: Array) -> None:
+    """Dynamic programming and maximum flows, two algorithms for one prox."""
+    edges = [(k + 1, k) if k % 2 else (k, k + 1) for k in range(11)]
+    chain, graph = FusedLasso(1.0, weights=w), GraphFusedLasso(1.0, edges, weights=w)
+    np.testing.assert_allclose(
+        chain.prox(y, 2.0), graph.prox(y, 2.0), atol=1e-9 * (1 + np.abs(y).max())
+    )
+
+
+def test_linear_time() -> None:
+    """A million values; the strongest penalty leaves their mean, none leaves them as they are."""
+    y = RNG.standard_normal(1_000_000)
+    np.testing.assert_allclose(FusedLasso(1e9).prox(y, 1.0), y.mean(), atol=1e-12)
+    np.testing.assert_array_equal(FusedLasso(0.0).prox(y, 1.0), y)
+    u = FusedLasso(2.0).prox(y, 1.0)
+    left = -np.cumsum(y - u)[:-1]
+    optimal_on_edges(y, u, left, np.diff(u), np.full(y.size - 1, 2.0))
+
+
+def test_an_image_is_optimal_by_its_neighbours() -> None:
+    """No block of equal pixels gains by moving: checked on single pixels and on the blocks found."""
+    psi = TotalVariation2D(0.4, (20, 30))
+    x = np.kron(RNG.standard_normal((4, 5)), np.ones((5, 6))).ravel() + 0.3 * RNG.standard_normal(
+        600
+    )
+    u = psi.prox(x, 1.0)
+    best = psi.value(u) + float(np.sum((u - x) ** 2)) / 2
+    assert 5 < np.unique(u).size < 400
+    for level in np.unique(u):
+        for move in (1e-4, -1e-4):
+            other = np.where(u == level, u + move, u)
+            assert psi.value(other) + float(np.sum((other - x) ** 2)) / 2 >= best
+    for pixel in range(0, 600, 7):
+        other = u.copy()
+        other[pixel] += 1e-3
+        assert psi.value(other) + float(np.sum((other - x) ** 2)) / 2 >= best
+
+
+@pytest.mark.parametrize(
+    "y", [np.zeros(9), np.full(9, 0.1), np.eye(9)[0] * 1e300, np.full(9, -1e-300)]
+)
+def test_constant_and_extreme_images(y: Array) -> None:
+    u = TotalVariation2D(1.0, (3, 3)).prox(y, 1.0)
+    assert np.isfinite(u).all()
+    if np.ptp(y) == 0:
+        np.testing.assert_allclose(u, y, rtol=1e-15)
+
+
+EVERY = [
+    (psi, shape)
+    for kind in rs.penalties.PENALTIES
+    for shape in ((9,), (4, 3))
+    for psi in kind.examples(shape)[:1]
+]
+
+
+@pytest.mark.parametrize(
+    ("psi", "shape"), EVERY, ids=lambda v: type(v).__name__ if hasattr(v, "prox") else ""
+)
+def test_what_is_not_finite_stays_so(psi: Any, shape: tuple[int, ...]) -> None:
+    """A run that blows up is told by its iterate: no prox hangs on it, raises, or hides it."""
+    for bad in (np.nan, np.inf):
+        x = np.ones(shape)
+        x.flat[4] = bad
+        with np.errstate(invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            p = psi.prox(x, 1.0)
+            psi.value(x)
+        assert p.shape == shape
+        assert bad == np.inf or not np.isfinite(p).all()  # a bound may take infinity away
+
+
+def test_nested_groups_take_one_pass() -> None:
+    """The root last: group by group from the leaves is the prox (Jenatton et al., 2011)."""
+    tree = [[0], [1], [0, 1], [2, 3], [0, 1, 2, 3]]
+    psi, x = OverlappingGroupLasso(0.5, tree, np.ones(5)), 2.0 * RNG.standard_normal(4)
+    u = x.copy()
+    for group in tree:
+        u[group] *= max(0.0, 1.0 - 0.5 / max(float(np.linalg.norm(u[group])), 1e-300))
+    np.testing.assert_allclose(psi.prox(x, 1.0), u, atol=1e-14)
+
+
+def test_the_error_of_an_iterative_prox_is_bounded() -> None:
+    groups = [list(range(7 * k, 7 * k + 10)) for k in range(300)]
+    x = 2.0 * RNG.standard_normal(2103)
+    exact, _ = OverlappingGroupLasso(0.5, groups).prox_and_error(x, 1.0)
+    for tolerance in (1e-2, 1e-4, 1e-6):
+        p, error = OverlappingGroupLasso(0.5, groups, tolerance=tolerance).prox_and_error(x, 1.0)
+        assert float(np.linalg.norm(p - exact)) <= error + 1e-6
+        assert error <= 300 * tolerance * float(np.linalg.norm(x))
+
+
+def test_a_polyhedron_of_redundant_rows() -> None:
+    """Rows that repeat, that never bind, and equations that follow from others."""
+    A = np.vstack([np.eye(3), np.eye(3), -np.eye(3), np.ones(3)])
+    b = np.array([1.0] * 6 + [0.0] * 3 + [100.0])
+    box = Polyhedron(A, b, [[1.0, 1.0, 0.0], [2.0, 2.0, 0.0]], [1.0, 2.0])
+    p = box.prox(np.array([5.0, -3.0, 9.0]), 1.0)
+    np.testing.assert_allclose(p, [1.0, 0.0, 1.0], atol=1e-12)
+    inside = np.array([0.25, 0.75, 0.5])
+    np.testing.assert_allclose(box.prox(inside, 1.0), inside, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "psi",
+    [
+        FusedLasso(0.1, 0.1),
+        TotalVariation2D(0.1, (3, 2)),
+        GraphFusedLasso(0.1, [(0, 1)]),
+        OverlappingGroupLasso(0.1, [[0, 1], [1, 2]]),
+        Polyhedron(np.eye(6), np.ones(6)),
+    ],
+    ids=lambda p: type(p).__name__,
+)
+def test_they_travel_and_are_equal_by_content(psi: Any) -> None:
+    x = RNG.standard_normal(6)
+    p = psi.prox(x, 1.0)
+    other = pickle.loads(pickle.dumps(psi))
+    assert other == psi
+    assert hash(other) == hash(psi)
+    np.testing.assert_array_equal(other.prox(x, 1.0), p)
+
+
+@pytest.mark.parametrize(
+    ("psi", "module", "names"),
+    [
+        (FusedLasso(0.1), "chain", ["chain_prox", "chain_holds"]),
+        (TotalVariation2D(0.1, (3, 2)), "cuts", ["cut_prox"]),
+        (OverlappingGroupLasso(0.1, [[0, 1]]), "overlap", ["overlap_solve"]),
+    ],
+)
+def test_a_run_compiles_the_prox_before_its_clock_starts(
+    psi: Any, module: str, names: list[str]
+) -> None:
+    """With the types that the prox then calls it with: no further signature is compiled."""
+    kernels = import_module(f"reshuffle.kernels.{module}")
+    psi.prepare()
+    before = [list(getattr(kernels, name).signatures) for name in names]
+    psi.prox(np.ones(6), 1.0)
+    psi.prox(np.ones((6, 2)), 1.0)
+    assert [list(getattr(kernels, name).signatures) for name in names] == before
+
+
+@pytest.mark.parametrize(
+    "psi",
+    [
+        TotalVariation2D(0.01, (5, 6), 0.001),
+        OverlappingGroupLasso(0.003, [list(range(k, k + 6)) for k in range(0, 25, 4)]),
+        Polyhedron(np.eye(30), np.full(30, 0.1)),
+    ],
+    ids=lambda p: type(p).__name__,
+)
+def test_no_state_hides_in_them(psi: Any) -> None:
+    """Equal runs are equal to the last bit, and so is one that was interrupted and resumed."""
+    X, y = rs.datasets.breast_cancer()
+    problem = rs.Problem(X, y, penalty=psi)
+    for long, short in (
+        (rs.ExactProxRR(epochs=8, tol=0.0), rs.ExactProxRR(epochs=3, tol=0.0)),
+        (rs.FISTA(epochs=8, tol=0.0), rs.FISTA(epochs=3, tol=0.0)),
+    ):
+        whole = long.solve(problem)
+        assert np.array_equal(long.solve(problem).x, whole.x)
+        resumed = long.solve(problem, resume=short.solve(problem))
+        assert np.array_equal(resumed.x, whole.x)
+
+
+def test_a_prox_that_gives_up_says_so() -> None:
+    rng = np.random.default_rng(0)
+    groups = [list(range(k, k + 10)) for k in range(300)]  # strengths at the edge of all or nothing
+    psi, x = OverlappingGroupLasso(0.3, groups), 3.0 * rng.standard_normal(309)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        _, error = psi.prox_and_error(x, 1.0)
+    assert error < 1e-3
+    assert not told or "did not reach its tolerance" in str(told[0].message)
+
+
+BAD: list[tuple[Any, tuple[Any, ...], str]] = [
+    (FusedLasso, (-1.0,), "strength must be"),
+    (FusedLasso, (1.0, -1.0), "l1 must be finite"),
+    (FusedLasso, (1.0, np.ones(3)), "l1 must be one number"),
+    (FusedLasso, (1.0, 0.0, [-1.0]), "weights must be"),
+    (GraphFusedLasso, (-1.0, [(0, 1)]), "strength must be"),
+    (GraphFusedLasso, (1.0, []), "edges must be pairs"),
+    (GraphFusedLasso, (1.0, [(0, 1, 2)]), "edges must be pairs"),
+    (GraphFusedLasso, (1.0, [(0, 1), (2,)]), "edges must be pairs"),
+    (GraphFusedLasso, (1.0, [(0.5, 1.5)]), "edges must be pairs"),
+    (GraphFusedLasso, (1.0, [(0, -1)]), "edges must name coordinates from 0 on"),
+    (GraphFusedLasso, (1.0, [(0, 1), (2, 2)]), "a loop at 2"),
+    (GraphFusedLasso, (1.0, [(0, 1)], 0.0, [1.0, 2.0]), "weights must hold 1 numbers"),
+    (TotalVariation2D, (-1.0, (2, 2)), "strength must be"),
+    (TotalVariation2D, (1.0, (2, 0)), "image must be two positive integers"),
+    (TotalVariation2D, (1.0, 4), "image must be two positive integers"),
+    (OverlappingGroupLasso, (-1.0, [[0]]), "strength must be"),
+    (OverlappingGroupLasso, (1.0, []), "groups must be index lists"),
+    (OverlappingGroupLasso, (1.0, [[0], []]), "groups must not be empty, group 1"),
+    (OverlappingGroupLasso, (1.0, [[0, 0]]), "name each coordinate once"),
+    (OverlappingGroupLasso, (1.0, [[0, -1]]), "from 0 on"),
+    (OverlappingGroupLasso, (1.0, [0, 1]), "groups must be lists of integers"),
+    (OverlappingGroupLasso, (1.0, [["a"]]), "groups must be lists of integers"),
+    (OverlappingGroupLasso, (1.0, [[0]], [1.0, 2.0]), "weights must hold 1 numbers"),
+    (OverlappingGroupLasso, (1.0, [[0]], None, 0.0), "tolerance must lie between 0 and 1"),
+    (Polyhedron, (), "needs inequalities"),
+    (Polyhedron, (np.eye(2), [1.0]), "A must be a matrix with a row for each"),
+    (Polyhedron, (None, None, np.eye(2), [1.0]), "C must be a matrix with a row for each"),
+    (Polyhedron, (np.eye(2), [np.nan, 1.0]), "b must be finite"),
+    (Polyhedron, ("A", [1.0]), "A must hold numbers"),
+    (Polyhedron, (np.eye(2), np.ones(2), np.ones((1, 3)), [1.0]), "as many columns"),
+    (Polyhedron, ([[1.0], [-1.0]], [0.0, -1.0]), "Polyhedron is empty"),
+    (Polyhedron, (None, None, [[1.0], [1.0]], [0.0, 1.0]), "Polyhedron is empty"),
+]
+MISFITS: list[tuple[Any, str]] = [
+    (FusedLasso(1.0, weights=[1.0]), "weights must hold 4 numbers"),
+    (GraphFusedLasso(1.0, [(0, 7)]), "edges name coordinate 7, but x has 5 rows"),
+    (TotalVariation2D(1.0, (2, 3)), "image 2 × 3 does not fit x, which has 5 rows"),
+    (OverlappingGroupLasso(1.0, [[0, 5]]), "groups name coordinate 5, but x has 5"),
+    (Polyhedron(np.eye(2), np.ones(2)), "Polyhedron is for 2 coordinates, but x has 5"),
+    (PSDCone(), "PSDCone is for a square matrix"),
+]
+
+
+@pytest.mark.parametrize(("make", "arguments", "message"), BAD)
+def test_bad_parameters_are_named(make: Any, arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(rs.InputError, match=message):
+        make(*arguments)
+
+
+@pytest.mark.parametrize("method", ["value", "prox"])
+@pytest.mark.parametrize(("psi", "message"), MISFITS)
+def test_parameters_that_do_not_fit_the_unknown(psi: Any, message: str, method: str) -> None:
+    with pytest.raises(rs.InputError, match=message):
+        getattr(psi, method)(np.ones(5), *[1.0] * (method == "prox"))
