@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         InputError,
         StepWarning,
     )
+    from reshuffle.estimators import RRClassifier, RRRegressor
     from reshuffle.federated import ExactFedRR, FedRR, LocalSGD
     from reshuffle.labels import encode_labels
     from reshuffle.objective import FiniteSum, Objective
@@ -23,7 +24,18 @@ if TYPE_CHECKING:
     from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
     from reshuffle.trace import Result, Trace
 
-    from . import datasets, engines, federated, losses, orders, penalties, plotting, steps, theory
+    from . import (
+        datasets,
+        engines,
+        estimators,
+        federated,
+        losses,
+        orders,
+        penalties,
+        plotting,
+        steps,
+        theory,
+    )
 
 __version__ = "0.2.0.dev0"
 
@@ -45,6 +57,8 @@ _HOMES = {
     "Problem": "problem",
     "ProxRR": "solvers",
     "ProxSGD": "solvers",
+    "RRClassifier": "estimators",
+    "RRRegressor": "estimators",
     "Result": "trace",
     "Smoothness": "smoothness",
     "StepWarning": "errors",
@@ -54,6 +68,7 @@ _HOMES = {
 _MODULES = (
     "datasets",
     "engines",
+    "estimators",
     "federated",
     "losses",
     "orders",
@@ -80,6 +95,8 @@ __all__ = [
     "Problem",
     "ProxRR",
     "ProxSGD",
+    "RRClassifier",
+    "RRRegressor",
     "Result",
     "Smoothness",
     "StepWarning",
@@ -88,6 +105,7 @@ __all__ = [
     "datasets",
     "encode_labels",
     "engines",
+    "estimators",
     "federated",
     "losses",
     "orders",

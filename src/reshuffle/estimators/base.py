@@ -1,0 +1,141 @@
+"""What the estimators share: parameters, the way from data to a problem, and from its solution to attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError, held_warnings, shown
+from reshuffle.estimators.early_stopping import Watch, held_out
+from reshuffle.estimators.hooks import Hooks
+from reshuffle.estimators.linear import Linear
+from reshuffle.estimators.nested import Nested
+from reshuffle.estimators.outcome import Certificate, certificate_of, retell
+from reshuffle.estimators.penalty_names import penalty_of
+from reshuffle.estimators.solver_names import seed_of, solver_of
+from reshuffle.estimators.stream import Stream, chunk
+from reshuffle.losses import Loss
+from reshuffle.penalties import Penalty
+from reshuffle.problem import Problem
+from reshuffle.trace import Result
+
+Array = NDArray[np.float64]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearEstimator(Linear, Hooks, Nested):
+    """Minimises the mean loss plus a penalty. ``RRClassifier`` says what the parameters are."""
+
+    loss: Any = None
+    penalty: Any = "l2"
+    l1: float | None = None
+    l2: float | None = None
+    penalty_factors: Any = None
+    positive: bool = False
+    fit_intercept: bool = True
+    solver: Any = "exact"
+    tol: float = 1e-12
+    max_iter: int = 1000
+    random_state: Any = 0
+    warm_start: bool = False
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    callbacks: Any = None
+    verbose: Any = False
+
+    def _problem(
+        self, X: Any, y: Any, loss: Loss, weights: Any, outputs: tuple[int, ...]
+    ) -> Problem:
+        """The mean loss of these rows plus ψ."""
+        penalty = self._penalty((X.shape[1], *outputs))
+        return Problem(X, y, loss, penalty, sample_weight=weights, fit_intercept=self.fit_intercept)
+
+    def _penalty(self, shape: tuple[int, ...]) -> Penalty:
+        """ψ on coefficients of this shape."""
+        settings = (self.l1, self.l2, self.penalty_factors, self.positive)
+        return penalty_of(self.penalty, *settings, shape)
+
+    def _learn(
+        self, X: Any, y: Any, loss: Loss, weights: Any, outputs: tuple[int, ...], codes: Any = None
+    ) -> Self:
+        """Solve, and keep what was found. ``codes`` are the numbers of the classes, where there are any."""
+        seed = seed_of(self.random_state)
+        solver = solver_of(self.solver, self.tol, self.max_iter, seed)
+        problem, watch = self._problem(X, y, loss, weights, outputs), None
+        if self.early_stopping:
+            learn, watched = held_out(X.shape[0], codes, self.validation_fraction, seed)
+            watch = Watch(problem.take(watched.astype(np.uint32)), self.n_iter_no_change)
+            some = None if weights is None else weights[learn]
+            problem = self._problem(X[learn], y[learn], loss, some, outputs)
+        self.loss_, self.penalty_ = problem.loss, problem.penalty
+        callbacks = [*self._given_callbacks(), *([watch] if watch else [])]
+        tasks = self._tasks(solver.limit, self._attributes, {"X": X, "y": y})
+        with held_warnings() as held:
+            result = solver.solve(
+                problem,
+                self._start(problem.shape),
+                callbacks=[*callbacks, *tasks.callbacks],
+                progress=bool(self.verbose),
+            )
+        certificate = certificate_of(result, solver.tol)
+        retell(held, type(self).__name__, result, certificate)
+        self._keep(result, problem, certificate, watch)
+        self.stream_ = Stream.after(problem, seed)
+        tasks.end(result.x)
+        return self
+
+    def _keep(
+        self, result: Result, problem: Problem, certificate: Certificate, watch: Watch | None
+    ) -> None:
+        x = result.x
+        if watch is not None and watch.losses:
+            self.validation_losses_ = np.array(watch.losses)
+            if not np.array_equal(watch.x, x):  # an earlier point, at which nothing was proved
+                x, certificate = watch.x, Certificate(certificate.measure, np.nan, self.tol, "")
+        self.__dict__.update(self._attributes(x))
+        self.n_iter_, self.converged_, self.certificate_ = (
+            result.epoch,
+            result.converged,
+            certificate,
+        )
+        self.trace_, self.message_ = result.trace, result.message
+        self.objective_, self.n_samples_fit_ = problem.objective(x), problem.n
+
+    def _advance(self, X: Any, y: Any, loss: Loss, weights: Any, outputs: tuple[int, ...]) -> Self:
+        """One more call of ``partial_fit``."""
+        stream = getattr(self, "stream_", Stream(seed=seed_of(self.random_state)))
+        penalty = self._penalty((X.shape[1], *outputs))
+        start = self._solution() if hasattr(self, "coef_") else None
+        part = chunk(X, y, loss, penalty, weights, self.fit_intercept, outputs)
+        self.loss_, self.penalty_ = part.loss, part.penalty
+        result, self.stream_ = stream.advance(part, start)
+        self._keep(result, part, certificate_of(result, 0.0), None)
+        self.n_iter_ = self.stream_.calls
+        return self
+
+    def _start(self, shape: tuple[int, ...]) -> Array | None:
+        """The last model where a warm start is wanted and it fits; any start leads to the minimiser."""
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return None
+        x = self._solution()
+        return x if x.shape == shape else None
+
+    def _given_callbacks(self) -> list[Any]:
+        if self.callbacks is None:
+            return []
+        if callable(self.callbacks):
+            return [self.callbacks]
+        if isinstance(self.callbacks, (list, tuple)):
+            return list(self.callbacks)
+        raise InputError(
+            f"callbacks must be a function of a result or a list of such, got {shown(self.callbacks)}"
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,124 @@
+"""What a user gives to an estimator, as a problem takes it: tables, labels, weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
+
+from reshuffle.errors import InputError
+from reshuffle.validation import check_finite
+
+KINDS = (np.float64, np.float32)
+
+
+def design(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """X as an array in C order or as CSR; names and number of its columns are noted, or compared.
+
+    Arrays that are so already are taken as they are: scikit-learn's own check takes longer than a problem.
+    """
+    if _plain(X) and not hasattr(estimator, "feature_names_in_"):
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
+        if X.shape[1] == estimator.n_features_in_:
+            check_finite("X", X)
+            return X
+    return validate_data(
+        estimator, X, reset=reset, accept_sparse="csr", dtype=list(KINDS), order="C"
+    )
+
+
+def _plain(X: Any) -> bool:
+    usual = type(X) is np.ndarray and X.ndim == 2 and X.dtype in KINDS
+    return usual and X.flags.c_contiguous and min(X.shape) > 0
+
+
+def numbers(estimator: Any, y: Any) -> NDArray[np.float64]:
+    """Targets of a regression."""
+    if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1):
+        _require(estimator, y)
+        y = check_array(
+            y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=estimator, order="C"
+        )
+        y = column_or_1d(y, warn=True) if y.ndim != 2 or y.shape[1] == 1 else y
+    if not np.isfinite(y).all():  # in scikit-learn's words
+        check_array(y, ensure_2d=False, input_name="y", estimator=estimator)
+    return np.asarray(y)
+
+
+def labels(estimator: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The sorted classes of any labels, and for each row the number of its class."""
+    if not (type(y) is np.ndarray and y.ndim == 1):
+        _require(estimator, y)
+        y = column_or_1d(_array_of(y), warn=True)
+    if y.dtype.kind == "f":
+        check_array(y, ensure_2d=False, input_name="y", estimator=estimator)
+        if np.any(y != np.rint(y)):
+            check_classification_targets(y)
+    elif y.dtype.kind not in "iubSUOT":
+        check_classification_targets(y)
+    try:
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in y})
+        raise InputError(
+            f"y must hold labels of one type and none missing, got {', '.join(kinds)}"
+        ) from None
+    if classes.dtype == object and any(label != label for label in classes):
+        raise InputError("y must hold labels and none missing, got NaN")
+    return classes, codes
+
+
+def _array_of(y: Any) -> NDArray[Any]:
+    """Labels as an array in which numbers do not turn into text beside text."""
+    found = np.asarray(y)
+    if found.dtype.kind in "SU" and isinstance(y, (list, tuple)):
+        kinds = {type(label) for label in y}
+        if not all(issubclass(kind, (str, bytes)) for kind in kinds):
+            return np.asarray(y, dtype=object)
+    return found
+
+
+def known_labels(estimator: Any, y: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """For each row the number of its class among ``classes``."""
+    here, codes = labels(estimator, y)
+    places = np.searchsorted(classes, here)
+    places[places == classes.size] = 0
+    strange = here[classes[places] != here]
+    if strange.size:
+        raise InputError(
+            f"y must hold the classes given at first, {classes.tolist()}, got {strange.tolist()}"
+        )
+    return np.asarray(places[codes])
+
+
+def check_length(X: Any, y: NDArray[Any]) -> None:
+    """One target per row."""
+    if y.shape[0] != X.shape[0]:
+        raise InputError(
+            f"y must have one entry per row of X: X has {X.shape[0]} rows, y has {y.shape[0]}"
+        )
+
+
+def weights_of(sample_weight: Any, n: int) -> NDArray[Any] | None:
+    """Sample weights as an array of numbers; one number stands for all."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, (int, float, np.number)):
+        return np.full(n, float(sample_weight))
+    given = np.asarray(sample_weight)
+    if given.shape != (n,):
+        raise InputError(
+            f"sample_weight must be {n} numbers, one per row of X, got shape {given.shape}"
+        )
+    return given
+
+
+def _require(estimator: Any, y: Any) -> None:
+    if y is None:
+        raise InputError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        )
