@@ -91,19 +91,20 @@ class LinearEstimator(Linear, Hooks, Nested):
     def _keep(
         self, result: Result, problem: Problem, certificate: Certificate, watch: Watch | None
     ) -> None:
-        x = result.x
+        x, objective = result.x, result.trace.last()["objective"]
         if watch is not None and watch.losses:
             self.validation_losses_ = np.array(watch.losses)
             if not np.array_equal(watch.x, x):  # an earlier point, at which nothing was proved
-                x, certificate = watch.x, Certificate(certificate.measure, np.nan, self.tol, "")
+                certificate = Certificate(certificate.measure, np.nan, certificate.tol, "")
+                x, objective = watch.x, problem.objective(watch.x)
         self.__dict__.update(self._attributes(x))
-        self.n_iter_, self.converged_, self.certificate_ = (
+        self.n_iter_, self.converged_, self.message_ = (
             result.epoch,
             result.converged,
-            certificate,
+            result.message,
         )
-        self.trace_, self.message_ = result.trace, result.message
-        self.objective_, self.n_samples_fit_ = problem.objective(x), problem.n
+        self.certificate_, self.trace_ = certificate, result.trace
+        self.objective_, self.n_samples_fit_ = objective, problem.n
 
     def _advance(self, X: Any, y: Any, loss: Loss, weights: Any, outputs: tuple[int, ...]) -> Self:
         """One more call of ``partial_fit``."""
