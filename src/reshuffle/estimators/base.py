@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.estimators.early_stopping import Watch, held_out
-from reshuffle.estimators.hooks import Hooks
+from reshuffle.estimators.hooks import Hooks, with_callbacks
+from reshuffle.estimators.inputs import Prepared
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.nested import Nested
 from reshuffle.estimators.outcome import Certificate, certificate_of, retell
 from reshuffle.estimators.penalty_names import penalty_of
 from reshuffle.estimators.solver_names import seed_of, solver_of
 from reshuffle.estimators.stream import Stream, chunk
-from reshuffle.losses import Loss
 from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
 from reshuffle.trace import Result
@@ -47,33 +47,24 @@ class LinearEstimator(Linear, Hooks, Nested):
     callbacks: Any = None
     verbose: Any = False
 
-    def _problem(
-        self, X: Any, y: Any, loss: Loss, weights: Any, outputs: tuple[int, ...]
-    ) -> Problem:
-        """The mean loss of these rows plus ψ."""
-        penalty = self._penalty((X.shape[1], *outputs))
-        return Problem(X, y, loss, penalty, sample_weight=weights, fit_intercept=self.fit_intercept)
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Find the minimiser for these rows and targets."""
+        return self._learn(self._prepared(X, y, sample_weight))
 
-    def _penalty(self, shape: tuple[int, ...]) -> Penalty:
-        """ψ on coefficients of this shape."""
-        settings = (self.l1, self.l2, self.penalty_factors, self.positive)
-        return penalty_of(self.penalty, *settings, shape)
-
-    def _learn(
-        self, X: Any, y: Any, loss: Loss, weights: Any, outputs: tuple[int, ...], codes: Any = None
-    ) -> Self:
-        """Solve, and keep what was found. ``codes`` are the numbers of the classes, where there are any."""
+    def _learn(self, data: Prepared) -> Self:
+        """Solve, and keep what was found."""
         seed = seed_of(self.random_state)
         solver = solver_of(self.solver, self.tol, self.max_iter, seed)
-        problem, watch = self._problem(X, y, loss, weights, outputs), None
+        penalty = self._penalty(data.shape)
+        problem, watch = data.problem(penalty, self.fit_intercept), None
         if self.early_stopping:
-            learn, watched = held_out(X.shape[0], codes, self.validation_fraction, seed)
-            watch = Watch(problem.take(watched.astype(np.uint32)), self.n_iter_no_change)
-            some = None if weights is None else weights[learn]
-            problem = self._problem(X[learn], y[learn], loss, some, outputs)
+            rows = held_out(problem.n, data.codes, self.validation_fraction, seed)
+            watch = Watch(problem.take(rows[1].astype(np.uint32)), self.n_iter_no_change)
+            problem = data.take(rows[0]).problem(penalty, self.fit_intercept)
         self.loss_, self.penalty_ = problem.loss, problem.penalty
         callbacks = [*self._given_callbacks(), *([watch] if watch else [])]
-        tasks = self._tasks(solver.limit, self._attributes, {"X": X, "y": y})
+        tasks = self._tasks(solver.limit, self._attributes, self._shown(data))
         with held_warnings() as held:
             result = solver.solve(
                 problem,
@@ -87,6 +78,16 @@ class LinearEstimator(Linear, Hooks, Nested):
         self.stream_ = Stream.after(problem, seed)
         tasks.end(result.x)
         return self
+
+    def _penalty(self, shape: tuple[int, ...]) -> Penalty:
+        """ψ on coefficients of this shape."""
+        settings = (self.l1, self.l2, self.penalty_factors, self.positive)
+        return penalty_of(self.penalty, *settings, shape)
+
+    def _shown(self, data: Prepared) -> dict[str, Any]:
+        """What callbacks of scikit-learn are given: rows, and targets as the user wrote them."""
+        codes = data.codes
+        return {"X": data.X, "y": data.y if codes is None else lambda: self.classes_[codes]}
 
     def _keep(
         self, result: Result, problem: Problem, certificate: Certificate, watch: Watch | None
@@ -106,13 +107,12 @@ class LinearEstimator(Linear, Hooks, Nested):
         self.certificate_, self.trace_ = certificate, result.trace
         self.objective_, self.n_samples_fit_ = objective, problem.n
 
-    def _advance(self, X: Any, y: Any, loss: Loss, weights: Any, outputs: tuple[int, ...]) -> Self:
+    def _advance(self, data: Prepared) -> Self:
         """One more call of ``partial_fit``."""
-        stream = getattr(self, "stream_", Stream(seed=seed_of(self.random_state)))
-        penalty = self._penalty((X.shape[1], *outputs))
-        start = self._solution() if hasattr(self, "coef_") else None
-        part = chunk(X, y, loss, penalty, weights, self.fit_intercept, outputs)
+        stream = getattr(self, "stream_", None) or Stream(seed=seed_of(self.random_state))
+        part = chunk(data, self._penalty(data.shape), self.fit_intercept)
         self.loss_, self.penalty_ = part.loss, part.penalty
+        start = self._solution() if hasattr(self, "coef_") else None
         result, self.stream_ = stream.advance(part, start)
         self._keep(result, part, certificate_of(result, 0.0), None)
         self.n_iter_ = self.stream_.calls

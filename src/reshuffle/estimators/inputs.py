@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,45 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from reshuffle.errors import InputError
+from reshuffle.losses import Loss
+from reshuffle.penalties import Penalty
+from reshuffle.problem import Problem
 from reshuffle.validation import check_finite
 
 KINDS = (np.float64, np.float32)
+
+
+class Prepared(NamedTuple):
+    """Data as a problem takes them."""
+
+    X: Any
+    y: NDArray[Any]
+    loss: Loss
+    weights: NDArray[Any] | None
+    outputs: tuple[int, ...]
+    """The shape of one margin."""
+    codes: NDArray[Any] | None
+    """The numbers of the classes, where there are any."""
+
+    def problem(self, penalty: Penalty, fit_intercept: bool) -> Problem:
+        """The mean loss of these rows plus ψ."""
+        return Problem(
+            self.X, self.y, self.loss, penalty, 0.0, self.weights, fit_intercept=fit_intercept
+        )
+
+    def take(self, rows: NDArray[Any]) -> Prepared:
+        """Some of the rows."""
+        some = {
+            name: value[rows]
+            for name, value in self._asdict().items()
+            if name in ("X", "y", "weights", "codes") and value is not None
+        }
+        return self._replace(**some)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the coefficients."""
+        return (self.X.shape[1], *self.outputs)
 
 
 def design(estimator: Any, X: Any, *, reset: bool) -> Any:

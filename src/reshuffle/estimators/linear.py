@@ -38,6 +38,9 @@ class Linear:
     penalty_: Penalty
     validation_losses_: Array
 
+    def _prepared(self, X: Any, y: Any, sample_weight: Any) -> inputs.Prepared:
+        raise NotImplementedError  # a classifier and a regression have their own
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 

@@ -3,19 +3,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-from sklearn.base import RegressorMixin
-
-from reshuffle.errors import InputError
-from reshuffle.estimators import inputs
-from reshuffle.estimators.base import Array, LinearEstimator
-from reshuffle.estimators.hooks import with_callbacks
-from reshuffle.estimators.loss_names import OF_NUMBERS, loss_of, mean_of
-from reshuffle.losses import Loss
+from reshuffle.estimators.base import LinearEstimator
+from reshuffle.estimators.numbers import LinearRegression
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class RRRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
+class RRRegressor(LinearRegression, LinearEstimator):
     """P(w, b) = (1/Σs) Σ_i s_i·l(a_iᵀw + b, y_i) + ψ(w): a linear regression, at its minimiser.
 
     With ``penalty="elasticnet"``, ψ(w) = l1·‖w‖₁ + (l2/2)‖w‖². The loss is a weighted *mean*: scikit-learn's
@@ -43,42 +36,9 @@ class RRRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
     loss: Any = "squared"
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Find the minimiser for these rows and targets."""
-        X = inputs.design(self, X, reset=True)
-        y, weights, outputs = self._targets(X, y, sample_weight)
-        return self._learn(X, y, self._loss(), weights, outputs)
-
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """One shuffled pass over these rows and a prox (an epoch of ProxRR), from the model so far.
 
         Steps shrink over the calls as ``Stream`` says.
         """
-        X = inputs.design(self, X, reset=not hasattr(self, "coef_"))
-        y, weights, outputs = self._targets(X, y, sample_weight)
-        return self._advance(X, y, self._loss(), weights, outputs)
-
-    def _targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, tuple[int, ...]]:
-        y = inputs.numbers(self, y)
-        inputs.check_length(X, y)
-        return y, inputs.weights_of(sample_weight, X.shape[0]), y.shape[1:]
-
-    def _loss(self) -> Loss:
-        loss = loss_of(self.loss, OF_NUMBERS)
-        if loss.targets in ("signs", "classes"):
-            raise InputError(f"loss must be one of numbers, got {loss!r}, which is one of classes")
-        return loss
-
-    def predict(self, X: Any) -> Array:
-        """Xw + b, or what the loss says it stands for: exp(Xw + b) for the Poisson loss."""
-        margins = self._margins(X)
-        if np.ndim(self.intercept_) == 0:
-            margins = margins.ravel()  # of sparse coefficients it is a column
-        mean = mean_of(self.loss_)
-        return margins if mean is None else mean(margins)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss == "poisson"
-        return tags
+        return self._advance(self._prepared(X, y, sample_weight, reset=not hasattr(self, "coef_")))

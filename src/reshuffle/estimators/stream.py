@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from reshuffle.datafit import Datafit
 from reshuffle.design import check_rows
-from reshuffle.errors import InputError
-from reshuffle.losses import Loss
+from reshuffle.estimators.inputs import Prepared
 from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
 from reshuffle.solvers import ProxRR
@@ -55,29 +54,16 @@ class Stream:
         return solver.solve(part, x0), after
 
 
-def chunk(
-    X: Any,
-    y: NDArray[Any],
-    loss: Loss,
-    penalty: Penalty,
-    weights: Any,
-    fit_intercept: bool,
-    outputs: tuple[int, ...],
-) -> Problem:
+def chunk(data: Prepared, penalty: Penalty, fit_intercept: bool) -> Problem:
     """The problem of some rows, in which not every class need be present."""
-    if outputs:
-        every: NDArray[Any] = np.arange(outputs[0])
-    elif loss.targets == "signs":
-        every = np.array([-1.0, 1.0])
-    else:
-        return Problem(X, y, loss, penalty, sample_weight=weights, fit_intercept=fit_intercept)
-    empty = sp.csr_matrix((every.size, X.shape[1]))
+    if data.codes is None:
+        return data.problem(penalty, fit_intercept)
+    outputs, loss = data.outputs, data.loss
+    every = np.arange(outputs[0]) if outputs else np.array([-1.0, 1.0])
+    empty = sp.csr_matrix((every.size, data.X.shape[1]))
     whole = Problem(empty, every, loss, penalty, fit_intercept=fit_intercept)
-    rows, _, features = check_rows(X)
-    if weights is not None and not np.any(weights > 0):
-        raise InputError("sample_weight must not be zero everywhere")
-    targets = read_only(y.astype(whole.targets.dtype))
-    fit = Datafit(
-        rows, targets, check_weights(weights, y.size), loss, bool(fit_intercept), features, outputs
-    )
+    rows, n, features = check_rows(data.X)
+    targets = read_only(data.y.astype(whole.targets.dtype))
+    weights = check_weights(data.weights, n)
+    fit = Datafit(rows, targets, weights, loss, bool(fit_intercept), features, outputs)
     return whole.with_datafit(fit)
