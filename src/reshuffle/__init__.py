@@ -14,7 +14,13 @@ if TYPE_CHECKING:
         InputError,
         StepWarning,
     )
-    from reshuffle.estimators import RRClassifier, RRRegressor
+    from reshuffle.estimators import (
+        RRClassifier,
+        RRClassifierCV,
+        RRRegressor,
+        RRRegressorCV,
+        rr_path,
+    )
     from reshuffle.federated import ExactFedRR, FedRR, LocalSGD
     from reshuffle.labels import encode_labels
     from reshuffle.objective import FiniteSum, Objective
@@ -58,11 +64,14 @@ _HOMES = {
     "ProxRR": "solvers",
     "ProxSGD": "solvers",
     "RRClassifier": "estimators",
+    "RRClassifierCV": "estimators",
     "RRRegressor": "estimators",
+    "RRRegressorCV": "estimators",
     "Result": "trace",
     "Smoothness": "smoothness",
     "StepWarning": "errors",
     "Trace": "trace",
+    "rr_path": "estimators",
     "encode_labels": "labels",
 }
 _MODULES = (
@@ -96,7 +105,9 @@ __all__ = [
     "ProxRR",
     "ProxSGD",
     "RRClassifier",
+    "RRClassifierCV",
     "RRRegressor",
+    "RRRegressorCV",
     "Result",
     "Smoothness",
     "StepWarning",
@@ -111,6 +122,7 @@ __all__ = [
     "orders",
     "penalties",
     "plotting",
+    "rr_path",
     "steps",
     "theory",
 ]

@@ -50,7 +50,7 @@ class LinearEstimator(Linear, Hooks, Nested):
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the minimiser for these rows and targets."""
-        return self._learn(self._prepared(X, y, sample_weight))
+        return self._learn(self.prepared(X, y, sample_weight))
 
     def _learn(self, data: Prepared) -> Self:
         """Solve, and keep what was found."""
@@ -64,7 +64,7 @@ class LinearEstimator(Linear, Hooks, Nested):
             problem = data.take(rows[0]).problem(penalty, self.fit_intercept)
         self.loss_, self.penalty_ = problem.loss, problem.penalty
         callbacks = [*self._given_callbacks(), *([watch] if watch else [])]
-        tasks = self._tasks(solver.limit, self._attributes, self._shown(data))
+        tasks = self._tasks(solver.limit, self.attributes_of, self._shown(data))
         with held_warnings() as held:
             result = solver.solve(
                 problem,
@@ -98,7 +98,7 @@ class LinearEstimator(Linear, Hooks, Nested):
             if not np.array_equal(watch.x, x):  # an earlier point, at which nothing was proved
                 certificate = Certificate(certificate.measure, np.nan, certificate.tol, "")
                 x, objective = watch.x, problem.objective(watch.x)
-        self.__dict__.update(self._attributes(x))
+        self.__dict__.update(self.attributes_of(x))
         self.n_iter_, self.converged_, self.message_ = (
             result.epoch,
             result.converged,

@@ -32,7 +32,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
     loss: Any
     class_weight: Any
 
-    def _prepared(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
+    def prepared(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
         """Data as a problem takes them; the classes are noted."""
         X = inputs.design(self, X, reset=True)
         classes, codes = inputs.labels(self, y)
@@ -49,9 +49,9 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         y, outputs = targets_of(codes, classes.size)
         return Prepared(X, y, loss, weights, outputs, codes)
 
-    def _attributes(self, x: Array) -> dict[str, Any]:
+    def attributes_of(self, x: Array) -> dict[str, Any]:
         """As rows of a matrix; what is added to all intercepts changes no prediction, so they sum to zero."""
-        found = super()._attributes(x)
+        found = super().attributes_of(x)
         if x.ndim == 1:
             found = {name: np.atleast_1d(value) for name, value in found.items()}
             return found | {"coef_": found["coef_"].reshape(1, -1)}

@@ -38,7 +38,7 @@ class Linear:
     penalty_: Penalty
     validation_losses_: Array
 
-    def _prepared(self, X: Any, y: Any, sample_weight: Any) -> inputs.Prepared:
+    def prepared(self, X: Any, y: Any, sample_weight: Any) -> inputs.Prepared:
         raise NotImplementedError  # a classifier and a regression have their own
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -51,7 +51,7 @@ class Linear:
         margins = X @ self.coef_.T + self.intercept_
         return np.asarray(dense(margins))
 
-    def _attributes(self, x: Array) -> dict[str, Any]:
+    def attributes_of(self, x: Array) -> dict[str, Any]:
         """``coef_`` and ``intercept_`` of a solution, whose last row is the intercept where there is one."""
         d = self.n_features_in_
         coef = np.ascontiguousarray(x[:d].T) + 0.0  # no minus in front of a zero

@@ -19,7 +19,7 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
 
     loss: Any
 
-    def _prepared(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Prepared:
+    def prepared(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Prepared:
         """Data as a problem takes them."""
         X = inputs.design(self, X, reset=reset)
         y = inputs.numbers(self, y)

@@ -41,4 +41,4 @@ class RRRegressor(LinearRegression, LinearEstimator):
 
         Steps shrink over the calls as ``Stream`` says.
         """
-        return self._advance(self._prepared(X, y, sample_weight, reset=not hasattr(self, "coef_")))
+        return self._advance(self.prepared(X, y, sample_weight, reset=not hasattr(self, "coef_")))
