@@ -80,7 +80,7 @@ def test_objects_and_unknown_penalties_have_paths() -> None:
     X = StandardScaler().fit_transform(X)
     path = rs.rr_path(X, y, penalty=rs.penalties.GroupLasso(1.0), lambdas=5, smallest=0.01)
     assert path.coefs.shape == (5, 3, 4)
-    assert path.nonzeros[0] == 0
+    assert np.abs(path.coefs[0]).max() < 1e-3
     assert path.nonzeros[-1] > 0
 
     class Ridge:

@@ -40,7 +40,7 @@ class CrossValidated(Linear, Nested):
     positive: bool = False
     fit_intercept: bool = True
     solver: Any = "exact"
-    tol: float = 1e-10
+    tol: float = 1e-8
     max_iter: int = 1000
     random_state: Any = 0
     n_jobs: int | None = None
@@ -53,7 +53,8 @@ class CrossValidated(Linear, Nested):
             )
         data = self.prepared(X, y, sample_weight)
         folds = self._folds(data)
-        solver = solver_of(self.solver, self.tol, self.max_iter, seed_of(self.random_state))
+        seed = seed_of(self.random_state)
+        solver = solver_of(self.solver, self.tol, self.max_iter, seed, traced=False)
         unit = unit_penalty(
             self.penalty, self.l1_ratio, self.penalty_factors, self.positive, data.shape
         )

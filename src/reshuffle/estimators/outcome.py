@@ -41,6 +41,11 @@ def certificate_of(result: Result, tol: float) -> Certificate:
     return Certificate(measure, value, float(tol), trace.header.get("certificate", measure))
 
 
+def stalled(result: Result) -> bool:
+    """Whether the run ended because nothing could be gained any more."""
+    return "no step lowers" in result.message
+
+
 def retell(held: Held, name: str, result: Result, certificate: Certificate) -> None:
     """The solver's warnings again, in the words of the estimator's parameters."""
     for message, category in held:
@@ -49,13 +54,12 @@ def retell(held: Held, name: str, result: Result, certificate: Certificate) -> N
     if not any(issubclass(category, not_converged()) for _, category in held):
         return
     reached = f"{certificate.measure} = {certificate.value:.3g}"
-    if "no step lowers" in result.message:
-        advice = "that is as near as rounding allows: give a larger tol, or a stronger penalty"
-    else:
-        advice = (
-            f"give more than max_iter={result.epoch}, a larger tol, a stronger penalty, "
-            "or bring the columns of X to one scale"
-        )
+    advice = (
+        f"give more than max_iter={result.epoch}, a larger tol, a stronger penalty, "
+        "or bring the columns of X to one scale"
+    )
+    if stalled(result):
+        advice = "no step lowers P any further: give a larger tol, or a stronger penalty"
     warn_user(
         f"{name} did not converge: tol={certificate.tol:g} was not reached after {result.epoch} iterations "
         f"({reached}); {advice}",

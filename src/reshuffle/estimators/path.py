@@ -24,7 +24,7 @@ def rr_path(
     positive: bool = False,
     fit_intercept: bool = True,
     solver: Any = "exact",
-    tol: float = 1e-10,
+    tol: float = 1e-8,
     max_iter: int = 1000,
     random_state: Any = 0,
 ) -> Path:
@@ -55,6 +55,6 @@ def rr_path(
     unit = unit_penalty(penalty, l1_ratio, penalty_factors, positive, data.shape)
     problem = data.problem(unit, fit_intercept)
     strengths = strengths_of(problem, lambdas, smallest)
-    method = solver_of(solver, tol, max_iter, seed_of(random_state))
+    method = solver_of(solver, tol, max_iter, seed_of(random_state), traced=False)
     results = walk(problem, strengths, method, "rr_path")
     return path_of(results, strengths, method, model, model.attributes_of)

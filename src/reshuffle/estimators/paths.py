@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import Held, InputError, held_warnings, not_converged, shown, warn_user
-from reshuffle.estimators.outcome import Certificate, certificate_of
+from reshuffle.estimators.outcome import Certificate, certificate_of, stalled
 from reshuffle.estimators.penalty_names import penalty_of
 from reshuffle.estimators.scaling import scaled
 from reshuffle.penalties import Penalty, ability
@@ -145,9 +145,11 @@ def _retell(held: Held, name: str, lambdas: Array, results: list[Result], solver
     missed = [k for k, result in enumerate(results) if not result.converged]
     if missed and any(issubclass(category, not_converged()) for _, category in held):
         worst = max(certificate_of(results[k], solver.tol).value for k in missed)
+        limit = f"a larger max_iter than {solver.limit}, "
+        more = "" if all(stalled(results[k]) for k in missed) else limit
         warn_user(
             f"{name} did not converge at {len(missed)} of {len(results)} strengths (the largest: "
             f"{lambdas[missed[0]]:.3g}): tol={solver.tol:g} was not reached (at worst {worst:.3g}); "
-            f"give more than max_iter={solver.limit}, a larger tol or larger lambdas",
+            f"give {more}a larger tol or larger lambdas",
             not_converged(),
         )

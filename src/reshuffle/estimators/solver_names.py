@@ -19,8 +19,11 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 
 
-def solver_of(given: Any, tol: Any, max_iter: Any, seed: int) -> Any:
-    """A solver by its name, with these limits; an object keeps its own."""
+def solver_of(given: Any, tol: Any, max_iter: Any, seed: int, *, traced: bool = True) -> Any:
+    """A solver by its name, with these limits; an object keeps its own.
+
+    Where the run need not be ``traced``, P is evaluated at its start and its end alone.
+    """
     check_positive("max_iter", max_iter, integer=True)
     if isinstance(given, str):
         name = given.lower().replace("exactproxrr", "exact")
@@ -28,7 +31,8 @@ def solver_of(given: Any, tol: Any, max_iter: Any, seed: int) -> Any:
             raise InputError(
                 f"solver must be one of {', '.join(map(repr, SOLVERS))}, or an object, got {given!r}"
             )
-        return SOLVERS[name](tol=tol, epochs=int(max_iter), seed=seed)
+        limits = {"tol": tol, "epochs": int(max_iter), "seed": seed}
+        return SOLVERS[name](**limits if traced else limits | {"eval_every": int(max_iter)})
     if isinstance(given, type) or not callable(getattr(given, "solve", None)):
         raise InputError(f"solver must be a name or have a method solve, got {shown(given)}")
     return given
