@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 import numpy as np
@@ -83,3 +84,20 @@ class Linear:
         """What was fitted and how sure it is, in some lines, with the largest coefficients by name."""
         check_is_fitted(self)
         return summary_of(self, largest)
+
+    def to_sklearn(self) -> Any:
+        """A fitted model of scikit-learn with the same predictions, for ONNX converters, skops and the like."""
+        from reshuffle.estimators.export import to_sklearn
+
+        check_is_fitted(self)
+        return to_sklearn(self)
+
+    def save(self, path: str | os.PathLike[str], X: Any = None, y: Any = None) -> None:
+        """Write the model to a file without pickle, whole or not at all; ``reshuffle.estimators.load`` reads it.
+
+        With the data X and y the file also holds a digest by which they can be recognised.
+        """
+        from reshuffle.estimators.model_file import save
+
+        check_is_fitted(self)
+        save(self, path, X, y)
