@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.estimators.early_stopping import Watch, held_out
 from reshuffle.estimators.hooks import Hooks, with_callbacks
-from reshuffle.estimators.inputs import Prepared
+from reshuffle.estimators.inputs import Prepared, check_flags
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.nested import Nested
-from reshuffle.estimators.outcome import Certificate, certificate_of, retell
+from reshuffle.estimators.outcome import Certificate, certificate_of, in_our_words, retell
 from reshuffle.estimators.penalty_names import penalty_of
 from reshuffle.estimators.solver_names import seed_of, solver_of
 from reshuffle.estimators.stream import Stream, chunk
@@ -54,6 +54,7 @@ class LinearEstimator(Linear, Hooks, Nested):
 
     def _learn(self, data: Prepared) -> Self:
         """Solve, and keep what was found."""
+        check_flags(self, "fit_intercept", "positive", "warm_start", "early_stopping")
         seed = seed_of(self.random_state)
         solver = solver_of(self.solver, self.tol, self.max_iter, seed)
         penalty = self._penalty(data.shape)
@@ -65,7 +66,7 @@ class LinearEstimator(Linear, Hooks, Nested):
         self.loss_, self.penalty_ = problem.loss, problem.penalty
         callbacks = [*self._given_callbacks(), *([watch] if watch else [])]
         tasks = self._tasks(solver.limit, self.attributes_of, self._shown(data))
-        with held_warnings() as held:
+        with held_warnings() as held, in_our_words(type(self).__name__):
             result = solver.solve(
                 problem,
                 self._start(problem.shape),
@@ -109,6 +110,7 @@ class LinearEstimator(Linear, Hooks, Nested):
 
     def _advance(self, data: Prepared) -> Self:
         """One more call of ``partial_fit``."""
+        check_flags(self, "fit_intercept", "positive")
         stream = getattr(self, "stream_", None) or Stream(seed=seed_of(self.random_state))
         part = chunk(data, self._penalty(data.shape), self.fit_intercept)
         self.loss_, self.penalty_ = part.loss, part.penalty

@@ -14,7 +14,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
 from reshuffle.errors import InputError, held_warnings
-from reshuffle.estimators.inputs import Prepared
+from reshuffle.estimators.inputs import Prepared, check_flags
 from reshuffle.estimators.linear import Array, Linear
 from reshuffle.estimators.nested import Nested
 from reshuffle.estimators.outcome import certificate_of
@@ -47,6 +47,7 @@ class CrossValidated(Linear, Nested):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Follow a path on each fold and on all rows, and keep the model at the best strength."""
+        check_flags(self, "fit_intercept", "positive")
         if self.rule not in RULES:
             raise InputError(
                 f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}"

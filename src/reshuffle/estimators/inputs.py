@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.losses import Loss
 from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
@@ -62,9 +62,39 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
         if X.shape[1] == estimator.n_features_in_:
             check_finite("X", X)
             return X
-    return validate_data(
-        estimator, X, reset=reset, accept_sparse="csr", dtype=list(KINDS), order="C"
-    )
+    _refuse_masks("X", X)
+    try:
+        return validate_data(
+            estimator, X, reset=reset, accept_sparse="csr", dtype=list(KINDS), order="C"
+        )
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise InputError(
+            f"X must hold numbers, got text in {_texts(X)}; turn it into numbers first, with "
+            "sklearn.preprocessing.OneHotEncoder for instance"
+        ) from None
+
+
+def _texts(X: Any) -> str:
+    """The columns in which text stands."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        named = zip(X.columns, X.dtypes, strict=False)
+        found = [repr(name) for name, kind in named if not _numeric(kind)]
+        if found:
+            return f"the columns {', '.join(found[:5])}{' and others' if len(found) > 5 else ''}"
+    return "some of its columns"
+
+
+def _numeric(kind: Any) -> bool:
+    """Whether a column of this dtype holds numbers, in pandas and in polars."""
+    own = getattr(kind, "is_numeric", None)
+    return bool(own()) if callable(own) else getattr(kind, "kind", "O") in "iufb"
+
+
+def _refuse_masks(name: str, given: Any) -> None:
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        raise InputError(f"{name} has masked values: fill them in or leave these rows out")
 
 
 def _plain(X: Any) -> bool:
@@ -76,6 +106,7 @@ def numbers(estimator: Any, y: Any) -> NDArray[np.float64]:
     """Targets of a regression."""
     if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1):
         _require(estimator, y)
+        _refuse_masks("y", y)
         y = check_array(
             y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=estimator, order="C"
         )
@@ -89,6 +120,7 @@ def labels(estimator: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The sorted classes of any labels, and for each row the number of its class."""
     if not (type(y) is np.ndarray and y.ndim == 1):
         _require(estimator, y)
+        _refuse_masks("y", y)
         y = column_or_1d(_array_of(y), warn=True)
     if y.dtype.kind == "f":
         check_array(y, ensure_2d=False, input_name="y", estimator=estimator)
@@ -158,3 +190,11 @@ def _require(estimator: Any, y: Any) -> None:
         raise InputError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
+
+
+def check_flags(estimator: Any, *names: str) -> None:
+    """Parameters that are True or False; the text "no" would count as True."""
+    for name in names:
+        value = getattr(estimator, name)
+        if not isinstance(value, (bool, np.bool_)):
+            raise InputError(f"{name} must be True or False, got {shown(value)}")

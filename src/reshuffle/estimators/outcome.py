@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle.errors import Held, not_converged, warn_user
+from reshuffle.errors import DivergenceError, Held, not_converged, warn_user
 from reshuffle.trace import Result
 
 
@@ -26,6 +28,8 @@ class Certificate:
     def __str__(self) -> str:
         if np.isnan(self.value):
             return "not checked"
+        if np.isinf(self.value):
+            return "nothing was proved"
         if self.measure == "gap":
             return f"P(x) is within {self.value:.2g}·f(0) of its minimum ({self.proof})"
         return f"the gradient mapping is {self.value:.2g} of the gradient at zero"
@@ -44,6 +48,18 @@ def certificate_of(result: Result, tol: float) -> Certificate:
 def stalled(result: Result) -> bool:
     """Whether the run ended because nothing could be gained any more."""
     return "no step lowers" in result.message
+
+
+@contextmanager
+def in_our_words(name: str) -> Iterator[None]:
+    """A divergence, with what the user of an estimator can do about it."""
+    try:
+        yield
+    except DivergenceError as error:
+        raise DivergenceError(
+            f"{name}: the run diverged ({error}); bring y and the columns of X to a usual scale",
+            error.result,
+        ) from None
 
 
 def retell(held: Held, name: str, result: Result, certificate: Certificate) -> None:
