@@ -123,7 +123,8 @@ def labels(estimator: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
         _refuse_masks("y", y)
         y = column_or_1d(_array_of(y), warn=True)
     if y.dtype.kind == "f":
-        check_array(y, ensure_2d=False, input_name="y", estimator=estimator)
+        if not np.isfinite(y).all():  # in scikit-learn's words
+            check_array(y, ensure_2d=False, input_name="y", estimator=estimator)
         if np.any(y != np.rint(y)):
             check_classification_targets(y)
     elif y.dtype.kind not in "iubSUOT":
