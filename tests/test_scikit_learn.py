@@ -156,6 +156,18 @@ def test_scikit_learn_callbacks_hear_every_epoch(cancer: Any) -> None:
     assert not stopped.converged_
 
 
+@pytest.mark.skipif(not hasattr(rs.RRClassifier, "set_callbacks"), reason="from scikit-learn 1.9")
+def test_scikit_learn_scores_every_epoch_by_the_labels_of_the_user(cancer: Any) -> None:
+    from sklearn.callback import ScoringMonitor
+
+    X, y = cancer
+    monitor = ScoringMonitor(scoring="accuracy")
+    model = rs.RRClassifier().set_callbacks(monitor).fit(X, np.where(y, "benign", "malignant"))
+    assert model.converged_
+    search = GridSearchCV(rs.RRClassifier(), {"l2": [0.01, 0.1]}, cv=2).set_callbacks(Listener())
+    assert search.fit(X, y).best_score_ > 0.9
+
+
 def test_our_callbacks_hear_every_epoch(cancer: Any) -> None:
     seen: list[int] = []
 
