@@ -197,7 +197,7 @@ def test_huber_at_the_scale_that_was_fitted(name: str) -> None:
     ours = regressor(loss=loss, penalty="elasticnet", **strengths).fit(X, y)
     objective = rs.Problem(X, y, loss, ours.penalty_, fit_intercept=True).objective
     assert ours.objective_ <= objective(np.append(other.coef_, other.intercept_)) * (1 + 1e-12)
-    check(ours, other, 1e-4)  # as near as its lbfgs comes; the objective says who is nearer
+    check(ours, other, 1e-3)  # as near as its lbfgs comes; the objective says who is nearer
     slopes = np.clip(ours.predict(X) - y, -loss.delta, loss.delta)
     gradient = X.T @ slopes / len(y) + strengths["l2"] * ours.coef_
     assert max(np.abs(gradient).max(), abs(slopes.mean())) < 1e-9 * np.abs(y).max()

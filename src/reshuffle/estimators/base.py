@@ -37,7 +37,7 @@ class LinearEstimator(Linear, Hooks, Nested):
     positive: bool = False
     fit_intercept: bool = True
     solver: Any = "exact"
-    tol: float = 1e-12
+    tol: float = 1e-13
     max_iter: int = 1000
     random_state: Any = 0
     warm_start: bool = False

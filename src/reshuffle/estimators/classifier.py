@@ -35,8 +35,8 @@ class RRClassifier(LinearClassifier, LinearEstimator):
     fit_intercept : whether there is a b, which is not penalised.
     solver : "exact" (``ExactProxRR``), "proxrr", "proxsgd" or "fista", or a solver, which keeps its own tol,
         epochs and seed.
-    tol : the relative accuracy of P at which to stop, certified where that is possible. An accuracy of 1e-12
-        in P is one of about 1e-6 in the coefficients; where the run ends with Newton steps, as it does on all
+    tol : the relative accuracy of P at which to stop, certified where that is possible. An accuracy of 1e-13
+        in P is one of 1e-6 or better in the coefficients; where the run ends with Newton steps, as it does on all
         but wide data, it takes hardly longer than 1e-6 would.
     max_iter : the most epochs.
     random_state : an integer, so that the same data give the same model; a RandomState or Generator; or None
