@@ -40,7 +40,7 @@ def cancer() -> tuple[Any, Any]:
 
 
 def test_check_estimator_passes_in_full() -> None:
-    settings = "(lambdas=2, cv=2, tol=1e-12, smallest=0.1)"
+    settings = "(lambdas=2, cv=2, tol=1e-14, smallest=0.1)"
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, f"RRClassifierCV{settings}", f"RRRegressorCV{settings}"],
         capture_output=True,

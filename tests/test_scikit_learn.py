@@ -19,16 +19,17 @@ from sklearn.preprocessing import StandardScaler
 
 import reshuffle as rs
 
+# scikit-learn compares predictions of weighted and of repeated rows to 1e-7
 SETTINGS = [
     "RRClassifier()",
-    "RRClassifier(penalty='elasticnet', l1=1e-3, l2=1e-2, warm_start=True)",
-    "RRClassifier(loss='squared_hinge', class_weight={})",
-    "RRClassifier(penalty=rs.penalties.L1(1e-3))",
-    "RRClassifier(solver='fista', l2=0.01)",
+    "RRClassifier(penalty='elasticnet', l1=1e-3, l2=1e-2, warm_start=True, tol=1e-15)",
+    "RRClassifier(loss='squared_hinge', class_weight={}, tol=1e-15)",
+    "RRClassifier(penalty=rs.penalties.ElasticNet(1e-3, 1e-2), tol=1e-15)",
+    "RRClassifier(solver='fista', l2=0.01, tol=1e-15)",
     "RRRegressor()",
-    "RRRegressor(penalty='l1', positive=True)",
-    "RRRegressor(loss='quantile', fit_intercept=False)",
-    "RRRegressor(loss=rs.losses.Huber(2.0), penalty=rs.penalties.ElasticNet(1e-3, 1e-3))",
+    "RRRegressor(penalty='l1', positive=True, tol=1e-15)",
+    "RRRegressor(loss='quantile', fit_intercept=False, tol=1e-15)",
+    "RRRegressor(loss=rs.losses.Huber(2.0), penalty=rs.penalties.ElasticNet(1e-3, 1e-3), tol=1e-15)",
 ]
 SCRIPT = """
 import sys, warnings
