@@ -134,6 +134,7 @@ def test_the_chosen_model_is_the_one_of_all_rows(cancer: Any) -> None:
     model = rs.RRClassifierCV(lambdas=15, cv=3, tol=1e-13).fit(X, y)
     one = rs.RRClassifier(penalty="l1", l1=model.lambda_).fit(X, y)
     np.testing.assert_allclose(model.coef_, one.coef_, atol=1e-5)
+    assert model.penalty_ == one.penalty_
     assert model.lambda_ == model.lambda_min_ == model.lambdas_[model.cv_losses_.mean(1).argmin()]
     sparser = clone(model).set_params(rule="1se").fit(X, y)
     assert sparser.lambda_ == model.lambda_1se_ >= model.lambda_

@@ -19,6 +19,7 @@ from reshuffle.estimators.linear import Array, Linear
 from reshuffle.estimators.nested import Nested
 from reshuffle.estimators.outcome import certificate_of
 from reshuffle.estimators.paths import Path, follow, path_of, strengths_of, unit_penalty, walk
+from reshuffle.estimators.scaling import scaled
 from reshuffle.estimators.solver_names import seed_of, solver_of
 from reshuffle.problem import Problem
 from reshuffle.trace import Result
@@ -123,7 +124,8 @@ class CrossValidated(Linear, Nested):
         )
         self.certificate_, self.trace_ = certificate_of(result, solver.tol), result.trace
         self.objective_, self.n_samples_fit_ = result.trace.last()["objective"], whole.n
-        self.penalty_ = whole.penalty
+        shape = (whole.features, *whole.shape[1:])
+        self.penalty_ = scaled(whole.penalty, self.lambda_, shape)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
