@@ -13,6 +13,7 @@ from rich.console import Console
 import reshuffle as rs
 from benchmarks import (
     costly_prox,
+    estimators,
     federation,
     first_fit,
     grid,
@@ -52,6 +53,9 @@ BENCHMARKS: dict[str, Benchmark] = {
     "groups": plain(groups.groups),
     "costly-prox": costly_prox.costly_prox,
     "growth": growth.growth,
+    "estimators": plain(estimators.fits),
+    "estimator-overhead": plain(estimators.overhead),
+    "paths": plain(estimators.paths),
     "first-fit": first_fit.first_fit,
     "fit-memory": first_fit.fit_memory,
     "proxes": first_fit.proxes,

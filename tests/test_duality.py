@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from oracles import LOSSES
 
 import reshuffle as rs
+from reshuffle.solvers.certificate import certificate_of
 
 numbers = st.floats(-20, 20)
 SCALAR = {name: loss for name, loss in LOSSES.items() if not loss.vector}
@@ -76,3 +77,30 @@ def test_ridge_joins_the_conjugate() -> None:
         == rs.penalties.ElasticNet(1.0, 2.0).conjugate(g)
         == (4 + 1) / 4
     )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_gap_of_softmax_with_an_intercept(weighted: bool) -> None:
+    """The balanced slopes are p - e_y with probabilities p and add up to zero; the gap bounds P - P*."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 3)), np.arange(60) % 4
+    weights = rng.random(60) * (rng.random(60) < 0.8) + 0.01 if weighted else None
+    problem = rs.Problem(
+        X, y, rs.losses.Multinomial(), rs.penalties.ElasticNet(0.01, 0.02),
+        sample_weight=weights, fit_intercept=True,
+    )  # fmt: skip
+    measure, fit = certificate_of(problem), problem.datafit
+    assert measure.name == "gap"
+    best = rs.ExactProxRR(tol=1e-13).solve(problem)
+    least = problem.objective(best.x)
+    for size in (0.0, 1e-6, 0.1, 10.0):
+        x = best.x + size * rng.standard_normal(best.x.shape)
+        slopes = rs.losses.Multinomial.balanced(fit.slopes(x)[0], fit.targets, fit.weights)
+        p = slopes.copy()
+        p[np.arange(60), y] += 1.0
+        assert p.min() > -1e-15
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+        w = fit.weights if weighted else np.ones(60)
+        np.testing.assert_allclose(w @ slopes, 0.0, atol=1e-13)
+        assert measure.at(x) * np.log(4.0) >= problem.objective(x) - least - 1e-12
+    assert measure.at(best.x) < 1e-9

@@ -30,6 +30,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"federated"},
     {"plotting"},
     {"theory"},
+    {"estimators"},
     {"experiments"},
     {"cli"},
 ]

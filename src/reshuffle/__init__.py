@@ -14,6 +14,13 @@ if TYPE_CHECKING:
         InputError,
         StepWarning,
     )
+    from reshuffle.estimators import (
+        RRClassifier,
+        RRClassifierCV,
+        RRRegressor,
+        RRRegressorCV,
+        rr_path,
+    )
     from reshuffle.federated import ExactFedRR, FedRR, LocalSGD
     from reshuffle.labels import encode_labels
     from reshuffle.objective import FiniteSum, Objective
@@ -23,7 +30,18 @@ if TYPE_CHECKING:
     from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
     from reshuffle.trace import Result, Trace
 
-    from . import datasets, engines, federated, losses, orders, penalties, plotting, steps, theory
+    from . import (
+        datasets,
+        engines,
+        estimators,
+        federated,
+        losses,
+        orders,
+        penalties,
+        plotting,
+        steps,
+        theory,
+    )
 
 __version__ = "0.2.0.dev0"
 
@@ -45,15 +63,21 @@ _HOMES = {
     "Problem": "problem",
     "ProxRR": "solvers",
     "ProxSGD": "solvers",
+    "RRClassifier": "estimators",
+    "RRClassifierCV": "estimators",
+    "RRRegressor": "estimators",
+    "RRRegressorCV": "estimators",
     "Result": "trace",
     "Smoothness": "smoothness",
     "StepWarning": "errors",
     "Trace": "trace",
+    "rr_path": "estimators",
     "encode_labels": "labels",
 }
 _MODULES = (
     "datasets",
     "engines",
+    "estimators",
     "federated",
     "losses",
     "orders",
@@ -80,6 +104,10 @@ __all__ = [
     "Problem",
     "ProxRR",
     "ProxSGD",
+    "RRClassifier",
+    "RRClassifierCV",
+    "RRRegressor",
+    "RRRegressorCV",
     "Result",
     "Smoothness",
     "StepWarning",
@@ -88,11 +116,13 @@ __all__ = [
     "datasets",
     "encode_labels",
     "engines",
+    "estimators",
     "federated",
     "losses",
     "orders",
     "penalties",
     "plotting",
+    "rr_path",
     "steps",
     "theory",
 ]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -59,9 +62,36 @@ def not_converged() -> type[Warning]:
     return warning
 
 
+Held = list[tuple[str, type[Warning]]]
+_HELD: ContextVar[Held | None] = ContextVar("held", default=None)
+
+
+@contextmanager
+def held_warnings() -> Iterator[Held]:
+    """Warnings of this package are kept in the list that is given, not shown.
+
+    For a layer that says the same in its own words. Other threads are not concerned, which is more than
+    ``warnings.catch_warnings`` can promise.
+    """
+    held: Held = []
+    token = _HELD.set(held)
+    try:
+        yield held
+    finally:
+        _HELD.reset(token)
+
+
 def warn_user(message: str, category: type[Warning]) -> None:
-    """A warning at the user's own line: the nearest one up the stack that is not in this package."""
+    """A warning at the user's own line: the nearest one up the stack that is not in this package.
+
+    Frames of scikit-learn, whose decorators and searches call the estimators, are passed over too.
+    """
+    held = _HELD.get()
+    if held is not None:
+        held.append((message, category))
+        return
     depth, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("reshuffle."):
+    inner = ("reshuffle.", "sklearn.")
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(inner):
         depth, frame = depth + 1, frame.f_back
     warnings.warn(message, category, stacklevel=depth)

@@ -13,6 +13,7 @@ from reshuffle.trace import Result, Trace
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from reshuffle.estimators import Path
     from reshuffle.federated import Federation
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -92,4 +93,44 @@ def plot_split(federation: Federation, ax: Axes | None = None) -> Axes:
         ax.legend(frameon=False, ncols=len(labels), loc="upper center")
     ax.set_xlabel("client")
     ax.set_ylabel("samples")
+    return ax
+
+
+def plot_path(
+    path: Path, *, names: Any = None, largest: int = 8, mark: Any = None, ax: Axes | None = None
+) -> Axes:
+    """The coefficients along a path of strengths λ, from sparse to full, the largest by name.
+
+    Where there are several classes or outputs, a line is the Euclidean norm of a feature's coefficients.
+    ``names`` are those of the features, where the path does not know them; ``mark`` is a λ to point out,
+    such as ``lambda_`` of a cross-validated estimator.
+    """
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(6, 3.8), layout="constrained")
+    coefs = path.coefs if path.coefs.ndim == 2 else path.coefs[:, 0]
+    several = path.coefs.ndim == 3 and path.coefs.shape[1] > 1
+    if several:
+        coefs = np.linalg.norm(path.coefs, axis=1)
+    known = path.names if names is None else names
+    known = [f"x{j}" for j in range(coefs.shape[1])] if known is None else known
+    if len(known) != coefs.shape[1]:
+        raise InputError(f"names must be {coefs.shape[1]}, one per feature, got {len(known)}")
+    order = np.argsort(-np.abs(coefs).max(axis=0), kind="stable")
+    shown = [j for j in order[:largest] if np.any(coefs[:, j])]
+    for j in order[len(shown) :]:
+        ax.plot(path.lambdas, coefs[:, j], color="0.75", lw=0.8)
+    for k, j in enumerate(shown):
+        style: dict[str, Any] = {"color": COLOURS[k % 7], "ls": LINES[k // 7 % 7]}
+        ax.plot(path.lambdas, coefs[:, j], label=str(known[j]), lw=1.8, **style)
+    if mark is not None:
+        ax.axvline(float(mark), color="0.3", lw=1.0, ls=":", label=f"λ = {mark:.3g}")
+    ax.set_xscale("log")
+    ax.invert_xaxis()
+    ax.set_xlabel("λ")
+    ax.set_ylabel("size of the coefficients" if several else "coefficients")
+    ax.grid(alpha=0.3)
+    if shown or mark is not None:
+        ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax

@@ -70,6 +70,8 @@ class Loss:
     derivative: ClassVar[Callable[..., Any]]
     conjugate: ClassVar[Callable[..., Any] | None] = None
     second: ClassVar[Callable[..., Any] | None] = None
+    balanced: ClassVar[Callable[..., Any] | None] = None
+    """Of a vector loss, for a gap with an intercept: slopes near the given ones that add up to zero."""
     oracle: ClassVar[Callable[..., Any] | None] = None
 
     @classmethod

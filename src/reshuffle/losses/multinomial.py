@@ -67,6 +67,25 @@ class Multinomial(Loss):
         return total
 
     @staticmethod
+    def balanced(slopes: Any, y: Any, weights: Any) -> Any:
+        """Slopes near these with Σ_i w_i s_i = 0, as a dual point with an intercept has them.
+
+        A slope is p - e_y with probabilities p. Let M_k be the weighted sum of p_k, N_k the weight of class k
+        and W that of all. With t the least number for which (1 - t)M ≤ N, the probabilities
+        (1 - t)p + (N - (1 - t)M)/W have the sums N. At the minimiser M = N, and nothing changes.
+        """
+        n, classes = slopes.shape
+        w = weights if weights.size else np.ones(n)
+        wanted = np.bincount(y, w, minlength=classes)
+        sums = w @ slopes + wanted
+        with np.errstate(over="ignore"):
+            kept = min(1.0, float(np.min(wanted / np.maximum(sums, np.finfo(float).tiny))))
+        own = np.arange(n), y
+        moved = kept * slopes + (wanted - kept * sums) / w.sum()
+        moved[own] -= 1.0 - kept
+        return moved
+
+    @staticmethod
     def oracle(z: Any, y: Any) -> Any:
         return np.log(np.exp(z - z.max(axis=-1, keepdims=True)).sum(axis=-1)) + (
             z.max(axis=-1) - np.take_along_axis(z, np.asarray(y)[..., None], axis=-1)[..., 0]

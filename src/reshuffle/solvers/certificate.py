@@ -90,7 +90,7 @@ class Gap(Certificate):
     D(s) = -(1/n) Σ_i w_i l*(s_i, y_i) - Ψ*(-(1/n) Σ_i w_i s_i a_i),    Ψ = ψ + (ridge/2)‖·‖².
 
     With an intercept a dual point has Σ_i w_i s_i = 0: of the slopes of either sign, those that weigh
-    more are shortened until they balance the others.
+    more are shortened until they balance the others; a vector loss says by ``balanced`` how it is done.
     """
 
     name = "gap"
@@ -124,6 +124,10 @@ class Gap(Certificate):
 
     def _balanced(self, slopes: Array) -> Array:
         """The slopes, those of one sign shortened so that Σ_i w_i s_i = 0."""
+        fit, own = self.datafit, self.datafit.loss.balanced
+        if own is not None:
+            balanced: Array = own(slopes, fit.targets, fit.weights)
+            return balanced
         weighted = slopes * self.datafit.weights if self.datafit.weights.size else slopes
         up, down = weighted[weighted > 0].sum(), -weighted[weighted < 0].sum()
         least = min(up, down)
@@ -141,7 +145,9 @@ def certificate_of(problem: Objective) -> Certificate:
     """The duality gap where there is one, and the gradient mapping elsewhere."""
     fit: Datafit | None = getattr(problem, "datafit", None)
     has_dual = ability(problem.penalty, "has_dual")
-    if fit is None or fit.loss.conjugate is None or has_dual is None or (fit.bias and fit.outputs):
+    if fit is None or fit.loss.conjugate is None or has_dual is None:
+        return RelativeMapping(problem)
+    if fit.bias and fit.outputs and fit.loss.balanced is None:
         return RelativeMapping(problem)
     known = has_dual((fit.features, *fit.outputs), problem.ridge)
     return Gap(problem, fit, cast(Able, problem.penalty)) if known else RelativeMapping(problem)

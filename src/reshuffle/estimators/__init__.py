@@ -1,0 +1,13 @@
+"""scikit-learn estimators over the solvers."""
+
+from reshuffle.estimators.classifier import RRClassifier as RRClassifier
+from reshuffle.estimators.classifier_cv import RRClassifierCV as RRClassifierCV
+from reshuffle.estimators.model_file import load as load
+from reshuffle.estimators.path import rr_path as rr_path
+from reshuffle.estimators.paths import Path as Path
+from reshuffle.estimators.regressor import RRRegressor as RRRegressor
+from reshuffle.estimators.regressor_cv import RRRegressorCV as RRRegressorCV
+from reshuffle.estimators.strengths import strengths_from_alpha as strengths_from_alpha
+from reshuffle.estimators.strengths import strengths_from_C as strengths_from_C
+from reshuffle.estimators.strengths import strengths_from_huber_alpha as strengths_from_huber_alpha
+from reshuffle.estimators.strengths import strengths_from_ridge_alpha as strengths_from_ridge_alpha

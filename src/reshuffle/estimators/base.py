@@ -1,0 +1,144 @@
+"""What the estimators share: parameters, the way from data to a problem, and from its solution to attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError, held_warnings, shown
+from reshuffle.estimators.early_stopping import Watch, held_out
+from reshuffle.estimators.hooks import Hooks, with_callbacks
+from reshuffle.estimators.inputs import Prepared, check_flags
+from reshuffle.estimators.linear import Linear
+from reshuffle.estimators.nested import Nested
+from reshuffle.estimators.outcome import Certificate, certificate_of, in_our_words, retell
+from reshuffle.estimators.penalty_names import penalty_of
+from reshuffle.estimators.solver_names import seed_of, solver_of
+from reshuffle.estimators.stream import Stream, chunk
+from reshuffle.penalties import Penalty
+from reshuffle.problem import Problem
+from reshuffle.trace import Result
+
+Array = NDArray[np.float64]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearEstimator(Linear, Hooks, Nested):
+    """Minimises the mean loss plus a penalty. ``RRClassifier`` says what the parameters are."""
+
+    loss: Any = None
+    penalty: Any = "l2"
+    l1: float | None = None
+    l2: float | None = None
+    penalty_factors: Any = None
+    positive: bool = False
+    fit_intercept: bool = True
+    solver: Any = "exact"
+    tol: float = 1e-13
+    max_iter: int = 1000
+    random_state: Any = 0
+    warm_start: bool = False
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    callbacks: Any = None
+    verbose: Any = False
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Find the minimiser for these rows and targets."""
+        return self._learn(self.prepared(X, y, sample_weight))
+
+    def _learn(self, data: Prepared) -> Self:
+        """Solve, and keep what was found."""
+        check_flags(self, "fit_intercept", "positive", "warm_start", "early_stopping")
+        seed = seed_of(self.random_state)
+        solver = solver_of(self.solver, self.tol, self.max_iter, seed)
+        penalty = self._penalty(data.shape)
+        problem, watch = data.problem(penalty, self.fit_intercept), None
+        if self.early_stopping:
+            rows = held_out(problem.n, data.codes, self.validation_fraction, seed)
+            watch = Watch(problem.take(rows[1].astype(np.uint32)), self.n_iter_no_change)
+            problem = data.take(rows[0]).problem(penalty, self.fit_intercept)
+        self.loss_, self.penalty_ = problem.loss, problem.penalty
+        callbacks = [*self._given_callbacks(), *([watch] if watch else [])]
+        tasks = self._tasks(solver.limit, self.attributes_of, self._shown(data))
+        with held_warnings() as held, in_our_words(type(self).__name__):
+            result = solver.solve(
+                problem,
+                self._start(problem.shape),
+                callbacks=[*callbacks, *tasks.callbacks],
+                progress=bool(self.verbose),
+            )
+        certificate = certificate_of(result, solver.tol)
+        retell(held, type(self).__name__, result, certificate)
+        self._keep(result, problem, certificate, watch)
+        self.stream_ = Stream.after(problem, seed)
+        tasks.end(result.x)
+        return self
+
+    def _penalty(self, shape: tuple[int, ...]) -> Penalty:
+        """ψ on coefficients of this shape."""
+        settings = (self.l1, self.l2, self.penalty_factors, self.positive)
+        return penalty_of(self.penalty, *settings, shape)
+
+    def _shown(self, data: Prepared) -> dict[str, Any]:
+        """What callbacks of scikit-learn are given: rows, and targets as the user wrote them."""
+        codes = data.codes
+        return {"X": data.X, "y": data.y if codes is None else lambda: self.classes_[codes]}
+
+    def _keep(
+        self, result: Result, problem: Problem, certificate: Certificate, watch: Watch | None
+    ) -> None:
+        x, objective = result.x, result.trace.last()["objective"]
+        if watch is not None and watch.losses:
+            self.validation_losses_ = np.array(watch.losses)
+            if not np.array_equal(watch.x, x):  # an earlier point, at which nothing was proved
+                certificate = Certificate(certificate.measure, np.nan, certificate.tol, "")
+                x, objective = watch.x, problem.objective(watch.x)
+        self.__dict__.update(self.attributes_of(x))
+        self.n_iter_, self.converged_, self.message_ = (
+            result.epoch,
+            result.converged,
+            result.message,
+        )
+        self.certificate_, self.trace_ = certificate, result.trace
+        self.objective_, self.n_samples_fit_ = objective, problem.n
+
+    def _advance(self, data: Prepared) -> Self:
+        """One more call of ``partial_fit``."""
+        check_flags(self, "fit_intercept", "positive")
+        stream = getattr(self, "stream_", None) or Stream(seed=seed_of(self.random_state))
+        part = chunk(data, self._penalty(data.shape), self.fit_intercept)
+        self.loss_, self.penalty_ = part.loss, part.penalty
+        start = self._solution() if hasattr(self, "coef_") else None
+        result, self.stream_ = stream.advance(part, start)
+        self._keep(result, part, certificate_of(result, 0.0), None)
+        self.n_iter_ = self.stream_.calls
+        return self
+
+    def _start(self, shape: tuple[int, ...]) -> Array | None:
+        """The last model where a warm start is wanted and it fits; any start leads to the minimiser."""
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return None
+        x = self._solution()
+        return x if x.shape == shape else None
+
+    def _given_callbacks(self) -> list[Any]:
+        if self.callbacks is None:
+            return []
+        if callable(self.callbacks):
+            return [self.callbacks]
+        if isinstance(self.callbacks, (list, tuple)):
+            return list(self.callbacks)
+        raise InputError(
+            f"callbacks must be a function of a result or a list of such, got {shown(self.callbacks)}"
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

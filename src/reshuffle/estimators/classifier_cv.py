@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from reshuffle.estimators.classes import LinearClassifier
+from reshuffle.estimators.cross_validation import CrossValidated
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RRClassifierCV(LinearClassifier, CrossValidated):
+    """P(w, b) = mean loss + λ·ψ(w), with the λ that does best on held-out rows.
+
+    A path of λ's, from the one that holds every feature at zero down, is followed on each fold and on all
+    rows, each model begun at the one before. What is kept is the model of all rows at the chosen λ.
+
+    Parameters
+    ----------
+    loss, penalty_factors, positive, fit_intercept, solver, max_iter, random_state, class_weight :
+        as in ``RRClassifier``.
+    penalty : ψ: "l1", "l2", "elasticnet" (l1_ratio·‖w‖₁ + (1 - l1_ratio)/2·‖w‖²), or an object.
+    l1_ratio : of the elastic net.
+    lambdas : how many λ's, spaced evenly in their logarithm, or the λ's themselves. A penalty that holds
+        nothing at zero, like "l2", has no largest λ: give them.
+    smallest : the last λ over the first, where only their number is given.
+    cv : the number of folds (5), or a splitter of scikit-learn, or a list of pairs of row numbers.
+    scoring : None for the mean loss of the held-out rows, or a scorer of scikit-learn, such as "accuracy".
+    rule : "min" for the λ with the lowest mean over the folds, "1se" for the largest within a standard error.
+    tol : the relative accuracy of P at each λ.
+    n_jobs : threads for the folds; -1 for all cores. The result is the same with any number.
+
+    Attributes
+    ----------
+    lambda_, lambda_min_, lambda_1se_, lambdas_ : the chosen λ, the two candidates, and all.
+    cv_losses_ : of shape (λ's, folds): the mean losses of held-out rows, or minus their scores.
+    path_ : the models of all rows, as ``rr_path`` gives them.
+    coef_, intercept_, classes_ and others : as in ``RRClassifier``, of the chosen model.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> X, y = rs.datasets.breast_cancer()
+    >>> model = rs.RRClassifierCV(lambdas=20, rule="1se").fit(X, y)
+    >>> bool(model.lambda_ > model.lambda_min_), int((model.coef_ != 0).sum()) < 30
+    (True, True)
+    """
+
+    loss: Any = "logistic"
+    class_weight: Any = None

@@ -1,0 +1,163 @@
+"""The strength by cross-validation: a path per fold, in threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+
+from reshuffle.errors import InputError, held_warnings
+from reshuffle.estimators.inputs import Prepared, check_flags
+from reshuffle.estimators.linear import Array, Linear
+from reshuffle.estimators.nested import Nested
+from reshuffle.estimators.outcome import certificate_of
+from reshuffle.estimators.paths import Path, follow, path_of, strengths_of, unit_penalty, walk
+from reshuffle.estimators.scaling import scaled
+from reshuffle.estimators.solver_names import seed_of, solver_of
+from reshuffle.problem import Problem
+from reshuffle.trace import Result
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CrossValidated(Linear, Nested):
+    """The model of a path that does best on held-out rows. ``RRClassifierCV`` says what the parameters are."""
+
+    loss: Any = None
+    penalty: Any = "l1"
+    l1_ratio: float = 0.5
+    lambdas: Any = 50
+    smallest: float = 1e-3
+    cv: Any = None
+    scoring: Any = None
+    rule: str = "min"
+    penalty_factors: Any = None
+    positive: bool = False
+    fit_intercept: bool = True
+    solver: Any = "exact"
+    tol: float = 1e-8
+    max_iter: int = 1000
+    random_state: Any = 0
+    n_jobs: int | None = None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Follow a path on each fold and on all rows, and keep the model at the best strength."""
+        check_flags(self, "fit_intercept", "positive")
+        if self.rule not in RULES:
+            raise InputError(
+                f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}"
+            )
+        data = self.prepared(X, y, sample_weight)
+        folds = self._folds(data)
+        seed = seed_of(self.random_state)
+        solver = solver_of(self.solver, self.tol, self.max_iter, seed, traced=False)
+        unit = unit_penalty(
+            self.penalty, self.l1_ratio, self.penalty_factors, self.positive, data.shape
+        )
+        whole = data.problem(unit, self.fit_intercept)
+        self.lambdas_ = strengths_of(whole, self.lambdas, self.smallest)
+        self.loss_ = whole.loss
+
+        def losses(rows: tuple[NDArray[Any], NDArray[Any]]) -> Array:
+            return self._losses(data, whole, rows, solver)
+
+        self.cv_losses_ = np.column_stack(in_threads(losses, folds, self.n_jobs))
+        results = walk(whole, self.lambdas_, solver, type(self).__name__)
+        self.path_: Path = path_of(results, self.lambdas_, solver, self, self.attributes_of)
+        best, sparser = chosen(self.cv_losses_)
+        self.lambda_min_, self.lambda_1se_ = self.lambdas_[best], self.lambdas_[sparser]
+        self._keep(whole, results, best if self.rule == "min" else sparser, solver)
+        return self
+
+    def _folds(self, data: Prepared) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        y = data.y if data.codes is None else data.codes
+        cv = check_cv(self.cv, y, classifier=data.codes is not None)
+        folds = list(cv.split(data.X, y))
+        for k, (rows, held) in enumerate(folds):
+            if not (len(rows) and len(held)):
+                raise InputError(f"cv: fold {k} has {len(rows)} rows and holds out {len(held)}")
+            if data.codes is not None and np.unique(data.codes[rows]).size < self.classes_.size:
+                raise InputError(
+                    f"cv: the rows of fold {k} lack a class; use fewer folds, or a splitter that keeps "
+                    "the mixture of classes"
+                )
+        return folds
+
+    def _losses(
+        self, data: Prepared, whole: Problem, rows: tuple[NDArray[Any], NDArray[Any]], solver: Any
+    ) -> Array:
+        """The mean loss of the held-out rows at each λ, or minus their score."""
+        part = data.take(rows[0]).problem(whole.penalty, self.fit_intercept)
+        with held_warnings():  # what matters is said of the path of all rows
+            points = [result.x for result in follow(part, self.lambdas_, solver)]
+        if self.scoring is not None:
+            return np.array([-self._score(data.take(rows[1]), x) for x in points])
+        held = whole.take(rows[1].astype(np.uint32))
+        total = held.weights.sum() if held.weights.size else held.n
+        if not total > 0:
+            raise InputError("cv: sample_weight must not be zero on all held-out rows of a fold")
+        return np.array([held.value(x) for x in points]) * (held.n / total)
+
+    def _score(self, data: Prepared, x: Array) -> float:
+        model = object.__new__(type(self))
+        model.__dict__.update(vars(self) | self.attributes_of(x))
+        y = data.y if data.codes is None else self.classes_[data.codes]
+        X = data.X
+        if hasattr(self, "feature_names_in_"):
+            del model.feature_names_in_  # the rows are an array by now
+        weights = {} if data.weights is None else {"sample_weight": data.weights}
+        return float(check_scoring(model, self.scoring)(model, X, y, **weights))
+
+    def _keep(self, whole: Problem, results: list[Result], k: int, solver: Any) -> None:
+        result, self.lambda_ = results[k], float(self.lambdas_[k])
+        self.__dict__.update(self.attributes_of(result.x))
+        self.n_iter_, self.converged_, self.message_ = (
+            result.epoch,
+            result.converged,
+            result.message,
+        )
+        self.certificate_, self.trace_ = certificate_of(result, solver.tol), result.trace
+        self.objective_, self.n_samples_fit_ = result.trace.last()["objective"], whole.n
+        shape = (whole.features, *whole.shape[1:])
+        self.penalty_ = scaled(whole.penalty, self.lambda_, shape)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+RULES = ("min", "1se")
+
+
+def chosen(losses: Array) -> tuple[int, int]:
+    """The λ with the lowest mean loss, and the largest one within a standard error of it.
+
+    The standard error is that of the mean over folds, at the lowest. Rows of ``losses`` are λ's from the
+    largest down, columns are folds.
+    """
+    means = losses.mean(axis=1)
+    best = int(np.argmin(means))
+    folds = losses.shape[1]
+    error = losses[best].std(ddof=1) / np.sqrt(folds) if folds > 1 else 0.0
+    return best, int(np.argmax(means <= means[best] + error))
+
+
+def in_threads(work: Callable[[Any], Any], pieces: list[Any], n_jobs: int | None) -> list[Any]:
+    """The work on each piece, in order; how many threads share it changes nothing but the time."""
+    if not (n_jobs is None or (isinstance(n_jobs, (int, np.integer)) and n_jobs != 0)):
+        raise InputError(
+            f"n_jobs must be None, a positive integer or -1 for all cores, got {n_jobs!r}"
+        )
+    most = os.cpu_count() or 1
+    workers = 1 if n_jobs is None else n_jobs if n_jobs > 0 else max(1, most + 1 + n_jobs)
+    if workers == 1:
+        return [work(piece) for piece in pieces]
+    with ThreadPoolExecutor(min(workers, len(pieces))) as pool:
+        return list(pool.map(work, pieces))

@@ -1,0 +1,45 @@
+"""The same model as one of scikit-learn's, for what reads those: ONNX converters, skops, servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reshuffle.errors import InputError
+from reshuffle.estimators.loss_names import MEANS
+from reshuffle.estimators.summary import dense
+
+
+def to_sklearn(model: Any) -> Any:
+    """A fitted model of scikit-learn with the same coefficients, and so the same predictions.
+
+    It is fitted to one made-up row per class, so that it has all that its version of scikit-learn wants, and
+    then given the coefficients.
+    """
+    kind = _kind(model)
+    if hasattr(model, "classes_"):
+        other = kind().fit(np.eye(model.classes_.size), model.classes_)
+        other.classes_ = model.classes_
+    else:
+        other = kind().fit(np.eye(2), np.ones(2))
+    other.coef_, other.intercept_ = dense(model.coef_).copy(), np.copy(model.intercept_)
+    if np.ndim(model.intercept_) == 0:
+        other.intercept_ = float(model.intercept_)
+    other.n_features_in_ = model.n_features_in_
+    if hasattr(model, "feature_names_in_"):
+        other.feature_names_in_ = model.feature_names_in_
+    return other
+
+
+def _kind(model: Any) -> Any:
+    """The class of scikit-learn whose predictions follow from the margins as ours do."""
+    from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+    from sklearn.svm import LinearSVC
+
+    loss = model.loss_
+    if hasattr(loss, "mean"):
+        raise InputError(f"scikit-learn has no model whose predictions are the mean(z) of {loss!r}")
+    if hasattr(model, "classes_"):
+        return LogisticRegression if type(loss) in MEANS else LinearSVC
+    return PoissonRegressor if type(loss) in MEANS else LinearRegression

@@ -1,0 +1,92 @@
+"""scikit-learn's callback protocol (from its version 1.9 on): each epoch is a task of the fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from reshuffle.callbacks import Callback
+from reshuffle.trace import Result
+
+if TYPE_CHECKING:
+
+    class CallbackSupportMixin:
+        """scikit-learn's, where it has it."""
+
+        _init_callback_context: Any
+
+    Method = TypeVar("Method", bound=Callable[..., Any])
+
+    def with_callbacks(method: Method) -> Method:
+        """scikit-learn's, where it has it."""
+        ...
+
+else:
+    try:
+        from sklearn.callback import CallbackSupportMixin, with_callbacks
+    except ImportError:  # before 1.9 there is nothing to support
+
+        class CallbackSupportMixin:
+            """scikit-learn's, where it has it."""
+
+        def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+            """Nothing to manage."""
+            return method
+
+
+class Hooks(CallbackSupportMixin):
+    """An estimator whose epochs are tasks that scikit-learn's callbacks hear of."""
+
+    def _tasks(self, epochs: int, attributes: Callable[[Any], dict[str, Any]], data: Any) -> Tasks:
+        """What to call; nothing where no one listens."""
+        heard = hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx")
+        if not heard:
+            return Tasks(None, self, attributes, data)
+        # one more than epochs: the task that is begun after the last of them
+        return Tasks(
+            self._init_callback_context(max_subtasks=epochs + 1), self, attributes, data
+        ).begin()
+
+
+class Tasks:
+    """The tasks of one fit: the whole, and one per epoch."""
+
+    def __init__(
+        self, whole: Any, estimator: Any, attributes: Callable[[Any], dict[str, Any]], data: Any
+    ) -> None:
+        self.whole, self.estimator, self.attributes, self.data = whole, estimator, attributes, data
+        self.epoch: Any = None
+
+    def begin(self) -> Tasks:
+        self.whole.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+        self._next()
+        return self
+
+    def _next(self) -> None:
+        self.epoch = self.whole.subcontext(task_name="epoch")
+        self.epoch.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+
+    def __call__(self, result: Result) -> bool:
+        """The end of an epoch; whether a callback wants it to be the last."""
+        stop: bool = self.epoch.call_on_fit_task_end(
+            estimator=self.estimator,
+            reconstruction_attributes=lambda: self.attributes(result.x),
+            **self.data,
+        )
+        self._next()
+        return stop
+
+    @property
+    def callbacks(self) -> list[Callback]:
+        return [] if self.whole is None else [self]
+
+    def end(self, x: Any) -> None:
+        """The end of the fit, and of the task for an epoch that was not made."""
+        if self.whole is None:
+            return
+        self.epoch.call_on_fit_task_end(estimator=self.estimator)
+        self.whole.call_on_fit_task_end(
+            estimator=self.estimator,
+            reconstruction_attributes=lambda: self.attributes(x),
+            **self.data,
+        )

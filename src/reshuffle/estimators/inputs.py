@@ -1,0 +1,202 @@
+"""What a user gives to an estimator, as a problem takes it: tables, labels, weights."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
+
+from reshuffle.errors import InputError, shown
+from reshuffle.losses import Loss
+from reshuffle.penalties import Penalty
+from reshuffle.problem import Problem
+from reshuffle.validation import check_finite
+
+KINDS = (np.float64, np.float32)
+
+
+class Prepared(NamedTuple):
+    """Data as a problem takes them."""
+
+    X: Any
+    y: NDArray[Any]
+    loss: Loss
+    weights: NDArray[Any] | None
+    outputs: tuple[int, ...]
+    """The shape of one margin."""
+    codes: NDArray[Any] | None
+    """The numbers of the classes, where there are any."""
+
+    def problem(self, penalty: Penalty, fit_intercept: bool) -> Problem:
+        """The mean loss of these rows plus ψ."""
+        return Problem(
+            self.X, self.y, self.loss, penalty, 0.0, self.weights, fit_intercept=fit_intercept
+        )
+
+    def take(self, rows: NDArray[Any]) -> Prepared:
+        """Some of the rows."""
+        some = {
+            name: value[rows]
+            for name, value in self._asdict().items()
+            if name in ("X", "y", "weights", "codes") and value is not None
+        }
+        return self._replace(**some)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the coefficients."""
+        return (self.X.shape[1], *self.outputs)
+
+
+def design(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """X as an array in C order or as CSR; names and number of its columns are noted, or compared.
+
+    Arrays that are so already are taken as they are: scikit-learn's own check takes longer than a problem.
+    """
+    if _plain(X) and not hasattr(estimator, "feature_names_in_"):
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
+        if X.shape[1] == estimator.n_features_in_:
+            if not reset:  # else the problem looks at it
+                check_finite("X", X)
+            return X
+    _refuse_masks("X", X)
+    try:
+        return validate_data(
+            estimator, X, reset=reset, accept_sparse="csr", dtype=list(KINDS), order="C"
+        )
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise InputError(
+            f"X must hold numbers, got text in {_texts(X)}; turn it into numbers first, with "
+            "sklearn.preprocessing.OneHotEncoder for instance"
+        ) from None
+
+
+def _texts(X: Any) -> str:
+    """The columns in which text stands."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        named = zip(X.columns, X.dtypes, strict=False)
+        found = [repr(name) for name, kind in named if not _numeric(kind)]
+        if found:
+            return f"the columns {', '.join(found[:5])}{' and others' if len(found) > 5 else ''}"
+    return "some of its columns"
+
+
+def _numeric(kind: Any) -> bool:
+    """Whether a column of this dtype holds numbers, in pandas and in polars."""
+    own = getattr(kind, "is_numeric", None)
+    return bool(own()) if callable(own) else getattr(kind, "kind", "O") in "iufb"
+
+
+def _refuse_masks(name: str, given: Any) -> None:
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        raise InputError(f"{name} has masked values: fill them in or leave these rows out")
+
+
+def _plain(X: Any) -> bool:
+    usual = type(X) is np.ndarray and X.ndim == 2 and X.dtype in KINDS
+    return usual and X.flags.c_contiguous and min(X.shape) > 0
+
+
+def numbers(estimator: Any, y: Any) -> NDArray[np.float64]:
+    """Targets of a regression."""
+    if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1):
+        _require(estimator, y)
+        _refuse_masks("y", y)
+        y = check_array(
+            y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=estimator, order="C"
+        )
+        y = column_or_1d(y, warn=True) if y.ndim != 2 or y.shape[1] == 1 else y
+    if not np.isfinite(y).all():  # in scikit-learn's words
+        check_array(y, ensure_2d=False, input_name="y", estimator=estimator)
+    return np.asarray(y)
+
+
+def labels(estimator: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The sorted classes of any labels, and for each row the number of its class."""
+    if not (type(y) is np.ndarray and y.ndim == 1):
+        _require(estimator, y)
+        _refuse_masks("y", y)
+        y = column_or_1d(_array_of(y), warn=True)
+    if y.dtype.kind == "f":
+        if not np.isfinite(y).all():  # in scikit-learn's words
+            check_array(y, ensure_2d=False, input_name="y", estimator=estimator)
+        if np.any(y != np.rint(y)):
+            check_classification_targets(y)
+    elif y.dtype.kind not in "iubSUOT":
+        check_classification_targets(y)
+    try:
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in y})
+        raise InputError(
+            f"y must hold labels of one type and none missing, got {', '.join(kinds)}"
+        ) from None
+    if classes.dtype == object and any(label != label for label in classes):
+        raise InputError("y must hold labels and none missing, got NaN")
+    return classes, codes
+
+
+def _array_of(y: Any) -> NDArray[Any]:
+    """Labels as an array in which numbers do not turn into text beside text."""
+    found = np.asarray(y)
+    if found.dtype.kind in "SU" and isinstance(y, (list, tuple)):
+        kinds = {type(label) for label in y}
+        if not all(issubclass(kind, (str, bytes)) for kind in kinds):
+            return np.asarray(y, dtype=object)
+    return found
+
+
+def known_labels(estimator: Any, y: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """For each row the number of its class among ``classes``."""
+    here, codes = labels(estimator, y)
+    places = np.searchsorted(classes, here)
+    places[places == classes.size] = 0
+    strange = here[classes[places] != here]
+    if strange.size:
+        raise InputError(
+            f"y must hold the classes given at first, {classes.tolist()}, got {strange.tolist()}"
+        )
+    return np.asarray(places[codes])
+
+
+def check_length(X: Any, y: NDArray[Any]) -> None:
+    """One target per row."""
+    if y.shape[0] != X.shape[0]:
+        raise InputError(
+            f"y must have one entry per row of X: X has {X.shape[0]} rows, y has {y.shape[0]}"
+        )
+
+
+def weights_of(sample_weight: Any, n: int) -> NDArray[Any] | None:
+    """Sample weights as an array of numbers; one number stands for all."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, (int, float, np.number)):
+        return np.full(n, float(sample_weight))
+    given = np.asarray(sample_weight)
+    if given.shape != (n,):
+        raise InputError(
+            f"sample_weight must be {n} numbers, one per row of X, got shape {given.shape}"
+        )
+    return given
+
+
+def _require(estimator: Any, y: Any) -> None:
+    if y is None:
+        raise InputError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        )
+
+
+def check_flags(estimator: Any, *names: str) -> None:
+    """Parameters that are True or False; the text "no" would count as True."""
+    for name in names:
+        value = getattr(estimator, name)
+        if not isinstance(value, (bool, np.bool_)):
+            raise InputError(f"{name} must be True or False, got {shown(value)}")

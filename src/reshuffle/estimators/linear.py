@@ -1,0 +1,103 @@
+"""A fitted linear model: margins, and coefficients in the shape that scikit-learn gives them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from reshuffle.estimators import inputs
+from reshuffle.estimators.outcome import Certificate
+from reshuffle.estimators.summary import dense, summary_of
+from reshuffle.losses import Loss
+from reshuffle.penalties import Penalty
+from reshuffle.trace import Trace
+
+Array = NDArray[np.float64]
+
+
+class Linear:
+    """What is known after a fit, and what follows from it."""
+
+    fit_intercept: bool
+    coef_: Any
+    intercept_: Any
+    classes_: NDArray[Any]
+    n_features_in_: int
+    n_iter_: int
+    n_samples_fit_: int
+    converged_: bool
+    message_: str
+    objective_: float
+    certificate_: Certificate
+    trace_: Trace
+    loss_: Loss
+    penalty_: Penalty
+    validation_losses_: Array
+
+    def prepared(self, X: Any, y: Any, sample_weight: Any) -> inputs.Prepared:
+        raise NotImplementedError  # a classifier and a regression have their own
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    def _margins(self, X: Any) -> Array:
+        """Xw + b, one column per row of ``coef_`` where that is a matrix."""
+        check_is_fitted(self)
+        X = inputs.design(self, X, reset=False)
+        margins = X @ self.coef_.T + self.intercept_
+        return np.asarray(dense(margins))
+
+    def attributes_of(self, x: Array) -> dict[str, Any]:
+        """``coef_`` and ``intercept_`` of a solution, whose last row is the intercept where there is one."""
+        d = self.n_features_in_
+        coef = np.ascontiguousarray(x[:d].T) + 0.0  # no minus in front of a zero
+        if self.fit_intercept:
+            return {"coef_": coef, "intercept_": x[d] if x.ndim > 1 else float(x[d])}
+        return {"coef_": coef, "intercept_": np.zeros(x.shape[1]) if x.ndim > 1 else 0.0}
+
+    def _solution(self) -> Array:
+        """x of ``coef_`` and ``intercept_``."""
+        coef = dense(self.coef_)
+        if not self.fit_intercept:
+            return np.array(coef.T, dtype=np.float64, order="C")
+        last = np.reshape(self.intercept_, (1, *coef.shape[:-1]))
+        return np.ascontiguousarray(np.concatenate([coef.T, last]))
+
+    def sparsify(self) -> Self:
+        """Keep ``coef_`` as a sparse matrix from now on."""
+        check_is_fitted(self)
+        self.coef_ = sp.csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> Self:
+        """Keep ``coef_`` as an array again."""
+        check_is_fitted(self)
+        self.coef_ = dense(self.coef_)
+        return self
+
+    def summary(self, largest: int = 10) -> str:
+        """What was fitted and how sure it is, in some lines, with the largest coefficients by name."""
+        check_is_fitted(self)
+        return summary_of(self, largest)
+
+    def to_sklearn(self) -> Any:
+        """A fitted model of scikit-learn with the same predictions, for ONNX converters, skops and the like."""
+        from reshuffle.estimators.export import to_sklearn
+
+        check_is_fitted(self)
+        return to_sklearn(self)
+
+    def save(self, path: str | os.PathLike[str], X: Any = None, y: Any = None) -> None:
+        """Write the model to a file without pickle, whole or not at all; ``reshuffle.estimators.load`` reads it.
+
+        With the data X and y the file also holds a digest by which they can be recognised.
+        """
+        from reshuffle.estimators.model_file import save
+
+        check_is_fitted(self)
+        save(self, path, X, y)

@@ -1,0 +1,97 @@
+"""Losses by name, and what a margin says about the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle import losses
+from reshuffle.errors import InputError, shown
+from reshuffle.losses import Loss, check_loss
+
+Array = NDArray[np.float64]
+Mean = Callable[[Array], Array]
+
+
+def sigmoid(z: Array) -> Array:
+    """1/(1 + exp(-z)), without overflow."""
+    from scipy.special import expit
+
+    probability: Array = expit(z)
+    return probability
+
+
+def softmax(z: Array) -> Array:
+    """exp(z_k)/Σ exp(z), row by row."""
+    from scipy.special import softmax as stable
+
+    probabilities: Array = stable(z, axis=1)
+    return probabilities
+
+
+def _known(**names: str) -> dict[str, type[Loss]]:
+    return {name: getattr(losses, kind) for name, kind in names.items() if hasattr(losses, kind)}
+
+
+OF_CLASSES = _known(logistic="Logistic", log_loss="Logistic", squared_hinge="SquaredHinge")
+"""Names of losses of two classes."""
+OF_NUMBERS = _known(squared="Squared", huber="Huber", quantile="Quantile", poisson="Poisson")
+"""Names of losses of a number."""
+OF_MORE: dict[type[Loss], type[Loss]] = {losses.Logistic: losses.Multinomial}
+"""What a loss of two classes becomes where there are more."""
+MEANS: dict[type[Loss], Mean] = {losses.Logistic: sigmoid, losses.Multinomial: softmax}
+MEANS |= dict.fromkeys(_known(poisson="Poisson").values(), np.exp)
+"""E[y] at a margin, for losses that stand for a distribution."""
+
+
+def loss_of(given: Any, names: dict[str, type[Loss]]) -> Loss:
+    """A loss by its name, or the user's own."""
+    if not isinstance(given, str):
+        if isinstance(given, type):
+            raise InputError(f"loss must be an instance, got the class {given.__name__}")
+        return check_loss(given)
+    if given not in names:
+        raise InputError(
+            f"loss must be one of {', '.join(map(repr, names))}, or an object, got {shown(given)}"
+        )
+    return names[given]()
+
+
+def loss_of_classes(given: Any, count: int) -> Loss:
+    """The loss for this many classes."""
+    loss = loss_of(given, OF_CLASSES)
+    if loss.targets == "real":
+        raise InputError(f"loss must be one of classes, got {loss!r}, which is one of numbers")
+    if count > 2 and loss.targets == "signs":
+        several = OF_MORE.get(type(loss))
+        if several is None:
+            raise InputError(
+                "Only binary classification is supported by this loss. The type of the target is multiclass: "
+                f"y has {count} classes, and {loss!r} takes two; use loss='logistic', or "
+                "sklearn.multiclass.OneVsRestClassifier"
+            )
+        return several()
+    if count == 2 and loss.vector:
+        raise InputError(f"y has two classes, and {loss!r} is for more; use loss='logistic'")
+    return loss
+
+
+def takes_more_classes(given: Any) -> bool:
+    """Whether a loss, by name or as an object, can do with three classes."""
+    kind = OF_CLASSES.get(given) if isinstance(given, str) else type(given)
+    return kind is None or kind in OF_MORE or getattr(kind, "vector", False)
+
+
+def has_probabilities(given: Any) -> bool:
+    """Whether a loss, by name or as an object, says how likely a class is."""
+    kind = OF_CLASSES.get(given) if isinstance(given, str) else type(given)
+    return kind in MEANS or hasattr(kind, "mean")
+
+
+def mean_of(loss: Loss) -> Mean | None:
+    """E[y] at a margin: ``mean(z)`` of the loss where it has one, what is known of it otherwise."""
+    own: Mean | None = getattr(loss, "mean", None)
+    return own or MEANS.get(type(loss))

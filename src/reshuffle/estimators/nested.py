@@ -1,0 +1,55 @@
+"""Parameters of parameters: ``penalty__l1`` of an estimator whose penalty is an object."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+
+from reshuffle.errors import InputError
+
+PARTS = ("loss", "penalty", "solver")
+"""Parameters that may be objects with parameters of their own."""
+
+
+class Nested(BaseEstimator):  # type: ignore[misc]
+    """``get_params`` and ``set_params`` that reach into a loss, a penalty or a solver.
+
+    These are values: setting a parameter of one puts a new one in its place.
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of this estimator and, where ``deep``, of its loss, penalty and solver."""
+        found: dict[str, Any] = super().get_params(deep)
+        if deep:
+            found |= {
+                f"{part}__{name}": getattr(found[part], name)
+                for part in PARTS
+                if part in found
+                for name in _names(found[part])
+            }
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of this estimator, or ``penalty__l1`` and the like of its parts."""
+        inner = {key: value for key, value in params.items() if key.partition("__")[0] in PARTS}
+        inner = {key: value for key, value in inner.items() if "__" in key}
+        super().set_params(**{key: value for key, value in params.items() if key not in inner})
+        for key, value in inner.items():
+            part, _, name = key.partition("__")
+            held = getattr(self, part)
+            if name not in _names(held):
+                raise InputError(
+                    f"{key} cannot be set: {part} is {held!r}, which has "
+                    f"{', '.join(_names(held)) or 'no parameters'}"
+                )
+            setattr(self, part, replace(held, **{name: value}))
+        return self
+
+
+def _names(held: Any) -> list[str]:
+    """The parameters of an object that is a dataclass; none of others."""
+    if isinstance(held, type) or not is_dataclass(held):
+        return []
+    return [field.name for field in fields(held) if field.init]

@@ -1,0 +1,83 @@
+"""How a fit ended: what is certain about the model, and a warning where too little is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from reshuffle.errors import DivergenceError, Held, not_converged, warn_user
+from reshuffle.trace import Result
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about the distance of a model from the minimum.
+
+    ``measure`` is "gap" (P(x) - P* is at most ``value``·f(0), proved) or "relative_mapping" (the norm of the
+    gradient mapping is ``value`` times that of the gradient at zero); ``proof`` says how it was found.
+    """
+
+    measure: str
+    value: float
+    tol: float
+    proof: str
+
+    def __str__(self) -> str:
+        if np.isnan(self.value):
+            return "not checked"
+        if np.isinf(self.value):
+            return "nothing was proved"
+        if self.measure == "gap":
+            return f"P(x) is within {self.value:.2g}·f(0) of its minimum ({self.proof})"
+        return f"the gradient mapping is {self.value:.2g} of the gradient at zero"
+
+
+def certificate_of(result: Result, tol: float) -> Certificate:
+    """The last certificate of a run; NaN where none was asked for."""
+    trace = result.trace
+    measure = "gap" if "gap" in trace else "relative_mapping"
+    known = trace[measure] if measure in trace else np.empty(0)
+    known = known[~np.isnan(known)]
+    value = float(known[-1]) if known.size else np.nan
+    return Certificate(measure, value, float(tol), trace.header.get("certificate", measure))
+
+
+def stalled(result: Result) -> bool:
+    """Whether the run ended because nothing could be gained any more."""
+    return "no step lowers" in result.message
+
+
+@contextmanager
+def in_our_words(name: str) -> Iterator[None]:
+    """A divergence, with what the user of an estimator can do about it."""
+    try:
+        yield
+    except DivergenceError as error:
+        raise DivergenceError(
+            f"{name}: the run diverged ({error}); bring y and the columns of X to a usual scale",
+            error.result,
+        ) from None
+
+
+def retell(held: Held, name: str, result: Result, certificate: Certificate) -> None:
+    """The solver's warnings again, in the words of the estimator's parameters."""
+    for message, category in held:
+        if not issubclass(category, not_converged()):
+            warn_user(message, category)
+    if not any(issubclass(category, not_converged()) for _, category in held):
+        return
+    reached = f"{certificate.measure} = {certificate.value:.3g}"
+    advice = (
+        f"give more than max_iter={result.epoch}, a larger tol, a stronger penalty, "
+        "or bring the columns of X to one scale"
+    )
+    if stalled(result):
+        advice = "no step lowers P any further: give a larger tol, or a stronger penalty"
+    warn_user(
+        f"{name} did not converge: tol={certificate.tol:g} was not reached after {result.epoch} iterations "
+        f"({reached}); {advice}",
+        not_converged(),
+    )

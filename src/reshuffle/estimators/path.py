@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from typing import Any
+
+from reshuffle.estimators.classifier import RRClassifier
+from reshuffle.estimators.loss_names import OF_NUMBERS
+from reshuffle.estimators.paths import Path, path_of, strengths_of, unit_penalty, walk
+from reshuffle.estimators.regressor import RRRegressor
+from reshuffle.estimators.solver_names import seed_of, solver_of
+
+
+def rr_path(
+    X: Any,
+    y: Any,
+    *,
+    loss: Any = "logistic",
+    penalty: Any = "l1",
+    l1_ratio: float = 0.5,
+    lambdas: Any = 100,
+    smallest: float = 1e-3,
+    sample_weight: Any = None,
+    class_weight: Any = None,
+    penalty_factors: Any = None,
+    positive: bool = False,
+    fit_intercept: bool = True,
+    solver: Any = "exact",
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+    random_state: Any = 0,
+) -> Path:
+    """The minimisers of mean loss + λ·ψ for λ from λ_max down, each begun at the one before.
+
+    Parameters
+    ----------
+    loss : of classes ("logistic", "squared_hinge") or of numbers ("squared", "huber", "quantile"), by name or as
+        an object; it says whether y holds labels or numbers.
+
+    The others are those of ``RRClassifierCV``. ``plotting.plot_path`` draws the path.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> X, y = rs.datasets.breast_cancer()
+    >>> path = rs.rr_path(X, y, lambdas=30)
+    >>> path.nonzeros[0], path.nonzeros[-1] > 10, bool(path.converged.all())
+    (np.int64(0), np.True_, True)
+    """
+    of_numbers = loss in OF_NUMBERS if isinstance(loss, str) else loss.targets == "real"
+    model: RRClassifier | RRRegressor
+    if of_numbers:
+        model = RRRegressor(loss=loss, fit_intercept=fit_intercept)
+    else:
+        model = RRClassifier(loss=loss, fit_intercept=fit_intercept, class_weight=class_weight)
+    data = model.prepared(X, y, sample_weight)
+    unit = unit_penalty(penalty, l1_ratio, penalty_factors, positive, data.shape)
+    problem = data.problem(unit, fit_intercept)
+    strengths = strengths_of(problem, lambdas, smallest)
+    method = solver_of(solver, tol, max_iter, seed_of(random_state), traced=False)
+    results = walk(problem, strengths, method, "rr_path")
+    return path_of(results, strengths, method, model, model.attributes_of)

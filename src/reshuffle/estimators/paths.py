@@ -1,0 +1,155 @@
+"""Minimisers along a sequence of strengths, each begun at the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import Held, InputError, held_warnings, not_converged, shown, warn_user
+from reshuffle.estimators.outcome import Certificate, certificate_of, stalled
+from reshuffle.estimators.penalty_names import penalty_of
+from reshuffle.estimators.scaling import scaled
+from reshuffle.penalties import Penalty, ability
+from reshuffle.problem import Problem
+from reshuffle.trace import Result
+from reshuffle.validation import as_array, check_finite, check_positive
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Models along a path: one entry per λ, from the largest down.
+
+    ``coefs`` and ``intercepts`` hold, for each λ, what an estimator has as ``coef_`` and ``intercept_``.
+    """
+
+    lambdas: Array
+    coefs: Array
+    intercepts: Array
+    objectives: Array
+    certificates: list[Certificate]
+    n_iters: NDArray[np.int64]
+    converged: NDArray[np.bool_]
+    names: NDArray[Any] | None = None
+    classes: NDArray[Any] | None = None
+
+    @property
+    def nonzeros(self) -> NDArray[np.int64]:
+        """How many features have a coefficient that is not zero."""
+        apart = self.coefs != 0
+        used = apart if apart.ndim == 2 else apart.any(axis=1)
+        return np.asarray(np.count_nonzero(used, axis=1))
+
+    def __len__(self) -> int:
+        return self.lambdas.size
+
+    def __repr__(self) -> str:
+        first, last = self.lambdas[0], self.lambdas[-1]
+        return (
+            f"<Path: {len(self)} strengths from {first:.3g} to {last:.3g}, "
+            f"{self.nonzeros[0]} to {self.nonzeros[-1]} features>"
+        )
+
+
+def unit_penalty(
+    given: Any, l1_ratio: Any, factors: Any, positive: bool, shape: tuple[int, ...]
+) -> Penalty:
+    """ψ at λ = 1: l1_ratio·‖x‖₁ + (1 - l1_ratio)/2·‖x‖² for the elastic net, or the user's own."""
+    if not (isinstance(l1_ratio, (int, float, np.number)) and 0 <= l1_ratio <= 1):
+        raise InputError(f"l1_ratio must lie between 0 and 1, got {shown(l1_ratio)}")
+    strengths = {"l1": (1.0, None), "l2": (None, 1.0), "elasticnet": (l1_ratio, 1.0 - l1_ratio)}
+    if given is None or given == "none":
+        raise InputError(f"a path needs a penalty, got penalty={given!r}")
+    l1, l2 = strengths.get(given, (None, None)) if isinstance(given, str) else (None, None)
+    return penalty_of(given, l1, l2, factors, positive, shape)
+
+
+def strengths_of(problem: Problem, lambdas: Any, smallest: Any) -> Array:
+    """The λ's of a path: those that are given, or so many from λ_max to ``smallest``·λ_max."""
+    if isinstance(lambdas, (int, np.integer)) and not isinstance(lambdas, bool):
+        check_positive("lambdas", lambdas, integer=True)
+        if not (isinstance(smallest, (float, np.floating)) and 0 < smallest < 1):
+            raise InputError(f"smallest must lie between 0 and 1, got {shown(smallest)}")
+        if ability(problem.penalty, "lambda_max") is None:
+            raise InputError(f"penalty {problem.penalty!r} cannot tell its λ_max: give lambdas")
+        largest = problem.lambda_max()
+        if largest == 0:
+            raise InputError(
+                "y does not vary with any feature of X: there is no path from λ_max = 0"
+            )
+        if largest == np.inf:
+            raise InputError(
+                f"penalty {problem.penalty!r} holds no feature at zero (λ_max is infinite): give lambdas"
+            )
+        return largest * float(smallest) ** np.linspace(0.0, 1.0, int(lambdas))
+    given = as_array("lambdas", lambdas)
+    if given.ndim != 1 or not given.size or given.dtype.kind not in "fiu":
+        raise InputError(f"lambdas must be their number or a list of them, got {shown(lambdas)}")
+    check_finite("lambdas", given)
+    if given.min() <= 0:
+        raise InputError(f"lambdas must be positive, got {given.min():g}")
+    return np.sort(given.astype(np.float64))[::-1]
+
+
+def follow(problem: Problem, lambdas: Array, solver: Any) -> Iterator[Result]:
+    """The result at each λ, begun at the last; at first there is nothing but an intercept.
+
+    ``problem`` has ψ at λ = 1.
+    """
+    x, smoothness = problem.without_features(), problem.smoothness
+    shape = (problem.features, *problem.shape[1:])
+    for strength in lambdas:
+        here = problem.with_datafit(problem.datafit)
+        here.penalty = scaled(problem.penalty, float(strength), shape)
+        vars(here)["smoothness"] = smoothness  # which no penalty changes
+        result = solver.solve(here, x)
+        x = result.x
+        yield result
+
+
+def walk(problem: Problem, lambdas: Array, solver: Any, name: str) -> list[Result]:
+    """The results of a path, with one warning for all that did not converge."""
+    with held_warnings() as held:
+        results = list(follow(problem, lambdas, solver))
+    _retell(held, name, lambdas, results, solver)
+    return results
+
+
+def path_of(
+    results: list[Result], lambdas: Array, solver: Any, model: Any, attributes: Any
+) -> Path:
+    """Results as a path; ``attributes`` turns a solution into coefficients."""
+    found = [attributes(result.x) for result in results]
+    return Path(
+        lambdas=lambdas,
+        coefs=np.array([each["coef_"] for each in found]),
+        intercepts=np.array([each["intercept_"] for each in found]),
+        objectives=np.array([result.trace.last()["objective"] for result in results]),
+        certificates=[certificate_of(result, solver.tol) for result in results],
+        n_iters=np.array([result.epoch for result in results]),
+        converged=np.array([result.converged for result in results]),
+        names=getattr(model, "feature_names_in_", None),
+        classes=getattr(model, "classes_", None),
+    )
+
+
+def _retell(held: Held, name: str, lambdas: Array, results: list[Result], solver: Any) -> None:
+    for message, category in dict.fromkeys(held):
+        if not issubclass(category, not_converged()):
+            warn_user(message, category)
+    missed = [k for k, result in enumerate(results) if not result.converged]
+    if missed and any(issubclass(category, not_converged()) for _, category in held):
+        worst = max(certificate_of(results[k], solver.tol).value for k in missed)
+        limit = f"a larger max_iter than {solver.limit}, "
+        more = "" if all(stalled(results[k]) for k in missed) else limit
+        warn_user(
+            f"{name} did not converge at {len(missed)} of {len(results)} strengths (the largest: "
+            f"{lambdas[missed[0]]:.3g}): tol={solver.tol:g} was not reached (at worst {worst:.3g}); "
+            f"give {more}a larger tol or larger lambdas",
+            not_converged(),
+        )

@@ -1,0 +1,81 @@
+"""Penalties by name, with strengths, factors and signs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reshuffle.errors import InputError, shown
+from reshuffle.objective import check_penalty
+from reshuffle.penalties import ElasticNet, NonNegative, Penalty, Zero
+from reshuffle.validation import as_array, check_finite
+
+USES = {
+    "l1": ("l1",),
+    "l2": ("l2",),
+    "elasticnet": ("l1", "l2"),
+    "none": (),
+}
+"""The strengths that a penalty of this name has."""
+STRENGTH = 1e-4
+"""Where none is given: little enough to bend no clear effect, and enough for the minimiser to be unique."""
+
+
+def penalty_of(
+    given: Any, l1: Any, l2: Any, factors: Any, positive: bool, shape: tuple[int, ...]
+) -> Penalty:
+    """ψ on coefficients of this shape: by its name, or the user's own."""
+    if given is not None and not isinstance(given, str):
+        _refuse_beside_an_object(given, l1, l2, factors, positive)
+        return check_penalty(given)
+    name = given or "none"
+    if name not in USES:
+        raise InputError(
+            f"penalty must be one of {', '.join(map(repr, USES))}, or an object, got {given!r}"
+        )
+    strengths = {"l1": _strength(name, "l1", l1), "l2": _strength(name, "l2", l2)}
+    if factors is not None:
+        by_feature = _factors(factors, shape)
+        strengths = {key: value * by_feature for key, value in strengths.items()}
+    if positive:
+        return NonNegative(**strengths)
+    return ElasticNet(**strengths) if USES[name] else Zero()
+
+
+def _strength(name: str, strength: str, value: Any) -> Any:
+    if strength not in USES[name]:
+        if value is not None and value != 0:
+            with_it = [repr(other) for other, uses in USES.items() if strength in uses]
+            raise InputError(
+                f"penalty={name!r} has no {strength}, got {strength}={shown(value)}; "
+                f"use penalty={' or '.join(with_it)}"
+            )
+        return 0.0
+    value = STRENGTH if value is None else value
+    if not (isinstance(value, (int, float, np.number)) and 0 <= value < np.inf):
+        raise InputError(f"{strength} must be finite and not negative, got {shown(value)}")
+    return float(value)
+
+
+def _factors(given: Any, shape: tuple[int, ...]) -> Any:
+    factors = as_array("penalty_factors", given)
+    if factors.shape != shape[:1] or factors.dtype.kind not in "fiub":
+        raise InputError(
+            f"penalty_factors must be {shape[0]} numbers, one per feature, "
+            f"got shape {factors.shape}, dtype {factors.dtype}"
+        )
+    factors = factors.astype(np.float64)
+    check_finite("penalty_factors", factors)
+    if factors.min() < 0:
+        raise InputError(f"penalty_factors must not be negative, got {factors.min():g}")
+    return factors.reshape(-1, *[1] * (len(shape) - 1))  # the same for every output
+
+
+def _refuse_beside_an_object(given: Any, l1: Any, l2: Any, factors: Any, positive: bool) -> None:
+    settings = {"l1": l1, "l2": l2, "penalty_factors": factors, "positive": positive or None}
+    for name, value in settings.items():
+        if value is not None:
+            raise InputError(
+                f"{name} goes with a penalty by name; {shown(given)} brings its own, got {name}={shown(value)}"
+            )

@@ -1,0 +1,48 @@
+"""A fitted model in a few lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+
+def summary_of(model: Any, largest: int) -> str:
+    """Lines about the fit, then the coefficients that are largest in size, by name."""
+    coef = np.atleast_2d(dense(model.coef_))
+    lines = {
+        "model": f"{type(model).__name__}, loss {model.loss_!r}",
+        "penalty": _short(repr(model.penalty_)),
+        "data": f"{model.n_samples_fit_:,} rows, {model.n_features_in_:,} features",
+        "objective": f"{model.objective_:.10g}",
+        "coefficients": f"{np.count_nonzero(coef):,} of {coef.size:,} are not zero",
+        "ended": f"{'converged' if model.converged_ else 'not converged'} after {model.n_iter_} iterations",
+        "certificate": str(model.certificate_),
+    }
+    if hasattr(model, "classes_"):
+        lines["classes"] = _short(", ".join(map(str, model.classes_)))
+    text = [f"{name:<13}{line}" for name, line in lines.items()]
+    return "\n".join([*text, *_largest(model, coef, largest)])
+
+
+def _largest(model: Any, coef: Any, count: int) -> list[str]:
+    """A line per feature: its name and its coefficients."""
+    sizes = np.abs(coef).max(axis=0)
+    order = [j for j in np.argsort(-sizes, kind="stable")[:count] if sizes[j] > 0]
+    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(coef.shape[1])])
+    width = max((len(str(names[j])) for j in order), default=0)
+    return [
+        f"  {names[j]!s:<{width}} " + " ".join(f"{value:>11.4g}" for value in coef[:, j])
+        for j in order
+    ]
+
+
+def _short(text: str, most: int = 100) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def dense(matrix: Any) -> Any:
+    """A sparse matrix as an array, an array as it is."""
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)  # type: ignore[attr-defined]
