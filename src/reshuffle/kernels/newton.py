@@ -152,6 +152,8 @@ def _lower(
                 up = (slope(stamp, params, margins[i] + r, targets[i]) - slopes[i]) / r
                 down = (slopes[i] - slope(stamp, params, margins[i] - r, targets[i])) / r
                 c = min(curvatures[i], min(up, down))
+                if 2.0 * sqrt(2.0 * cap * n / (weight * c)) <= r:
+                    break
             if not c * weight > TINY or not 2.0 * sqrt(2.0 * cap * n / (weight * c)) <= r:
                 c, r = 0.0, np.inf  # too little to matter: convexity alone
             low[i], factors[i], radius[i], shares[i] = c, 1.0, r, weight * c / n

@@ -73,12 +73,7 @@ class Separable(ByContent):
     def compiled(self, shape: tuple[int, ...], ridge: float = 0.0) -> Coordinates:
         numbers = (self.l1, self.l2 + ridge, self.lower, self.upper)
         try:
-            return Coordinates(
-                *(
-                    np.ascontiguousarray(np.broadcast_to(v, shape), dtype=np.float64).ravel()
-                    for v in numbers
-                )
-            )
+            return Coordinates(*(np.full(shape, v, dtype=np.float64).ravel() for v in numbers))
         except ValueError:
             given = {n: np.shape(getattr(self, n)) for n in NUMBERS if np.ndim(getattr(self, n))}
             raise InputError(

@@ -15,6 +15,7 @@ from reshuffle.penalties import ability
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
 from reshuffle.solvers.certificate import Proof
+from reshuffle.solvers.curves import Linear
 from reshuffle.solvers.finish import PRECISION, REST, Finish, Steps
 from reshuffle.solvers.fista import accelerated
 from reshuffle.solvers.memory import Memory, SlopeMemory
@@ -302,9 +303,12 @@ class ExactMethod(Method):
             at, bound = self.finish.newton(self.memory).at(state["x"]), steps.progress.bound
             bound, tol = bound / abs(self._at_zero), self.solver.tol
             return Check(self.finish.certified(at, bound, self.measure, tol), 0, 0, state)
+        begun = newton or Pace.of(state["pace"]).moves[-1] < np.inf
+        if not (begun or state["x"].any() or self.sets.wide):
+            return Check(np.nan, 0, 0, state)  # at zero the first epoch tells more
         new, slopes, g = self._review(state)
-        known = partial(self.sets.value, state["x"], state["active"])
-        value, tol = self.measure.from_slopes(state["x"], slopes, g, known), self.solver.tol
+        known, tol = partial(self._value, state), self.solver.tol
+        value = self.measure.from_slopes(state["x"], slopes, g, known)
         if newton and value > tol and new["active"].size == state["active"].size:
             new, value = self._screened(new, g, value, steps)
         new["pace"] = Pace.of(new["pace"]).after_check(value, tol).array()
@@ -342,8 +346,11 @@ class ExactMethod(Method):
 
     def _review(self, state: State) -> tuple[State, Array, Array]:
         """The state with slopes taken at x and the features that matter there; slopes and gradient."""
-        x, old = state["x"], state["active"]
-        slopes, g = self.sets.slopes(x, old)
+        x, old, at = state["x"], state["active"], self._newton_point(state)
+        if at is None:
+            slopes, g = self.sets.slopes(x, old)
+        else:
+            slopes, g = at.slopes, cast(Problem, self.problem).datafit.combined(at.slopes)
         active, news = self.sets.choose(x, g, old)
         pace = Pace.of(state["pace"]).unsettled()
         pace = pace._replace(rarity=OFTEN if news else OFTEN * pace.rarity)
@@ -356,7 +363,22 @@ class ExactMethod(Method):
     # --- the objective -------------------------------------------------------------------------
 
     def objective(self, state: State) -> float:
-        return self.problem.objective(state["x"], self.sets.value(state["x"], state["active"]))
+        return self.problem.objective(state["x"], self._value(state))
+
+    def _value(self, state: State) -> float:
+        """f(x): known after a Newton step, and elsewhere by a pass over the active features."""
+        at, x = self._newton_point(state), state["x"]
+        if at is None:
+            return self.sets.value(x, state["active"])
+        seen = x[: self.problem.features]
+        return at.value + 0.5 * self.problem.ridge * float(np.vdot(seen, seen))
+
+    def _newton_point(self, state: State) -> Linear | None:
+        """f at x in the active features, where a Newton step led there."""
+        if self.finish is None or Steps.of(state["newton"]).progress == Progress():
+            return None
+        active = state["active"]
+        return self.finish.last(self.sets.on(active), self.sets.restrict(state["x"], active))
 
     def columns(self, state: State) -> dict[str, float]:
         made = Steps.of(state["newton"]).made

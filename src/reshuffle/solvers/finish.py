@@ -127,6 +127,11 @@ class Finish:
             self._newton = Newton(cast(Problem, part.problem))
         return self._newton
 
+    def last(self, part: Memory, x: Array) -> Linear | None:
+        """f at x, where the last step on this part led there."""
+        at = self._newton.last if self._newton.problem is part.problem else None
+        return at if at is not None and np.array_equal(at.x, x) else None
+
     def prepare(self) -> float:
         """Compile, or load, the kernels where this process has not yet; the seconds it took."""
         return prepare(self._newton.problem)

@@ -73,13 +73,13 @@ class Newton:
         self.curves = Curves(problem.datafit)
         self.model = Model(self.curves, self.penalty, problem.ridge)
         self.bounds, self.rounds = Bounds(self.curves), 0
-        self._last: Linear | None = None
+        self.last: Linear | None = None
 
     def at(self, x: Array) -> Linear:
         """f at x; what the last step left is not computed again."""
-        if self._last is None or not np.array_equal(self._last.x, x):
-            self._last = self.curves.linearise(x)
-        return self._last
+        if self.last is None or not np.array_equal(self.last.x, x):
+            self.last = self.curves.linearise(x)
+        return self.last
 
     def step(self, x: Array, progress: Progress, target: float, at_zero: float) -> Move:
         """One step from x, by as many models as it takes.
@@ -111,7 +111,7 @@ class Newton:
             t, to = self.curves.search(at, step, self.model.form, psi)
             now, bound = objective, np.inf
             if t > 0.0:
-                at = self._last = self.curves.linearise(to)
+                at = self.last = self.curves.linearise(to)
                 now = at.value + self.psi(at.x)
                 spent = 0.5 * extra * self.curves.mean_square(step.change)
                 progress = Progress(

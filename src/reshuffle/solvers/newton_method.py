@@ -71,10 +71,6 @@ class NewtonMethod(Method):
         self._last: Ended | None = None
 
     def start(self, x0: Array) -> State:
-        with np.errstate(over="ignore"):
-            squares = self.problem.datafit.column_squares.sum()
-        if not np.isfinite(squares):
-            raise InputError(OVERFLOW)
         return {"x": x0.copy(), "newton": Steps().array()}
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
@@ -85,10 +81,18 @@ class NewtonMethod(Method):
         target = max(self.solver.tol * at_zero, least)
         end = self._last = self.descent.run(state["x"], steps.progress, target, at_zero)
         steps = steps._replace(made=steps.made + end.steps, progress=end.progress)
+        if end.stuck and not steps.made:
+            self._check_overflow()
         done = end.stuck or end.progress.bound <= least
         stalled = "no step lowers P(x) any further" if done else ""
         new = {"x": end.at.x, "newton": steps.array()}
         return Epoch(new, end.passes * self.problem.n, end.rounds, step, stalled, compiled)
+
+    def _check_overflow(self) -> None:
+        with np.errstate(over="ignore"):
+            squares = self.problem.datafit.column_squares.sum()
+        if not np.isfinite(squares):
+            raise InputError(OVERFLOW)
 
     def certify(self, state: State) -> Check:
         """What the steps proved, or the dual point. At zero no one asks: the steps tell more, for less."""
@@ -105,7 +109,8 @@ class NewtonMethod(Method):
         at = self._last
         if at is not None and at.at.x is state["x"]:
             return at.objective
-        return self.problem.objective(state["x"])
+        known = None if state["x"].any() else self._value_at_zero
+        return self.problem.objective(state["x"], known)
 
     def columns(self, state: State) -> dict[str, float]:
         return {"active": float(self.problem.features), "newton": float(state["newton"][0])}
@@ -116,9 +121,13 @@ class NewtonMethod(Method):
         return measure if measure.name == Gap.name else Proof(self.problem)
 
     @cached_property
+    def _value_at_zero(self) -> float:
+        return self.problem.value(np.zeros(self.problem.shape))
+
+    @property
     def _at_zero(self) -> float:
         """f(0), which accuracies are relative to."""
-        return self.problem.value(np.zeros(self.problem.shape)) or 1.0
+        return self._value_at_zero or 1.0
 
 
 def constant(epoch: int) -> float:
