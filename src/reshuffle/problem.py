@@ -277,7 +277,8 @@ class Problem(FiniteSum):
         fit = self.datafit
         arrays = (*fit.quick, fit.targets, fit.rows.values)
         kinds = tuple((array.dtype.str, array.ndim) for array in arrays)
-        return (fit.stamp, kinds, type(self.form), type(self.penalty), self.fit_intercept)
+        psi = type(self.penalty) if self.form is None else type(self.form)
+        return (fit.stamp, kinds, psi, self.fit_intercept)
 
     def contents(self) -> Mapping[str, str]:
         fit = self.datafit

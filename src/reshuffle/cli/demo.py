@@ -39,7 +39,7 @@ def methods(epochs: int, seed: int) -> dict[str, Solver]:
     """
     step = InverseTime()
     return {
-        "ExactProxRR": ExactProxRR(tol=TOL, finish=False, seed=seed),
+        "ExactProxRR": ExactProxRR(tol=TOL, finish=False, seed=seed, eval_every=1),
         "ProxRR": ProxRR(step=step, epochs=epochs, seed=seed),
         "ProxSO": ProxRR(step=step, order=ShuffleOnce(), epochs=epochs, seed=seed),
         "RR, prox each step": ProxRR(step=step, prox="step", epochs=epochs, seed=seed),

@@ -86,7 +86,7 @@ def methods(epochs: int, seed: int) -> dict[str, Solver]:
 
 def exact(epochs: int, seed: int) -> dict[str, Solver]:
     """The method that goes to the minimiser; ``tol=0``, so that it does all epochs."""
-    return {EXACT: ExactProxRR(tol=0.0, finish=False, epochs=epochs, seed=seed)}
+    return {EXACT: ExactProxRR(tol=0.0, finish=False, epochs=epochs, seed=seed, eval_every=1)}
 
 
 def run(settings: Settings) -> Report:

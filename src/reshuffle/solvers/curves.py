@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 from reshuffle.datafit import Datafit
 from reshuffle.objective import Array, Visits
 from reshuffle.penalties.forms import Form
-
-if TYPE_CHECKING:
-    from reshuffle.solvers.newton_model import Step
 
 CONSTANT = 1e-14  # of a mean: a deviation that rounding explains
 APART = 1e-6  # of a column's mean square: a variance that leaves ten digits when subtracted
@@ -95,15 +92,20 @@ class Curves:
         self.passes += 1
         return self.fit.combined(table)
 
-    def search(self, at: Linear, step: Step, form: Form, psi: float) -> tuple[float, Array]:
-        """The length of the step, 0 where none lowers P as promised, and where it leads."""
+    def search(
+        self, at: Linear, d: Array, change: Array, form: Form, psi: float
+    ) -> tuple[float, Array]:
+        """The length of the step d, 0 where none lowers P as promised, and where it leads.
+
+        ``change`` is that of the margins, ``psi`` is ψ(x).
+        """
         from reshuffle.kernels.search import search_kernel
 
         p, to = self.fit, np.empty_like(at.x)
-        slope = float(np.vdot(at.gradient, step.d))
+        slope = float(np.vdot(at.gradient, d))
         t = search_kernel(self.stamp)(
-            form, p.targets, p.weights, p.loss.params, at.margins, step.change, at.x.reshape(-1),
-            step.d.reshape(-1), slope, at.value, psi, to.reshape(-1), p.scratch(),
+            form, p.targets, p.weights, p.loss.params, at.margins, change, at.x.reshape(-1),
+            d.reshape(-1), slope, at.value, psi, to.reshape(-1), p.scratch(),
         )  # fmt: skip
         return float(t), to
 

@@ -16,6 +16,8 @@ from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
 from reshuffle.solvers.certificate import Proof
 from reshuffle.solvers.curves import Linear
+from reshuffle.solvers.face import FaceSteps
+from reshuffle.solvers.face import prepare as prepare_faces
 from reshuffle.solvers.finish import PRECISION, REST, Finish, Steps
 from reshuffle.solvers.fista import accelerated
 from reshuffle.solvers.memory import Memory, SlopeMemory
@@ -43,6 +45,10 @@ PATIENCE = 20  # epochs after which it is believed
 CHECKED = 10  # accelerated steps between two certificates, as for FISTA
 LONGEST_WAIT = 25  # epochs between two certificates at most: a few per cent of the work
 EPOCH_BITS = 40  # of the random numbers that an epoch may draw
+STEADY = (
+    0.75  # of the movement left after an epoch: beyond, steps on the face come nearer in less time
+)
+HELPED = 0.01  # of the accuracy that is wanted: what a step on the face gains at least, or rests
 RISE = 0.01  # of f(0): how far above its start a run that goes well may be
 GROWTH = 2.0  # of the movement from one epoch to the next, at which the objective is looked at
 ROUNDING = 1e-14  # of P(x): a fall that its evaluation may feign
@@ -135,6 +141,12 @@ class ExactMethod(Method):
             pays = asked or self.finish.pays(memory, x, epoch, left, self.needs_proof)
             if begun or (epoch >= steps.rest and pays):
                 return self._newton_step(state, self.finish.newton(memory), x, epoch, step)
+            if epoch >= steps.rest and (steps.made or Pace.of(state["pace"]).falls() > STEADY):
+                left = (
+                    np.inf if steps.made else left
+                )  # once begun, they are made in turns with epochs
+                if self.finish.face_pays(memory, epoch, left):
+                    return self._face_step(state, self.finish.face(memory), x, epoch, step)
         if state["momentum"][0] > 0.0 or self._is_slow(Pace.of(state["pace"]), epoch):
             return self._accelerated_step(state)
         return self._shuffled_epoch(state, epoch, step)
@@ -169,6 +181,22 @@ class ExactMethod(Method):
         }  # fmt: skip
         work = move.passes * self.problem.n
         return Epoch(state | new, work, move.rounds, step, stalled, compiled)
+
+    def _face_step(self, state: State, face: FaceSteps, x: Array, epoch: int, step: float) -> Epoch:
+        """A step on the face of x in the active features; an epoch is due after it, more if it did not help."""
+        compiled, steps = prepare_faces(cast(Problem, self.problem)), Steps.of(state["newton"])
+        taken, active = face.step(x), state["active"]
+        helped = taken.gained > HELPED * abs(self._at_zero) * max(self.solver.tol, PRECISION)
+        steps = steps._replace(
+            made=steps.made + 1, rest=epoch + 2 + (0 if helped else REST), progress=Progress()
+        )
+        at = taken.at
+        new = {
+            "x": self.sets.extend(at.x, active), "table": self.memory.table(at.slopes),
+            "g": at.gradient, "q": np.zeros_like(at.gradient), "newton": steps.array(),
+            "momentum": np.zeros(1),
+        }  # fmt: skip
+        return Epoch(state | new, taken.passes * self.problem.n, 0, step, "", compiled)
 
     def _is_slow(self, pace: Pace, epoch: int) -> bool:
         """Whether accelerated gradient steps come nearer in a pass than an epoch does.
@@ -283,7 +311,8 @@ class ExactMethod(Method):
     def due(self, state: State, epoch: int, every: int | None) -> bool:
         if every is not None:
             return epoch % every == 0
-        if Steps.of(state["newton"]).progress != Progress():
+        steps = Steps.of(state["newton"])
+        if steps.progress != Progress() or steps.rest > epoch:
             return True  # after Newton's step: it may have proved something, or lack features
         if state["momentum"][0] > 0.0:
             return epoch % CHECKED == 0
@@ -303,9 +332,9 @@ class ExactMethod(Method):
             at, bound = self.finish.newton(self.memory).at(state["x"]), steps.progress.bound
             bound, tol = bound / abs(self._at_zero), self.solver.tol
             return Check(self.finish.certified(at, bound, self.measure, tol), 0, 0, state)
-        begun = newton or Pace.of(state["pace"]).moves[-1] < np.inf
-        if not (begun or state["x"].any() or self.sets.wide):
-            return Check(np.nan, 0, 0, state)  # at zero the first epoch tells more
+        if self._moves_from_zero(state):
+            pace = Pace.of(state["pace"]).unsettled()
+            return Check(np.nan, self.problem.n, 0, state | {"pace": pace.array()})
         new, slopes, g = self._review(state)
         known, tol = partial(self._value, state), self.solver.tol
         value = self.measure.from_slopes(state["x"], slopes, g, known)
@@ -313,6 +342,17 @@ class ExactMethod(Method):
             new, value = self._screened(new, g, value, steps)
         new["pace"] = Pace.of(new["pace"]).after_check(value, tol).array()
         return Check(value, self.problem.n, 0, new)
+
+    def _moves_from_zero(self, state: State) -> bool:
+        """Whether the run has not begun, at zero, and the gradient there says that this is not the end."""
+        started = Pace.of(state["pace"]).moves[-1] < np.inf or Steps.of(state["newton"]).made
+        if started or state["x"].any() or self.solver.check_every or self.sets.wide:
+            return False
+        holds = ability(self.problem.penalty, "holds_at_zero")
+        if holds is None:
+            return False
+        g = self.sets.slopes(state["x"], self.sets.everything)[1][: self.problem.features]
+        return not bool(np.all(holds(g)))
 
     def _screened(self, state: State, g: Array, value: float, steps: Steps) -> tuple[State, float]:
         """What a bound on P(x) - P* in the active features says about all of them.
@@ -375,7 +415,7 @@ class ExactMethod(Method):
 
     def _newton_point(self, state: State) -> Linear | None:
         """f at x in the active features, where a Newton step led there."""
-        if self.finish is None or Steps.of(state["newton"]).progress == Progress():
+        if self.finish is None or not Steps.of(state["newton"]).made:
             return None
         active = state["active"]
         return self.finish.last(self.sets.on(active), self.sets.restrict(state["x"], active))

@@ -16,6 +16,7 @@ from reshuffle.problem import Problem
 from reshuffle.solvers.certificate import Certificate, Proof
 from reshuffle.solvers.compiling import announced
 from reshuffle.solvers.curves import Linear
+from reshuffle.solvers.face import FaceSteps, has_faces
 from reshuffle.solvers.memory import Memory
 from reshuffle.solvers.newton import Newton, Progress
 
@@ -39,6 +40,8 @@ LEAST = 3.0  # epochs that a step may cost where epochs do not come nearer
 CHEAP = 4.0  # epochs of a step that is worth it in any case: the last ones are there to certify
 SETTLED = 2  # epochs after which a cheap step is made
 LARGEST = 3000  # coordinates of a Hessian: 72 MB
+FOUND = 5  # epochs after which most of the features that matter have been found
+PRODUCTS = 12.0  # of a step on the face, with the Hessian
 REST = 5  # epochs after a Newton step that could not lower P
 PRECISION = 1e-13  # of f(0): what rounding leaves of a bound
 TRUSTED = 1e-4  # of f(0): a gap from where on the bound of a model with groups is believed too
@@ -110,6 +113,8 @@ class Finish:
 
     def __init__(self, memory: Memory) -> None:
         self.memory, self._newton = memory, Newton(cast(Problem, memory.problem))
+        self._face = FaceSteps(cast(Problem, memory.problem))
+        self._has_faces = has_faces(cast(Problem, memory.problem))
 
     @property
     def separable(self) -> bool:
@@ -127,10 +132,19 @@ class Finish:
             self._newton = Newton(cast(Problem, part.problem))
         return self._newton
 
+    def face(self, part: Memory) -> FaceSteps:
+        """The steps on the face on this part; those of the last one are kept."""
+        if self._face.problem is not part.problem:
+            self._face = FaceSteps(cast(Problem, part.problem))
+        return self._face
+
     def last(self, part: Memory, x: Array) -> Linear | None:
         """f at x, where the last step on this part led there."""
-        at = self._newton.last if self._newton.problem is part.problem else None
-        return at if at is not None and np.array_equal(at.x, x) else None
+        for steps in (self._newton, self._face):
+            at = steps.last if steps.problem is part.problem else None
+            if at is not None and np.array_equal(at.x, x):
+                return at
+        return None
 
     def prepare(self) -> float:
         """Compile, or load, the kernels where this process has not yet; the seconds it took."""
@@ -152,6 +166,25 @@ class Finish:
             return True
         return (NEEDED - PROVING * proving) * cost <= left
 
+    def face_pays(self, part: Memory, epoch: int, left: float) -> bool:
+        """Whether a step on the face, by conjugate gradients, is shorter than the epochs that seem to be left.
+
+        Like those it has the features to itself that are not zero, so these should have been found.
+        """
+        if not self._has_faces or epoch < FOUND:
+            return False
+        fit = cast(Problem, part.problem).datafit
+        dense, stored = int(fit.rows.dense), fit.rows.stored / fit.n
+        passes = (2.0 * PRODUCTS + PASSES) * (ROW + READ[dense] * stored) + TRIALS
+        return (CALLS[0] + fit.n * passes) / self._epoch(part) <= left
+
+    def _epoch(self, part: Memory) -> float:
+        """Of an epoch."""
+        fit = cast(Problem, part.problem).datafit
+        outputs, dense = int(np.prod(fit.outputs)), int(fit.rows.dense)
+        each = VISIT + STORED[dense] * fit.rows.stored / fit.n * outputs
+        return CALLS[1] + part.count * each
+
     def cost(self, part: Memory, x: Array) -> float:
         """Of a Newton step, in epochs."""
         fit = cast(Problem, part.problem).datafit
@@ -167,4 +200,4 @@ class Finish:
         passes = PASSES * (ROW + READ[dense] * stored * outputs) + TRIALS * outputs
         width = active * outputs
         step = CALLS[0] + n * (passes + products) + SOLVE * width**2 + FACTOR * width**3
-        return step / (CALLS[1] + part.count * (VISIT + STORED[dense] * stored * outputs))
+        return step / self._epoch(part)

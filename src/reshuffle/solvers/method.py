@@ -29,6 +29,8 @@ class Epoch(NamedTuple):
     """Why no further epoch would change anything, where that is so."""
     setup_seconds: float = 0.0
     """Of compilation on the way, which the trace leaves out."""
+    epochs: int = 1
+    """How many epochs were made at once."""
 
 
 class Check(NamedTuple):
@@ -65,6 +67,8 @@ class Method(ABC):
     """A step that is worth trying where a longer one diverged; infinite where none is known."""
     certificate: str
     """The column of the trace that ``tol`` is compared with."""
+    watched: bool = False
+    """Whether someone looks at every epoch, so that no more than one should be made at once."""
     keeps_best: bool = False
     """Whether the best point seen is returned rather than the last one."""
     setup_seconds: float = 0.0

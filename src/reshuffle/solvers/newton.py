@@ -108,7 +108,7 @@ class Newton:
             below = self.bounds.below(at, cap) if cap > 0.0 else None
             extra = 0.0 if below else progress.damping * self.curves.largest(at)
             step = self._minimum(at, below, extra, objective)
-            t, to = self.curves.search(at, step, self.model.form, psi)
+            t, to = self.curves.search(at, step.d, step.change, self.model.form, psi)
             now, bound = objective, np.inf
             if t > 0.0:
                 at = self.last = self.curves.linearise(to)

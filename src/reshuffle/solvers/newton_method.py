@@ -33,8 +33,8 @@ class Descent(Protocol):
         """Compile, or load, the kernels where this process has not yet; the seconds it took."""
         ...
 
-    def run(self, x: Array, progress: Progress, target: float, at_zero: float) -> Ended:
-        """Steps from x towards P(x) - P* ≤ ``target``; ``at_zero`` is f(0)."""
+    def run(self, x: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
+        """At most so many steps from x towards P(x) - P* ≤ ``target``; ``at_zero`` is f(0)."""
         ...
 
 
@@ -48,7 +48,7 @@ class Stepwise:
     def prepare(self) -> float:
         return prepare(self.newton.problem)
 
-    def run(self, x: Array, progress: Progress, target: float, at_zero: float) -> Ended:
+    def run(self, x: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
         move = self.newton.step(x, progress, target, at_zero)
         objective = move.at.value + self.newton.psi(move.at.x)
         return Ended(move.at, objective, move.progress, move.stuck, 1, move.passes, move.rounds)
@@ -71,6 +71,11 @@ class NewtonMethod(Method):
         self._last: Ended | None = None
 
     def start(self, x0: Array) -> State:
+        if not np.isfinite(self._value_at_zero):
+            raise InputError(
+                f"f(0) is {self._value_at_zero}: the losses overflow; bring y (or the columns of X) nearer "
+                "to 1"
+            )
         return {"x": x0.copy(), "newton": Steps().array()}
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
@@ -79,20 +84,25 @@ class NewtonMethod(Method):
         at_zero = abs(self._at_zero)
         least = PRECISION * at_zero
         target = max(self.solver.tol * at_zero, least)
-        end = self._last = self.descent.run(state["x"], steps.progress, target, at_zero)
+        most = 1 if self.watched else self.solver.epochs - epoch
+        end = self._last = self.descent.run(state["x"], steps.progress, target, at_zero, most)
         steps = steps._replace(made=steps.made + end.steps, progress=end.progress)
-        if end.stuck and not steps.made:
-            self._check_overflow()
+        if not steps.made:
+            self._check_columns()
         done = end.stuck or end.progress.bound <= least
         stalled = "no step lowers P(x) any further" if done else ""
         new = {"x": end.at.x, "newton": steps.array()}
-        return Epoch(new, end.passes * self.problem.n, end.rounds, step, stalled, compiled)
+        work, count = end.passes * self.problem.n, max(end.steps, 1)
+        return Epoch(new, work, end.rounds, step, stalled, compiled, count)
 
-    def _check_overflow(self) -> None:
+    def _check_columns(self) -> None:
+        """Where no step was made: refuse columns that overflow, or are all zero with nothing else to minimise."""
         with np.errstate(over="ignore"):
-            squares = self.problem.datafit.column_squares.sum()
+            squares = self.problem.datafit.column_squares.sum() + self.problem.fit_intercept
         if not np.isfinite(squares):
             raise InputError(OVERFLOW)
+        if squares + self.problem.ridge == 0.0:
+            self.problem.smoothness.require()
 
     def certify(self, state: State) -> Check:
         """What the steps proved, or the dual point. At zero no one asks: the steps tell more, for less."""

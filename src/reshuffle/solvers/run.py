@@ -88,6 +88,7 @@ class Run:
     def go(self, callbacks: Sequence[Callback]) -> Result:
         """Epoch after epoch, until something says stop."""
         message, converged = "", False
+        self.method.watched = bool(callbacks) or self.solver.eval_every is not None
         if not self.trace:
             self.start_objective = self._evaluate(self._certify())
         else:
@@ -180,7 +181,8 @@ class Run:
             self._raise_divergence(step)
         seconds = self.seconds + time.perf_counter() - clock - done.setup_seconds
         step = step if done.step is None else done.step
-        self.state, self.epoch, self.step, self.seconds = done.state, self.epoch + 1, step, seconds
+        self.state, self.step, self.seconds = done.state, step, seconds
+        self.epoch += done.epochs
         self.gradients += done.gradients
         self.prox_evals += done.prox_evals
         self.stalled = done.stalled

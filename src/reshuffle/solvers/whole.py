@@ -84,9 +84,7 @@ class Whole:
         READY.add(kind)
         return time.perf_counter() - clock
 
-    def run(
-        self, x: Array, progress: Progress, target: float, at_zero: float, most: int = STEPS
-    ) -> Ended:
+    def run(self, x: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
         """At most so many steps from x, until P(x) - P* ≤ ``target`` is proved or no step helps.
 
         ``at_zero`` is f(0).
@@ -94,7 +92,7 @@ class Whole:
         from reshuffle.kernels.room import paper_for, room_for
         from reshuffle.kernels.whole import whole_kernel
 
-        fit, (A, centre) = self.fit, self.rows
+        fit, (A, centre), most = self.fit, self.rows, min(most, STEPS)
         shape, u = (fit.n, *fit.outputs), np.array(x)
         if fit.bias:
             u[-1] += centre @ x[:-1]

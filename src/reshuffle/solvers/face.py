@@ -1,0 +1,146 @@
+"""Newton steps on the face, by conjugate gradients: where a Hessian would be too large to write out.
+
+For losses of one output: with several, conjugate gradients took as many passes as the epochs they were to
+save (digits). The face of x are the points where ψ is as smooth as at x: coordinates at zero, or at a bound, stay there.
+On it a Newton step solves (∇²f + ∇²ψ)d = -(∇f + ∇ψ). A product with ∇²f is two passes over the rows, and
+the columns' scales are taken out by a diagonal; shuffled epochs in between move what is off the face.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.losses import named
+from reshuffle.objective import Array
+from reshuffle.penalties import Able, ability
+from reshuffle.penalties.forms import Form
+from reshuffle.problem import Problem
+from reshuffle.solvers.compiling import announced
+from reshuffle.solvers.curves import Bend, Curves, Linear
+
+MOST = 40  # products of a step at most
+ENOUGH = 1e-3  # of the residual: a step that is this near to Newton's is as good
+TINY = 1e-300  # a curvature that is as good as none
+
+
+READY: set[tuple[object, ...]] = set()
+"""What the kernels have been compiled for in this process."""
+
+
+class Taken(NamedTuple):
+    """What a step on the face did."""
+
+    at: Linear
+    """f where it led."""
+    gained: float
+    passes: int
+    products: int
+
+
+def has_faces(problem: Problem) -> bool:
+    """Whether steps on the face can be made; beside what a Newton step needs, ∇²ψ times a vector."""
+    able = ability(problem.penalty, "curvature_product") is not None
+    return able and not problem.datafit.outputs
+
+
+def prepare(problem: Problem) -> float:
+    """Compile, or load, the kernels where this process has not yet; the seconds it took."""
+    clock = time.perf_counter()
+    if problem.signature in READY:
+        return 0.0
+    with named(problem.loss), announced():
+        first = problem.with_datafit(problem.datafit.first())
+        FaceSteps(first).step(np.zeros(problem.shape))
+    READY.add(problem.signature)
+    return time.perf_counter() - clock
+
+
+class FaceSteps:
+    """Steps on the face of points of one problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.penalty = problem, cast(Able, problem.penalty)
+        self.curves, self.form = Curves(problem.datafit), cast(Form, problem.form_with_ridge)
+        self.last: Linear | None = None
+
+    def step(self, x: Array) -> Taken:
+        """One step from x, with a search along it; where none lowers P, x again."""
+        before, at = self.curves.passes, self.curves.linearise(x)
+        free, slopes = self._face(x)
+        d, products = self._direction(at, free, slopes)
+        to = self._retracted(x, x + d)
+        d = to - x
+        psi = self._psi(x)
+        t, to = self.curves.search(at, d, self.curves.margins(d), self.form, psi)
+        new, gained = at, 0.0
+        if t > 0.0:
+            new = self.curves.linearise(to)
+            gained = at.value + psi - new.value - self._psi(to)
+        self.last = new
+        return Taken(new, gained, self.curves.passes - before, products)
+
+    def _psi(self, x: Array) -> float:
+        seen = x[: self.problem.features]
+        return self.penalty.value(seen) + 0.5 * self.problem.ridge * float(np.vdot(seen, seen))
+
+    def _face(self, x: Array) -> tuple[NDArray[np.bool_], Array]:
+        """Coordinates that are free to move, and the slope of ψ along them."""
+        from reshuffle.kernels.face_of import face_kernel
+        from reshuffle.kernels.stamp import stamp_of
+
+        free, slopes = np.empty(x.shape, dtype=np.bool_), np.empty(x.shape)
+        face_kernel(stamp_of())(
+            self.form, np.ascontiguousarray(x).reshape(-1), free.reshape(-1), slopes.reshape(-1)
+        )
+        return free, slopes
+
+    def _retracted(self, x: Array, to: Array) -> Array:
+        """The point, with coordinates that changed their sign at zero, and others within their bounds."""
+        from reshuffle.kernels.face_of import retract_kernel
+        from reshuffle.kernels.stamp import stamp_of
+
+        retract_kernel(stamp_of())(self.form, x.reshape(-1), to.reshape(-1))
+        return to
+
+    def _direction(self, at: Linear, free: NDArray[np.bool_], slopes: Array) -> tuple[Array, int]:
+        """The solution of the Newton equation on the face, by preconditioned conjugate gradients."""
+        diagonal = np.maximum(self._diagonal(at), TINY)
+        r = np.where(free, -(at.gradient + slopes), 0.0)
+        d, scaled = np.zeros(r.shape), r / diagonal
+        p, power = scaled.copy(), float(np.vdot(r, scaled))
+        first = power
+        for k in range(MOST):
+            if not power > ENOUGH**2 * first:
+                return d, k
+            bent = np.where(free, self._product(at, p), 0.0)
+            curvature = float(np.vdot(p, bent))
+            if not curvature > 0.0:
+                return d, k + 1
+            alpha = power / curvature
+            d += alpha * p
+            r -= alpha * bent
+            scaled = r / diagonal
+            power, old = float(np.vdot(r, scaled)), power
+            p = scaled + (power / old) * p
+        return d, MOST
+
+    def _product(self, at: Linear, v: Array) -> Array:
+        """(∇²f + ∇²ψ)v, the ridge included."""
+        features = self.problem.features
+        bent = self.curves.bent(Bend(at.curvatures), self.curves.margins(v))
+        out = self.curves.combine(bent)
+        seen = np.ascontiguousarray(v[:features])
+        out[:features] += self.penalty.curvature_product(at.x[:features], seen)
+        out[:features] += self.problem.ridge * seen
+        return out
+
+    def _diagonal(self, at: Linear) -> Array:
+        """About that of the Hessian: the mean curvature of the rows times the mean squares of the columns."""
+        fit = self.curves.fit
+        mean = float(np.vdot(self.curves.weights, at.curvatures)) / fit.n
+        diagonal = mean * fit.column_squares + self.problem.ridge
+        return np.append(diagonal, mean) if fit.bias else diagonal
