@@ -49,11 +49,11 @@ def watched(problem: rs.Problem) -> Way:
 def watched_small(problem: rs.Problem) -> Way:
     """The steps of a small set one by one, which a run makes in one call."""
     steps, x, progress, passes = Whole(problem), np.zeros(problem.shape), Progress(), 0
-    at_zero = problem.value(x)
+    at_zero, u = problem.value(x), steps.inner(x)
     points = [(0.0, problem.objective(x), np.nan)]
     while not progress.bound <= TOL * at_zero:
-        end = steps.run(x, progress, TOL * at_zero, at_zero, 1)
-        x, progress, passes = end.at.x, end.progress, passes + end.passes
+        end = steps.run(u, progress, TOL * at_zero, at_zero, 1)
+        u, progress, passes = end.inner, end.progress, passes + end.passes
         points.append((float(passes), end.objective, progress.bound / at_zero))
     across, objective, certificate = np.array(points).T
     return Way(across, objective, certificate, np.arange(len(points)) > 0)

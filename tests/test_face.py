@@ -16,7 +16,7 @@ from reshuffle.solvers.finish import Finish
 
 def sparse_set(n: int = 3000, d: int = 600, seed: int = 0) -> tuple[sp.csr_matrix, Any]:
     rng = np.random.default_rng(seed)
-    X = sp.random(n, d, 0.02, random_state=rng, format="csr")
+    X: Any = sp.random(n, d, 0.02, random_state=rng, format="csr")
     X.data = rng.standard_normal(X.nnz)
     scales = 10.0 ** rng.uniform(-1.0, 1.0, d)  # what makes epochs slow
     X = sp.csr_matrix(X @ sp.diags(scales))

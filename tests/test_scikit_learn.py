@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -274,3 +275,42 @@ def test_probabilities_are_those_of_logistic_regression(cancer: Any) -> None:
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
     np.testing.assert_allclose(ours.predict_log_proba(X), theirs.predict_log_proba(X), atol=1e-4)
     assert not hasattr(rs.RRClassifier(loss="squared_hinge"), "predict_proba")
+
+
+def test_poisson_is_scikit_learns() -> None:
+    from sklearn.linear_model import PoissonRegressor
+
+    X, y = load_diabetes(return_X_y=True)
+    for alpha in (1e-3, 0.1):
+        ours = rs.RRRegressor(loss="poisson", l2=alpha).fit(X, y)
+        theirs = PoissonRegressor(alpha=alpha, solver="newton-cholesky", tol=1e-10).fit(X, y)
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-6)
+        np.testing.assert_allclose(ours.to_sklearn().predict(X), ours.predict(X), rtol=1e-12)
+    with pytest.raises(rs.InputError, match="no bound on its curvature"):
+        rs.RRRegressor(loss="poisson").partial_fit(X, y)
+
+
+def test_several_outputs_are_saved_again_and_again(tmp_path: Path) -> None:
+    X, y = load_diabetes(return_X_y=True)
+    model = rs.RRRegressor(l2=0.1).fit(X, np.c_[y, -y])
+    for name in ("first.npz", "second.npz"):
+        model.save(tmp_path / name)
+        again = rs.estimators.load(tmp_path / name)
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        model = again
+
+
+def test_paths_refuse_what_a_fit_refuses() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    with pytest.raises(rs.InputError, match="needs a convex penalty"):
+        rs.rr_path(X, y, loss="squared", penalty=rs.penalties.MCP(1.0), lambdas=3)
+
+
+def test_a_label_for_each_feature_holds_its_classes_together() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = rs.RRClassifier(penalty=rs.penalties.GroupLasso(0.1, [0, 0, 1, 1])).fit(X, y)
+    held = model.coef_ == 0
+    assert (held.all(axis=0) | ~held.any(axis=0)).all()
+    assert held[:, 0].all() == held[:, 1].all()
+    assert held[:, 2].all() == held[:, 3].all()

@@ -22,6 +22,7 @@ from reshuffle.estimators.outcome import Certificate
 from reshuffle.estimators.summary import dense
 from reshuffle.files import write_atomically
 from reshuffle.losses import Loss
+from reshuffle.losses.squared import SquaredOutputs
 
 FORMAT = "reshuffle model"
 VERSION = 1
@@ -173,7 +174,7 @@ def _model(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
 
 def _loss(about: dict[str, Any]) -> Loss | Described:
     """A loss of the package by its name; one of a user's own can only be described."""
-    known = {kind.__name__: kind for kind in losses.LOSSES}
+    known = {kind.__name__: kind for kind in (*losses.LOSSES, SquaredOutputs)}
     name, parameters = about["name"], [float(value) for value in about["parameters"]]
     return known[name](*parameters) if name in known else Described(f"{name}({parameters})")
 

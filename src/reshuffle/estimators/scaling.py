@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.penalties import Penalty, ability
+from reshuffle.penalties import Penalty, ability, weak_convexity
 
 Array = NDArray[np.float64]
 STRENGTHS = ("l1", "l2", "strength")
@@ -25,6 +25,10 @@ class Times:
     @property
     def strong_convexity(self) -> float:
         return self.factor * float(getattr(self.penalty, "strong_convexity", 0.0))
+
+    @property
+    def weak_convexity(self) -> float:
+        return self.factor * weak_convexity(self.penalty)
 
     def value(self, x: Array) -> float:
         return self.factor * float(self.penalty.value(x))

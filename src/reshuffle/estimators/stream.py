@@ -39,7 +39,8 @@ class Stream:
     @classmethod
     def after(cls, problem: Problem, seed: int) -> Stream:
         """What a whole fit leaves to the calls that follow it: it counts as one."""
-        return cls(seed, 1, problem.n, problem.smoothness.L_max)
+        bounded = problem.loss.curvature < np.inf  # else such calls are refused
+        return cls(seed, 1, problem.n, problem.smoothness.L_max if bounded else 0.0)
 
     def advance(self, part: Problem, x0: NDArray[Any] | None) -> tuple[Result, Stream]:
         """The model after a pass over this part, and what is to be remembered."""

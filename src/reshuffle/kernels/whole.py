@@ -169,7 +169,7 @@ def whole_kernel(stamp: int) -> Any:
     @njit(**KERNEL)
     def kernel(
         A, targets, weights, params, form, bound_on_curvature, x, flat, margins, slopes, curvatures,
-        g, g_flat, floor, target, at_zero, most, paper, room, numbers,
+        g, g_flat, loose, floor, target, at_zero, most, paper, room, numbers,
     ):  # fmt: skip
         n, size = len(targets), flat.size
         coefs, change, low, factors = paper.coefs, paper.change, paper.low, paper.factors
@@ -199,7 +199,7 @@ def whole_kernel(stamp: int) -> Any:
                 if proved:
                     rest = max(decrease - gained, 0.0) + SPARE * left
                     bound = min(bound, rest + ROUNDING * abs(now + gained))
-                if not moved and bound > target:
+                if not moved and not bound <= target:  # NaN too
                     again, damping, expected, seen = another(damping, expected, seen, decrease)
                     stuck = not again
             if bound <= target or stuck or steps == most:
@@ -231,9 +231,11 @@ def whole_kernel(stamp: int) -> Any:
                 passes += 1
             slope = 0.0
             for j in range(size):
-                d[j] = u[j] - flat[j]
+                step_flat[j] = u[j] - flat[j]
+            still(step, loose)
+            for j in range(size):
+                d[j] = step_flat[j]
                 slope += g_flat[j] * d[j]
-                step_flat[j] = d[j]
             move(A, step, change)
             proved = proved and stays_inside(low, paper.radius, paper.shares, change, decrease)
             t = search(
@@ -253,6 +255,32 @@ def whole_kernel(stamp: int) -> Any:
         return value, psi
 
     return kernel
+
+
+def still(step, loose): ...
+
+
+@overload(still, jit_options=LOOP)
+def _still(step, loose):
+    """A common shift of all outputs taken out of the rows that no penalty holds: it changes nothing.
+
+    Softmax is flat along it, and rounding would carry x away.
+    """
+
+    def vector(step, loose):
+        return None
+
+    def matrix(step, loose):
+        for j in range(step.shape[0]):
+            if loose[j]:
+                mean = 0.0
+                for k in range(step.shape[1]):
+                    mean += step[j, k]
+                mean /= step.shape[1]
+                for k in range(step.shape[1]):
+                    step[j, k] -= mean
+
+    return vector if step.ndim == 1 else matrix
 
 
 def plain(curvatures, bound, low, factors): ...

@@ -71,6 +71,8 @@ class Loss:
     conjugate: ClassVar[Callable[..., Any] | None] = None
     second: ClassVar[Callable[..., Any] | None] = None
     balanced: ClassVar[Callable[..., Any] | None] = None
+    each: ClassVar[type[Loss] | None] = None
+    """For a loss of several outputs that is a sum over them: the loss of one."""
     """Of a vector loss, for a gap with an intercept: slopes near the given ones that add up to zero."""
     oracle: ClassVar[Callable[..., Any] | None] = None
 

@@ -61,6 +61,7 @@ class SquaredOutputs(Loss):
     curvature = 1.0
     targets: ClassVar[str] = "rows"
     vector = True
+    each = Squared
 
     @staticmethod
     def value(z: Any, y: Any) -> float:

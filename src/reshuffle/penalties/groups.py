@@ -222,6 +222,10 @@ class Grouped(ByContent, ABC):
             labels = np.repeat(np.arange(shape[0]), shape[1])
         else:
             labels = group_labels(self.groups)
+            if (
+                len(shape) == 2 and labels.size == shape[0]
+            ):  # one for each row: its outputs go together
+                labels = np.repeat(labels, shape[1])
         if labels.size > size:
             raise InputError(f"groups name {labels.size} coordinates, but x has {size}")
         labels = np.append(labels, np.full(size - labels.size, -1))

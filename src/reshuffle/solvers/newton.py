@@ -56,6 +56,8 @@ class Ended(NamedTuple):
 
     at: Linear
     """f there."""
+    inner: Array
+    """The point in the coordinates that the steps are made in."""
     objective: float
     progress: Progress
     stuck: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 class Descent(Protocol):
     """Newton steps, one or many."""
 
+    at_once: ClassVar[bool]
+    """Whether a call makes as many steps as it takes."""
+
     @property
     def form(self) -> Form:
         """ψ and the ridge."""
@@ -33,13 +36,19 @@ class Descent(Protocol):
         """Compile, or load, the kernels where this process has not yet; the seconds it took."""
         ...
 
-    def run(self, x: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
-        """At most so many steps from x towards P(x) - P* ≤ ``target``; ``at_zero`` is f(0)."""
+    def inner(self, x: Array) -> Array:
+        """x in the coordinates that the steps are made in."""
+        ...
+
+    def run(self, u: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
+        """At most so many steps from inner(x) towards P(x) - P* ≤ ``target``; ``at_zero`` is f(0)."""
         ...
 
 
 class Stepwise:
     """One step at a time, in the features that matter."""
+
+    at_once: ClassVar[bool] = False
 
     def __init__(self, problem: Problem) -> None:
         self.newton = Newton(problem)
@@ -48,10 +57,13 @@ class Stepwise:
     def prepare(self) -> float:
         return prepare(self.newton.problem)
 
-    def run(self, x: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
-        move = self.newton.step(x, progress, target, at_zero)
-        objective = move.at.value + self.newton.psi(move.at.x)
-        return Ended(move.at, objective, move.progress, move.stuck, 1, move.passes, move.rounds)
+    def inner(self, x: Array) -> Array:
+        return x
+
+    def run(self, u: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
+        move = self.newton.step(u, progress, target, at_zero)
+        at, objective = move.at, move.at.value + self.newton.psi(move.at.x)
+        return Ended(at, at.x, objective, move.progress, move.stuck, 1, move.passes, move.rounds)
 
 
 class NewtonMethod(Method):
@@ -76,7 +88,7 @@ class NewtonMethod(Method):
                 f"f(0) is {self._value_at_zero}: the losses overflow; bring y (or the columns of X) nearer "
                 "to 1"
             )
-        return {"x": x0.copy(), "newton": Steps().array()}
+        return {"x": x0.copy(), "inner": self.descent.inner(x0), "newton": Steps().array()}
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         """Newton steps until the bound is small enough, or no step lowers P."""
@@ -85,21 +97,32 @@ class NewtonMethod(Method):
         least = PRECISION * at_zero
         target = max(self.solver.tol * at_zero, least)
         most = 1 if self.watched else self.solver.epochs - epoch
-        end = self._last = self.descent.run(state["x"], steps.progress, target, at_zero, most)
+        end = self.descent.run(state["inner"], steps.progress, target, at_zero, most)
+        if not end.progress.bound <= target and self._is_lost(state, end):
+            zero = self.descent.inner(np.zeros(self.problem.shape))
+            end = self.descent.run(zero, Progress(), target, at_zero, most)
+        self._last = end
         steps = steps._replace(made=steps.made + end.steps, progress=end.progress)
-        if not steps.made:
-            self._check_columns()
-        done = end.stuck or end.progress.bound <= least
+        if not (steps.made and np.isfinite(end.objective)):
+            self._check_columns(end)
+        done = end.stuck or end.progress.bound <= least or not end.steps
         stalled = "no step lowers P(x) any further" if done else ""
-        new = {"x": end.at.x, "newton": steps.array()}
-        work, count = end.passes * self.problem.n, max(end.steps, 1)
-        return Epoch(new, work, end.rounds, step, stalled, compiled, count)
+        new = {"x": end.at.x, "inner": end.inner, "newton": steps.array()}
+        work = end.passes * self.problem.n
+        return Epoch(new, work, end.rounds, step, stalled, compiled, end.steps)
 
-    def _check_columns(self) -> None:
-        """Where no step was made: refuse columns that overflow, or are all zero with nothing else to minimise."""
+    def _is_lost(self, state: State, end: Ended) -> bool:
+        """Whether x, from where no step leads on, is worse than zero: a start so far out that f has no slope."""
+        if not state["x"].any() or not (end.stuck or not np.isfinite(end.objective)):
+            return False
+        at_zero = self.problem.objective(np.zeros(self.problem.shape), self._value_at_zero)
+        return not end.objective < at_zero
+
+    def _check_columns(self, end: Ended) -> None:
+        """Where no step was made, or a bad one: refuse columns whose squares overflow, or are lost."""
         with np.errstate(over="ignore"):
             squares = self.problem.datafit.column_squares.sum() + self.problem.fit_intercept
-        if not np.isfinite(squares):
+        if not (np.isfinite(squares) and np.isfinite(end.objective)):
             raise InputError(OVERFLOW)
         if squares + self.problem.ridge == 0.0:
             self.problem.smoothness.require()
@@ -112,6 +135,10 @@ class NewtonMethod(Method):
             value = self._measure().at(state["x"]) if known else np.nan
             return Check(value, self.problem.n if known else 0, 0, state)
         bound, tol = steps.progress.bound / abs(self._at_zero), self.solver.tol
+        if self.watched and self.descent.at_once and not (at.stuck or bound <= tol):
+            return Check(
+                np.nan, 0, 0, state
+            )  # as in a run that no one looks at, which is still going
         value = certified(self.problem, self.descent.form, self._measure, at.at, bound, tol)
         return Check(value, 0, 0, state)
 

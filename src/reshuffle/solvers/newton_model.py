@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from reshuffle.objective import Array, Visits
 from reshuffle.penalties import Able
 from reshuffle.penalties.abilities import closed, compiled_form
-from reshuffle.penalties.forms import Form
+from reshuffle.penalties.forms import Coordinates, Form
 from reshuffle.solvers.curves import Bend, Curves, Linear
 
 FEW = 100  # features that a first working set may have without a reason
@@ -35,6 +35,21 @@ class Step:
     active: int
 
 
+def loose_rows(form: Form, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Rows of an unknown of this shape that no penalty holds: of an intercept, and features without any."""
+    loose = np.ones(shape[0], dtype=bool)
+    held = form.l1 > 0
+    if isinstance(form, Coordinates):
+        held |= (form.l2 > 0) | (form.low > -np.inf) | (form.high < np.inf)
+    else:
+        held |= form.l2 > 0
+        held[form.members[: form.starts[-1]]] = True
+    outputs = int(np.prod(shape[1:]))
+    features = held.size // outputs
+    loose[:features] = ~held.reshape(features, outputs).any(axis=1)
+    return loose
+
+
 class Model:
     """m(u) = ⟨∇f(x), u - x⟩ + ½(u - x)ᵀH(u - x) + ψ(u), for one problem and any x and curvatures."""
 
@@ -42,6 +57,7 @@ class Model:
         self.curves, self.penalty, self.ridge = curves, penalty, ridge
         self.shape = (curves.fit.features, *curves.fit.outputs)
         self.form = cast(Form, compiled_form(penalty, self.shape, ridge))
+        self.loose = loose_rows(self.form, curves.fit.shape)
 
     def features_of(self, beyond: Array, old: NDArray[np.bool_], support: int) -> Visits:
         """Features to work on: those that are not zero or want to move, the most pressing first."""
@@ -97,6 +113,8 @@ class Model:
             rounds, decrease = rounds + made, decrease + float(gained)
             support = int(np.count_nonzero(u))
             d = self._uncentred(u - start, active)
+            if outputs > 1:  # a common shift of rows that no penalty holds changes nothing
+                d[self.loose] -= d[self.loose].mean(axis=1, keepdims=True)
             change = self.curves.margins(d)
             if active.size == features or not complete:
                 break

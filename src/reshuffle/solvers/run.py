@@ -91,6 +91,10 @@ class Run:
         self.method.watched = bool(callbacks) or self.solver.eval_every is not None
         if not self.trace:
             self.start_objective = self._evaluate(self._certify())
+            if np.isnan(self.start_objective):
+                raise InputError(
+                    "P(x0) is not a number: x0 lies too far out, or the problem overflows"
+                )
         else:
             self.start_objective = self.trace["objective"][0]
         measure = self.trace.last()[self.method.certificate]
@@ -136,7 +140,7 @@ class Run:
 
     def _finish(self, converged: bool, message: str) -> Result:
         """The result, at the best point seen where the method keeps it."""
-        better = self.method.keeps_best and not self.trace.last()["objective"] <= self.best[0]
+        better = self.method.keeps_best and not self.trace.last()["objective"] < self.best[0]
         if better and (
             converged or self._at_limit()
         ):  # else the run may go on, as if never stopped

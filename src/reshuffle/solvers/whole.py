@@ -9,19 +9,24 @@ units of the problem.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import cached_property
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from reshuffle.losses import named
+from reshuffle.datafit import Datafit
+from reshuffle.losses import Loss, named
 from reshuffle.objective import Array
+from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
 from reshuffle.solvers.compiling import announced
 from reshuffle.solvers.curves import CONSTANT, Curves, Linear
-from reshuffle.solvers.newton import Ended, Progress, can_finish
+from reshuffle.solvers.newton import ABILITIES, Ended, Progress, can_finish
 from reshuffle.solvers.newton_bounds import Bounds
+from reshuffle.solvers.newton_model import loose_rows
 
 PRODUCTS = 4_000_000  # of two entries in one Hessian: a millisecond, with the solution of its model
 WIDEST = 150  # unknowns: beyond, a model looks at the features that matter alone
@@ -35,37 +40,64 @@ READY: set[tuple[object, ...]] = set()
 
 def is_small(problem: object) -> bool:
     """Whether all steps are made in one call: by counts."""
-    if not can_finish(problem):
+    fit: Datafit | None = getattr(problem, "datafit", None)
+    if fit is None:
         return False
-    fit = cast(Problem, problem).datafit
-    outputs = int(np.prod(fit.outputs))
-    width = fit.features + fit.bias
+    outputs, width = int(np.prod(fit.outputs)), fit.features + fit.bias
+    if width * outputs > WIDEST:
+        return False
+    if fit.loss.each is not None:
+        penalty = cast(Problem, problem).penalty
+        able = all(ability(penalty, name) is not None for name in ABILITIES)
+        return able and outputs**3 * fit.n * width**2 <= PRODUCTS
     pairs = max(outputs * (outputs - 1) // 2, 1)
-    return width * outputs <= WIDEST and pairs * fit.n * width**2 <= PRODUCTS
+    return pairs * fit.n * width**2 <= PRODUCTS and can_finish(problem)
+
+
+def side_by_side(fit: Datafit) -> Datafit:
+    """The losses of all outputs as those of one, where they are a sum over the outputs: n·K of them.
+
+    f is a mean over n and the kernel's one over n·K, so that weights are K times as large. The rows are
+    left to who uses it.
+    """
+    each, outputs = cast(type[Loss], fit.loss.each)(), fit.outputs[0]
+    weights = np.repeat(fit.weights, outputs) if fit.weights.size else np.ones(fit.n * outputs)
+    targets = np.ascontiguousarray(fit.targets).reshape(-1)
+    return replace(fit, targets=targets, weights=outputs * weights, loss=each, outputs=())
 
 
 class Whole:
     """Newton steps on a small problem."""
 
+    at_once: ClassVar[bool] = True
+
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.fit = problem, problem.datafit
+        self.problem, self.bias = problem, problem.fit_intercept
+        fit = problem.datafit
+        self.copies = fit.outputs[0] if fit.loss.each is not None else 1
+        self.fit = side_by_side(fit) if fit.loss.each is not None else fit
         self.curves = Curves(self.fit)
         self.bounds = Bounds(self.curves)
 
     @cached_property
     def rows(self) -> tuple[Array, Array]:
-        """The rows less the means of the columns (and 1), with rows of zeros to a multiple of four."""
-        fit = self.fit
-        A = np.zeros((fit.n + -fit.n % TOGETHER, fit.features + fit.bias))
-        inner = A[: fit.n, : fit.features]
+        """The rows less the means of the columns (and 1), with rows of zeros to a multiple of four.
+
+        Where outputs are side by side, every row once for each of them.
+        """
+        fit = self.problem.datafit
+        A = np.zeros((fit.n, fit.features + fit.bias))
+        inner, centre = A[:, : fit.features], np.zeros(fit.features)
         fit.rows.add_to(inner)
-        if not fit.bias:
-            return A, np.zeros(fit.features)
-        centre = fit.weights @ inner / fit.n if fit.weights.size else inner.mean(axis=0)
-        inner -= centre
-        inner[:, np.abs(inner).max(axis=0, initial=0.0) <= CONSTANT * np.abs(centre)] = 0.0
-        A[: fit.n, -1] = 1.0
-        return A, centre
+        if fit.bias:
+            centre = fit.weights @ inner / fit.n if fit.weights.size else inner.mean(axis=0)
+            inner -= centre
+            inner[:, np.abs(inner).max(axis=0, initial=0.0) <= CONSTANT * np.abs(centre)] = 0.0
+            A[:, -1] = 1.0
+        if self.copies > 1:
+            A = np.asarray(np.kron(A, np.eye(self.copies)), dtype=np.float64)
+        more = -len(A) % TOGETHER
+        return (np.vstack([A, np.zeros((more, A.shape[1]))]) if more else A), centre
 
     @property
     def form(self) -> Form:
@@ -84,8 +116,15 @@ class Whole:
         READY.add(kind)
         return time.perf_counter() - clock
 
-    def run(self, x: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
-        """At most so many steps from x, until P(x) - P* ≤ ``target`` is proved or no step helps.
+    def inner(self, x: Array) -> Array:
+        """x in the coordinates of the kernel: the intercept is that of centred columns."""
+        u = np.array(x)
+        if self.bias:
+            u[-1] += np.tensordot(self.rows[1], x[:-1], axes=1)
+        return u
+
+    def run(self, u: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
+        """At most so many steps from u = inner(x), until P(x) - P* ≤ ``target`` is proved or no step helps.
 
         ``at_zero`` is f(0).
         """
@@ -93,24 +132,29 @@ class Whole:
         from reshuffle.kernels.whole import whole_kernel
 
         fit, (A, centre), most = self.fit, self.rows, min(most, STEPS)
-        shape, u = (fit.n, *fit.outputs), np.array(x)
-        if fit.bias:
-            u[-1] += centre @ x[:-1]
+        shape, u = (fit.n, *fit.outputs), np.array(u)
+        v = u if fit.outputs else u.reshape(-1)
         margins, slopes, curvatures = np.empty(shape), np.empty(shape), np.empty(shape)
         g, numbers = np.zeros(u.shape), np.zeros(8)
         numbers[:3] = progress[:3]
         value, psi = whole_kernel(self.curves.stamp)(
-            A, fit.targets, fit.weights, fit.loss.params, self.form, float(fit.loss.curvature), u,
-            u.reshape(-1), margins, slopes, curvatures, g, g.reshape(-1), self.bounds.floor, target, at_zero, most, paper_for(A, shape, u), room_for(u.size), numbers,
+            A, fit.targets, fit.weights, fit.loss.params, self.form, float(fit.loss.curvature), v,
+            u.reshape(-1), margins, slopes, curvatures, g.reshape(v.shape), g.reshape(-1),
+            self._loose, self.bounds.floor, target, at_zero, most, paper_for(A, shape, v),
+            room_for(u.size), numbers,
         )  # fmt: skip
-        if fit.bias:
-            u[-1] -= centre @ u[:-1]
+        x = u.copy()
+        if self.bias:
+            x[-1] -= np.tensordot(centre, u[:-1], axes=1)
             g[:-1] += np.multiply.outer(centre, g[-1])
         stuck, steps, passes, rounds = (int(number) for number in numbers[4:].tolist())
-        progress, value, objective = (
-            Progress(*numbers[:4].tolist()),
-            float(value),
-            float(value + psi),
+        progress, value = Progress(*numbers[:4].tolist()), float(value)
+        given = (self.problem.n, *self.problem.shape[1:])
+        at = Linear(
+            x, margins.reshape(given), slopes.reshape(given), curvatures.reshape(given), g, value
         )
-        at = Linear(u, margins, slopes, curvatures, g, value)
-        return Ended(at, objective, progress, bool(stuck), steps, passes, rounds)
+        return Ended(at, u, value + float(psi), progress, bool(stuck), steps, passes, rounds)
+
+    @cached_property
+    def _loose(self) -> NDArray[np.bool_]:
+        return loose_rows(self.form, self.problem.shape)
