@@ -112,6 +112,15 @@ class Run:
             self._evaluate(measure)
         return self._finish(converged, message)
 
+    def _refuse_start(self) -> NoReturn:
+        """P(x0) is not a number: say which part of it."""
+        penalty = self.problem.penalty
+        guilty = np.isnan(penalty.value(self.state["x"][: self.problem.features]))
+        name = f"penalty {type(penalty).__name__}" if guilty else type(self.problem).__name__
+        raise InputError(
+            f"value(x) of {name} is not a number at x0, which lies too far out or makes it overflow"
+        )
+
     def _stop(self, measure: float) -> tuple[str, bool]:
         """Why the run should end now, if it should, and whether ``tol`` is reached."""
         solver = self.solver
