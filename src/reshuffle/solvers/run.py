@@ -92,9 +92,7 @@ class Run:
         if not self.trace:
             self.start_objective = self._evaluate(self._certify())
             if np.isnan(self.start_objective):
-                raise InputError(
-                    "P(x0) is not a number: x0 lies too far out, or the problem overflows"
-                )
+                self._refuse_start()
         else:
             self.start_objective = self.trace["objective"][0]
         measure = self.trace.last()[self.method.certificate]
