@@ -51,7 +51,7 @@ def test_columns_and_starts_beyond_reason_are_refused_soon() -> None:
     X, y = rng.standard_normal((50, 5)), np.sign(rng.standard_normal(50))
     with pytest.raises(rs.InputError, match="squares of X overflow"):
         rs.ExactProxRR().solve(rs.Problem(X * 1e-160, y))
-    with pytest.raises(rs.InputError, match=r"penalty L1 is not a number at x0"):
+    with pytest.raises(rs.InputError, match="is not a number at x0"):
         rs.ExactProxRR().solve(rs.Problem(X, y, penalty=rs.penalties.L1(0.01)), np.full(5, 1e300))
 
 
