@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,9 @@ from reshuffle.validation import read_only
 
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
+T = TypeVar("T")
 AHEAD = 8  # rows asked of the memory before their turn: see benchmarks/NOTES.md
+PIECE = 1 << 13  # rows of a piece: a fraction of a millisecond, so that threads share evenly
 CHUNK = 1 << 20  # visits of one kernel call, so that Ctrl-C is heard between them
 NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
 
@@ -38,6 +41,9 @@ class Datafit:
     features: int
     outputs: tuple[int, ...]
     """The shape of one margin: () for a number, (K,) for one per output."""
+    threads: int | None = None
+    """Of passes over all rows in storage order. Where given, sums are made of pieces of a fixed size, in
+    order, so that the bits do not depend on the number; where not, they are made in one piece."""
 
     @property
     def n(self) -> int:
@@ -87,12 +93,42 @@ class Datafit:
             )
         return x
 
+    @cached_property
+    def pieces(self) -> list[Datafit]:
+        """The rows in pieces of a fixed size, for threads; none where they fit into one."""
+        if self.threads is None or self.n <= PIECE:
+            return []
+        ends = [*range(PIECE, self.n, PIECE), self.n]
+        parts = []
+        for start, stop in zip([0, *ends], ends, strict=False):
+            part = replace(self.piece(start, stop), threads=None)
+            vars(part)["quick"] = self.quick.piece(start, stop)
+            parts.append(part)
+        return parts
+
+    def each(self, work: Callable[[Datafit], T]) -> list[T]:
+        """What ``work`` makes of the pieces, in their order, on as many threads as there should be."""
+        if self.threads == 1:
+            return [work(part) for part in self.pieces]
+        with ThreadPoolExecutor(self.threads) as pool:
+            return list(pool.map(work, self.pieces))
+
+    def each_with(self, rows: Array, work: Callable[[Datafit, Array], T]) -> list[T]:
+        """The same, with the entries of an array that has one for each row."""
+        places = np.cumsum([0, *(part.n for part in self.pieces)])
+        own = {
+            id(part): rows[a:b] for part, a, b in zip(self.pieces, places, places[1:], strict=False)
+        }
+        return self.each(lambda part: work(part, own[id(part)]))
+
     # --- passes over all rows ------------------------------------------------------------------
 
     def value(self, x: Array) -> float:
         """Σ_i w_i·l(a_iᵀx + b, y_i)."""
         from reshuffle.kernels.passes import value_kernel
 
+        if self.pieces:
+            return sum(self.each(lambda part: part.value(x)))
         with named(self.loss):
             return float(value_kernel(self.stamp)(*self.arrays, self.checked(x), self.scratch()))
 
@@ -119,6 +155,8 @@ class Datafit:
         from reshuffle.kernels.passes import margins_kernel
         from reshuffle.kernels.stamp import stamp_of
 
+        if self.pieces:
+            return np.concatenate(self.each(lambda part: part.quick_margins(x)))
         out = np.empty((self.n, *self.outputs))
         margins_kernel(stamp_of())(*self.quick, self.bias, self.checked(x), self.scratch(), out)
         return out
@@ -176,6 +214,11 @@ class Datafit:
         """l'(a_iᵀx + b, y_i) for every row, and the mean gradient (1/n) Σ w_i l'_i a_i."""
         from reshuffle.kernels.exact import table_kernel
 
+        if self.pieces:
+            found = self.each(lambda part: part.slopes(x))
+            shares = [part.n / self.n for part in self.pieces]
+            means = [share * mean for share, (_, mean) in zip(shares, found, strict=True)]
+            return np.concatenate([table for table, _ in found]), np.sum(means, axis=0)
         table, mean = np.empty((self.n, *self.outputs)), np.zeros(self.shape)
         table_kernel(self.stamp)(
             *self.quick,
@@ -193,6 +236,10 @@ class Datafit:
         from reshuffle.kernels.exact import combine_kernel
         from reshuffle.kernels.stamp import stamp_of
 
+        if self.pieces:
+            parts = self.each_with(slopes, lambda part, own: part.n / self.n * part.combined(own))
+            whole: Array = np.sum(parts, axis=0)
+            return whole
         out = np.zeros(self.shape)
         combine_kernel(stamp_of())(
             *self.quick, self.weights, self.bias, self.scratch(), 1.0 / self.n, slopes, out
@@ -203,6 +250,8 @@ class Datafit:
         """Σ_i w_i·l*(scale·slopes_i, y_i): what the dual objective is made of."""
         from reshuffle.kernels.exact import conjugate_kernel
 
+        if self.pieces:
+            return sum(self.each_with(slopes, lambda part, own: part.conjugates(own, scale)))
         return float(
             conjugate_kernel(self.stamp)(
                 self.targets, self.weights, self.loss.params, slopes, scale, self.scratch()

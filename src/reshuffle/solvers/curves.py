@@ -73,6 +73,8 @@ class Curves:
     def linearise(self, x: Array) -> Linear:
         from reshuffle.kernels.newton import linearise_kernel
 
+        if self.fit.pieces:
+            return self._linearised_in_pieces(x)
         p, shape = self.fit, (self.fit.n, *self.fit.outputs)
         margins, slopes, curvatures = (np.empty(shape) for _ in range(3))
         g = np.zeros(p.shape)
@@ -81,6 +83,21 @@ class Curves:
         )  # fmt: skip
         self.passes += 1
         return Linear(x, margins, slopes, curvatures, g, float(total / p.n))
+
+    def _linearised_in_pieces(self, x: Array) -> Linear:
+        """The same on threads, the sums of the pieces added in order."""
+        fit = self.fit
+        _ = self.stamp  # the loss is made known before threads ask for it
+        found = fit.each(lambda part: Curves(part).linearise(x))
+        self.passes += 1
+        shares = [part.n / fit.n for part in fit.pieces]
+        pairs = list(zip(shares, found, strict=True))
+        margins = np.concatenate([at.margins for at in found])
+        slopes = np.concatenate([at.slopes for at in found])
+        curvatures = np.concatenate([at.curvatures for at in found])
+        gradient = np.sum([share * at.gradient for share, at in pairs], axis=0)
+        value = sum(share * at.value for share, at in pairs)
+        return Linear(x, margins, slopes, curvatures, gradient, value)
 
     def margins(self, d: Array) -> Array:
         """a_iᵀd for every row, and what d has for an intercept."""
@@ -155,7 +172,17 @@ class Curves:
         width = active.size + p.bias
         out, shift = np.empty((width, width)), self.centre[active]
         packed = p.quick.dense or self._packs(active)
-        gram_kernel(stamp_of())(*p.quick, scales, place, active, shift, p.bias, packed, out)
+        kernel = gram_kernel(stamp_of())
+
+        def add(part: Datafit, own: Array) -> Array:
+            part_of = np.empty((width, width))
+            kernel(*part.quick, own, place, active, shift, p.bias, packed, part_of)
+            return part_of
+
+        if p.pieces:
+            out = np.sum(p.each_with(scales, add), axis=0)
+        else:
+            kernel(*p.quick, scales, place, active, shift, p.bias, packed, out)
         if p.bias and not packed:  # (b - m)(b - m)ᵀ, from bbᵀ
             ones = out[:-1, -1].copy()
             cross = np.multiply.outer(shift, ones)

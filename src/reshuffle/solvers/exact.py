@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -54,6 +54,9 @@ class ExactProxRR(Solver):
         small sets, and once epochs have found what matters on large ones. They see no scale of columns
         and end with a proved bound. ``False`` is the shuffled method alone.
 
+    threads : of the passes over all rows in storage order (certificates, Newton steps), where these are
+        more than some thousands. The bits do not depend on the number; without one, sums are made in one piece.
+
     The column ``active`` of the trace counts the features that epochs read.
 
     Examples
@@ -74,6 +77,7 @@ class ExactProxRR(Solver):
     order: Order = field(default_factory=Reshuffle)
     importance: bool | None = None
     finish: bool = True
+    threads: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,6 +85,8 @@ class ExactProxRR(Solver):
         if self.steps_per_prox is not None:
             check_positive("steps_per_prox", self.steps_per_prox, integer=True)
         check_order(self.order)
+        if self.threads is not None:
+            check_positive("threads", self.threads, integer=True)
 
     def kernels(self, problem: FiniteSum) -> tuple[object, ...]:
         return () if self._by_newton(problem) else super().kernels(problem)
@@ -130,6 +136,9 @@ class ExactProxRR(Solver):
             whole = cast(Problem, problem)
             return NewtonMethod(self, whole, Whole(whole) if is_small(whole) else Stepwise(whole))
         owner, weights, largest = resampled(problem, self.importance)
+        if self.threads is not None and problem.datafit is not None:
+            fit = replace(problem.datafit, threads=self.threads)
+            problem = cast(Problem, problem).with_datafit(fit)
         if not largest > 0:
             problem.smoothness.require()  # all rows are zero: a ridge is all there is, and any step will do
             largest = 1.0
