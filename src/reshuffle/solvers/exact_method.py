@@ -18,13 +18,14 @@ from reshuffle.solvers.certificate import Proof
 from reshuffle.solvers.curves import Linear
 from reshuffle.solvers.face import FaceSteps
 from reshuffle.solvers.face import prepare as prepare_faces
-from reshuffle.solvers.finish import PRECISION, REST, Finish, Steps
+from reshuffle.solvers.finish import FOUND, PRECISION, REST, Finish, Steps
 from reshuffle.solvers.fista import accelerated
 from reshuffle.solvers.memory import Memory, SlopeMemory
 from reshuffle.solvers.method import Check, Epoch, Method, State, check_arrays
 from reshuffle.solvers.newton import Newton, Progress, can_finish
 from reshuffle.solvers.pace import OFTEN, Pace
 from reshuffle.solvers.sampling import bind_step
+from reshuffle.solvers.smooth import QuasiNewton, is_smooth
 from reshuffle.solvers.working_sets import WorkingSets
 from reshuffle.steps import Setting
 from reshuffle.validation import check_visits
@@ -72,6 +73,9 @@ class ExactMethod(Method):
         if self.needs_proof:
             self.measure = Proof(memory.problem)
             self.certificate = self.measure.name
+        able = self.finish is not None and has_dual
+        smooth = able and is_smooth(cast(Problem, memory.problem))
+        self.smooth = QuasiNewton(cast(Problem, memory.problem)) if smooth else None
         self.accelerates = solver.finish and getattr(solver.step, "value", 0.0) is None
         self.pool = np.arange(memory.count, dtype=np.uint32)
         self.compiled = ability(memory.problem.penalty, "compiled") is not None
@@ -138,7 +142,12 @@ class ExactMethod(Method):
             x, left = self.sets.restrict(state["x"], state["active"]), self._left(state)
             begun = steps.progress != Progress()
             asked = self.needs_proof and Pace.of(state["pace"]).rests  # only a step can prove it
-            pays = asked or self.finish.pays(memory, x, epoch, left, self.needs_proof)
+            made = epoch
+            if (
+                self.smooth is not None and steps.made
+            ):  # passes, and no epochs to tell how many are left
+                left, made = np.inf, epoch + int(steps.made)
+            pays = asked or self.finish.pays(memory, x, made, left, self.needs_proof)
             if begun or (epoch >= steps.rest and pays):
                 return self._newton_step(state, self.finish.newton(memory), x, epoch, step)
             if epoch >= steps.rest and (steps.made or Pace.of(state["pace"]).falls() > STEADY):
@@ -147,6 +156,8 @@ class ExactMethod(Method):
                 )  # once begun, they are made in turns with epochs
                 if self.finish.face_pays(memory, epoch, left):
                     return self._face_step(state, self.finish.face(memory), x, epoch, step)
+            if self.smooth is not None and epoch >= max(FOUND, steps.rest):
+                return self._smooth_steps(state, self.smooth, epoch, step)
         if state["momentum"][0] > 0.0 or self._is_slow(Pace.of(state["pace"]), epoch):
             return self._accelerated_step(state)
         return self._shuffled_epoch(state, epoch, step)
@@ -197,6 +208,20 @@ class ExactMethod(Method):
             "momentum": np.zeros(1),
         }  # fmt: skip
         return Epoch(state | new, taken.passes * self.problem.n, 0, step, "", compiled)
+
+    def _smooth_steps(self, state: State, smooth: QuasiNewton, epoch: int, step: float) -> Epoch:
+        """Quasi-Newton steps, where nothing holds x at zero."""
+        compiled, steps = cast(Finish, self.finish).prepare(), Steps.of(state["newton"])
+        done = smooth.descend(state["x"])
+        helped = done.gained > HELPED * abs(self._at_zero) * max(self.solver.tol, PRECISION)
+        rest = epoch + 2 + (0 if helped else REST)
+        steps = steps._replace(made=steps.made + done.iterations, rest=rest, progress=Progress())
+        at = done.at
+        new = {
+            "x": at.x, "table": self.memory.table(at.slopes), "g": at.gradient,
+            "q": np.zeros_like(at.gradient), "newton": steps.array(), "momentum": np.zeros(1),
+        }  # fmt: skip
+        return Epoch(state | new, done.passes * self.problem.n, 0, step, "", compiled)
 
     def _is_slow(self, pace: Pace, epoch: int) -> bool:
         """Whether accelerated gradient steps come nearer in a pass than an epoch does.
