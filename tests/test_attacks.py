@@ -86,3 +86,21 @@ def test_runs_of_small_sets_resume_to_the_same_bits(
         assert resumed.epoch == ended.epoch
     again = solver.solve(problem, resume=ended)
     assert again.x.tobytes() == ended.x.tobytes()
+
+
+def test_an_intercept_that_rounding_takes_away_is_not_certified() -> None:
+    """A column of 1e12 beside an intercept: b = b' - mᵀx keeps few digits, and P(x) with it."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 5))
+    y = X @ np.arange(5.0) + rng.standard_t(1.5, size=50)
+    A = np.c_[X, 1e12 + 10 * X[:, 0]]
+    problem = rs.Problem(A, y, rs.losses.Squared(), fit_intercept=True)
+    result = rs.ExactProxRR().solve(problem)
+    longer = np.longdouble
+    margins = A.astype(longer) @ result.x[:-1].astype(longer) + longer(result.x[-1])
+    true = float(np.mean((margins - y) ** 2) / 2)
+    B = np.c_[X, np.ones(50)]
+    least = float(np.mean((B @ np.linalg.lstsq(B, y)[0] - y) ** 2) / 2)
+    at_zero = problem.value(np.zeros(problem.shape))
+    assert not result.converged or true - least <= 1e-6 * at_zero
+    assert true - least <= 0.01 * at_zero

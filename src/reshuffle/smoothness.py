@@ -16,7 +16,7 @@ from reshuffle.errors import InputError
 Array = NDArray[np.float64]
 OVERFLOW = (
     "the squares of X overflow (or vanish), so that no step can be chosen: divide X (or its largest columns) "
-    "by a power of ten"
+    "by a power of ten, or multiply it where it is tiny"
 )
 ROUGH_STEPS = 8  # of the power method: within a few per cent on the sets of benchmarks/cases.py
 

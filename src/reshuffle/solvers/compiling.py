@@ -1,14 +1,32 @@
-"""A line for who waits while kernels are compiled."""
+"""Kernels that are compiled on the way, once in a process, with a line for who waits."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 
+from reshuffle.losses import Loss, named
+
 PATIENCE = 1.0  # seconds without a word
 LINE = "reshuffle: compiling for this kind of problem; the result is kept for the next time"
+
+
+READY: set[tuple[object, ...]] = set()
+"""What has been compiled in this process."""
+
+
+def once(kind: tuple[object, ...], loss: Loss, work: Callable[[], object]) -> float:
+    """Do what compiles, or loads, the kernels of this kind where this process has not yet; the seconds it took."""
+    if kind in READY:
+        return 0.0
+    clock = time.perf_counter()
+    with named(loss), announced():
+        work()
+    READY.add(kind)
+    return time.perf_counter() - clock
 
 
 @contextmanager

@@ -118,8 +118,8 @@ class ExactProxRR(Solver):
 
         Who chose a step wants to see it made.
         """
-        fit, chosen = problem.datafit, getattr(self.step, "value", 0.0) is not None
-        if self.finish and not chosen and is_small(problem):
+        fit = problem.datafit
+        if self.finish and self.own_step and is_small(problem):
             return True
         if fit is None or fit.loss.curvature < np.inf:
             return False
@@ -131,14 +131,19 @@ class ExactProxRR(Solver):
             )
         return True
 
+    @property
+    def own_step(self) -> bool:
+        """Whether the method chooses its step: none was given."""
+        return getattr(self.step, "value", 0.0) is None
+
     def bind(self, problem: FiniteSum) -> Method:
+        if self.threads is not None and problem.datafit is not None:
+            fit = replace(problem.datafit, threads=self.threads)
+            problem = cast(Problem, problem).with_datafit(fit)
         if self._by_newton(problem):
             whole = cast(Problem, problem)
             return NewtonMethod(self, whole, Whole(whole) if is_small(whole) else Stepwise(whole))
         owner, weights, largest = resampled(problem, self.importance)
-        if self.threads is not None and problem.datafit is not None:
-            fit = replace(problem.datafit, threads=self.threads)
-            problem = cast(Problem, problem).with_datafit(fit)
         if not largest > 0:
             problem.smoothness.require()  # all rows are zero: a ridge is all there is, and any step will do
             largest = 1.0

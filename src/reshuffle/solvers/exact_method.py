@@ -14,18 +14,19 @@ from reshuffle.orders import is_fixed, visits_of
 from reshuffle.penalties import ability
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
+from reshuffle.solvers.acceleration import CHECKED, Acceleration
 from reshuffle.solvers.certificate import Proof
 from reshuffle.solvers.curves import Linear
 from reshuffle.solvers.face import FaceSteps
 from reshuffle.solvers.face import prepare as prepare_faces
 from reshuffle.solvers.finish import FOUND, PRECISION, REST, Finish, Steps
-from reshuffle.solvers.fista import accelerated
 from reshuffle.solvers.memory import Memory, SlopeMemory
 from reshuffle.solvers.method import Check, Epoch, Method, State, check_arrays
 from reshuffle.solvers.newton import Newton, Progress, can_finish
 from reshuffle.solvers.pace import OFTEN, Pace
 from reshuffle.solvers.sampling import bind_step
 from reshuffle.solvers.smooth import QuasiNewton, is_smooth
+from reshuffle.solvers.smooth import prepare as prepare_smooth
 from reshuffle.solvers.working_sets import WorkingSets
 from reshuffle.steps import Setting
 from reshuffle.validation import check_visits
@@ -38,17 +39,9 @@ FEW_PROXES = 8  # in an epoch, where a prox is a call to Python: see benchmarks/
 PROX_SHARE = 10  # an epoch's proxes cost at most a tenth of its gradients
 RAREST = 16  # proxes of an epoch at least: up to n/16 the number of epochs hardly depends on m
 TENFOLD = 10.0  # by which the step falls in a first epoch from zero
-ACCELERATE = (
-    0.3  # of the movement: what an epoch must take away at least, where nothing better is known
-)
-FASTER = 2.0  # times √κ: iterations of FISTA with restarts for every factor e
-PATIENCE = 20  # epochs after which it is believed
-CHECKED = 10  # accelerated steps between two certificates, as for FISTA
 LONGEST_WAIT = 25  # epochs between two certificates at most: a few per cent of the work
 EPOCH_BITS = 40  # of the random numbers that an epoch may draw
-STEADY = (
-    0.75  # of the movement left after an epoch: beyond, steps on the face come nearer in less time
-)
+STEADY = 0.75  # of the movement, left by an epoch: beyond, steps on the face take less time
 HELPED = 0.01  # of the accuracy that is wanted: what a step on the face gains at least, or rests
 RISE = 0.01  # of f(0): how far above its start a run that goes well may be
 GROWTH = 2.0  # of the movement from one epoch to the next, at which the objective is looked at
@@ -76,7 +69,9 @@ class ExactMethod(Method):
         able = self.finish is not None and has_dual
         smooth = able and is_smooth(cast(Problem, memory.problem))
         self.smooth = QuasiNewton(cast(Problem, memory.problem)) if smooth else None
-        self.accelerates = solver.finish and getattr(solver.step, "value", 0.0) is None
+        self.own_step = solver.own_step
+        fast = Acceleration(memory.problem, largest, memory.count)
+        self.acceleration = fast if solver.finish and self.own_step else None
         self.pool = np.arange(memory.count, dtype=np.uint32)
         self.compiled = ability(memory.problem.penalty, "compiled") is not None
         self.safe_step, default = SAFETY / largest, self._default_step(SAFETY / largest)
@@ -90,7 +85,6 @@ class ExactMethod(Method):
             default,
         )
         self.schedule = bind_step(solver.step, setting, problem)
-        self.own_step = getattr(solver.step, "value", 0.0) is None  # none was given
         step = self.schedule(0)
         self.careful = step > self.safe_step
         self.longest = 2.0 * self.safe_step / step if self.own_step else 1.0
@@ -143,23 +137,22 @@ class ExactMethod(Method):
             begun = steps.progress != Progress()
             asked = self.needs_proof and Pace.of(state["pace"]).rests  # only a step can prove it
             made = epoch
-            if (
-                self.smooth is not None and steps.made
-            ):  # passes, and no epochs to tell how many are left
-                left, made = np.inf, epoch + int(steps.made)
+            if self.smooth is not None and steps.made:
+                left, made = np.inf, epoch + int(steps.made)  # passes count as the epochs do
             pays = asked or self.finish.pays(memory, x, made, left, self.needs_proof)
             if begun or (epoch >= steps.rest and pays):
                 return self._newton_step(state, self.finish.newton(memory), x, epoch, step)
             if epoch >= steps.rest and (steps.made or Pace.of(state["pace"]).falls() > STEADY):
-                left = (
-                    np.inf if steps.made else left
-                )  # once begun, they are made in turns with epochs
+                # once begun, they are made in turns with epochs
+                left = np.inf if steps.made else left
                 if self.finish.face_pays(memory, epoch, left):
                     return self._face_step(state, self.finish.face(memory), x, epoch, step)
             if self.smooth is not None and epoch >= max(FOUND, steps.rest):
                 return self._smooth_steps(state, self.smooth, epoch, step)
-        if state["momentum"][0] > 0.0 or self._is_slow(Pace.of(state["pace"]), epoch):
-            return self._accelerated_step(state)
+        fast = self.acceleration
+        due = fast is not None and fast.is_due(Pace.of(state["pace"]), epoch)
+        if fast is not None and (state["momentum"][0] > 0.0 or due):
+            return self._accelerated_step(state, fast)
         return self._shuffled_epoch(state, epoch, step)
 
     def _left(self, state: State) -> float:
@@ -171,7 +164,7 @@ class ExactMethod(Method):
     def _newton_step(
         self, state: State, newton: Newton, x: Array, epoch: int, step: float
     ) -> Epoch:
-        """A Newton step in the active features; slopes and h are then those of the new point."""
+        """A Newton step in the active features."""
         steps, active = Steps.of(state["newton"]), state["active"]
         compiled = cast(Finish, self.finish).prepare()
         at_zero = abs(self._at_zero)
@@ -180,74 +173,47 @@ class ExactMethod(Method):
         objective = at.value + newton.psi(at.x)
         steps = steps._replace(made=steps.made + 1, progress=move.progress)
         if move.stuck:
-            proved = move.progress.bound <= PRECISION * self._at_zero
+            proved = move.progress.bound <= PRECISION * at_zero
             known = not objective < steps.stuck - ROUNDING * abs(objective)
             if active.size == self.sets.size and (proved or known):
                 stalled = "no step lowers P(x) any further"
             steps = steps._replace(rest=epoch + 1 + REST, stuck=objective)
-        new = {
-            "x": self.sets.extend(at.x, active), "table": self.memory.table(at.slopes),
-            "g": at.gradient, "q": np.zeros_like(at.gradient), "newton": steps.array(),
-            "momentum": np.zeros(1),
-        }  # fmt: skip
-        work = move.passes * self.problem.n
-        return Epoch(state | new, work, move.rounds, step, stalled, compiled)
+        new, work = self._led_to(state, at, steps), move.passes * self.problem.n
+        return Epoch(new, work, move.rounds, step, stalled, compiled)
 
     def _face_step(self, state: State, face: FaceSteps, x: Array, epoch: int, step: float) -> Epoch:
-        """A step on the face of x in the active features; an epoch is due after it, more if it did not help."""
-        compiled, steps = prepare_faces(cast(Problem, self.problem)), Steps.of(state["newton"])
-        taken, active = face.step(x), state["active"]
-        helped = taken.gained > HELPED * abs(self._at_zero) * max(self.solver.tol, PRECISION)
-        steps = steps._replace(
-            made=steps.made + 1, rest=epoch + 2 + (0 if helped else REST), progress=Progress()
-        )
-        at = taken.at
-        new = {
-            "x": self.sets.extend(at.x, active), "table": self.memory.table(at.slopes),
-            "g": at.gradient, "q": np.zeros_like(at.gradient), "newton": steps.array(),
-            "momentum": np.zeros(1),
-        }  # fmt: skip
-        return Epoch(state | new, taken.passes * self.problem.n, 0, step, "", compiled)
+        """A step on the face of x in the active features; an epoch is due after it."""
+        compiled = prepare_faces(cast(Problem, self.problem))
+        at, gained, passes, _ = face.step(x)
+        new = self._led_to(state, at, self._rested(state, epoch, gained, 1))
+        return Epoch(new, passes * self.problem.n, 0, step, "", compiled)
 
     def _smooth_steps(self, state: State, smooth: QuasiNewton, epoch: int, step: float) -> Epoch:
         """Quasi-Newton steps, where nothing holds x at zero."""
-        compiled, steps = cast(Finish, self.finish).prepare(), Steps.of(state["newton"])
-        done = smooth.descend(state["x"])
-        helped = done.gained > HELPED * abs(self._at_zero) * max(self.solver.tol, PRECISION)
+        compiled = prepare_smooth(cast(Problem, self.problem))
+        at, gained, passes, iterations = smooth.descend(state["x"])
+        new = self._led_to(state, at, self._rested(state, epoch, gained, iterations))
+        return Epoch(new, passes * self.problem.n, 0, step, "", compiled)
+
+    def _rested(self, state: State, epoch: int, gained: float, made: int) -> Steps:
+        """After such steps: the next ones follow an epoch, or several where these did not help."""
+        steps = Steps.of(state["newton"])
+        helped = gained > HELPED * abs(self._at_zero) * max(self.solver.tol, PRECISION)
         rest = epoch + 2 + (0 if helped else REST)
-        steps = steps._replace(made=steps.made + done.iterations, rest=rest, progress=Progress())
-        at = done.at
-        new = {
-            "x": at.x, "table": self.memory.table(at.slopes), "g": at.gradient,
-            "q": np.zeros_like(at.gradient), "newton": steps.array(), "momentum": np.zeros(1),
+        return steps._replace(made=steps.made + made, rest=rest, progress=Progress())
+
+    def _led_to(self, state: State, at: Linear, steps: Steps) -> State:
+        """The state at a point of the active features where f is known: slopes and h are those there."""
+        return state | {
+            "x": self.sets.extend(at.x, state["active"]), "table": self.memory.table(at.slopes),
+            "g": at.gradient, "q": np.zeros_like(at.gradient), "newton": steps.array(),
+            "momentum": np.zeros(1),
         }  # fmt: skip
-        return Epoch(state | new, done.passes * self.problem.n, 0, step, "", compiled)
 
-    def _is_slow(self, pace: Pace, epoch: int) -> bool:
-        """Whether accelerated gradient steps come nearer in a pass than an epoch does.
-
-        An epoch with the step 1/(2L) leaves a share ρ ≈ 1 - nμ/(2L) of the distance, which tells μ; an
-        accelerated step leaves 1 - √(μ/L_f)/c, which is less where 1 - ρ is below
-        2L/(c²n·L_f), with c = ``FASTER`` for restarts.
-        """
-        known = all(0.0 < move < np.inf for move in pace.moves)
-        if not (self.accelerates and known and epoch >= PATIENCE):
-            return False
-        slack = 1.0 - pace.falls()
-        if not slack < ACCELERATE:
-            return False
-        constants = self.problem.smoothness
-        return slack < 2.0 * self.largest / (FASTER**2 * self.memory.count * constants.rough_L_f)
-
-    def _accelerated_step(self, state: State) -> Epoch:
+    def _accelerated_step(self, state: State, fast: Acceleration) -> Epoch:
         """An iteration of FISTA, in all features. The slopes are renewed by the next certificate."""
-        x, momentum = state["x"], float(state["momentum"][0])
-        begun = momentum > 0.0
-        y, momentum = (state["ahead"], momentum) if begun else (x, 1.0)
-        step = 1.0 / self.problem.smoothness.L_f
-        x, y, momentum = accelerated(self.problem, x, y, momentum, step)
-        new: State = {"x": x, "ahead": y, "momentum": np.array([momentum])}
-        if not begun:
+        x, new, step = fast.step(state)
+        if not state["momentum"][0] > 0.0:
             zero = np.zeros(self.problem.shape)
             new |= {"active": self.sets.everything, "g": zero, "q": zero}
         pace = Pace.of(state["pace"])
@@ -382,22 +348,14 @@ class ExactMethod(Method):
     def _screened(self, state: State, g: Array, value: float, steps: Steps) -> tuple[State, float]:
         """What a bound on P(x) - P* in the active features says about all of them.
 
-        Let x* be the minimiser in the active ones. For every feature j,
-
-            (∇_j f(x) - ∇_j f(x*))²/(2L_j) ≤ f(x) - f(x*) - ⟨∇f(x*), x - x*⟩ ≤ P(x) - P(x*),
-
-        since a step of length 1/L_j along j lowers f(x) - ⟨∇f(x*), x⟩, whose minimum is at x*, by the
-        left side. Where ψ holds a feature at zero against every gradient that close to that at x, x* is
-        the minimiser in all features; others are taken along.
+        Where the others are certain to rest at zero it is one for all; else those that are not come along.
         """
         bound, at_zero = steps.progress.bound, abs(self._at_zero)
         if steps.stuck < np.inf or not self._trusts_bounds:
             return self._everything(state, g), value
         if bound > self.solver.tol * at_zero:
             return state, value  # the steps go on
-        fit = cast(Problem, self.problem).datafit
-        drift = np.sqrt(2.0 * fit.loss.curvature * bound * fit.column_squares)
-        active = self.sets.add(state["active"], g, drift)
+        active = self.sets.add(state["active"], g, bound)
         if active.size == state["active"].size:
             return state, min(value, bound / at_zero)
         q = self.sets.extend(state["q"], state["active"])

@@ -8,27 +8,21 @@ the columns' scales are taken out by a diagonal; shuffled epochs in between move
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.losses import named
 from reshuffle.objective import Array
 from reshuffle.penalties import Able, ability
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
-from reshuffle.solvers.compiling import announced
+from reshuffle.solvers.compiling import once
 from reshuffle.solvers.curves import Bend, Curves, Linear
 
 MOST = 40  # products of a step at most
 ENOUGH = 1e-3  # of the residual: a step that is this near to Newton's is as good
 TINY = 1e-300  # a curvature that is as good as none
-
-
-READY: set[tuple[object, ...]] = set()
-"""What the kernels have been compiled for in this process."""
 
 
 class Taken(NamedTuple):
@@ -49,14 +43,9 @@ def has_faces(problem: Problem) -> bool:
 
 def prepare(problem: Problem) -> float:
     """Compile, or load, the kernels where this process has not yet; the seconds it took."""
-    clock = time.perf_counter()
-    if problem.signature in READY:
-        return 0.0
-    with named(problem.loss), announced():
-        first = problem.with_datafit(problem.datafit.first())
-        FaceSteps(first).step(np.zeros(problem.shape))
-    READY.add(problem.signature)
-    return time.perf_counter() - clock
+    first = problem.with_datafit(problem.datafit.first())
+    kind = ("face", *problem.signature)
+    return once(kind, problem.loss, lambda: FaceSteps(first).step(np.zeros(problem.shape)))
 
 
 class FaceSteps:

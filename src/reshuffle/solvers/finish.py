@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
 import numpy as np
 
-from reshuffle.losses import named
 from reshuffle.objective import Array
 from reshuffle.penalties.abilities import rows
 from reshuffle.penalties.forms import Coordinates, Form
 from reshuffle.problem import Problem
 from reshuffle.solvers.certificate import Certificate, Proof
-from reshuffle.solvers.compiling import announced
+from reshuffle.solvers.compiling import once
 from reshuffle.solvers.curves import Linear
 from reshuffle.solvers.face import FaceSteps, has_faces
 from reshuffle.solvers.memory import Memory
 from reshuffle.solvers.newton import Newton, Progress
+from reshuffle.solvers.newton_model import FEW
 
 # Nanoseconds on one core, measured on a9a and on dense sets (benchmarks/NOTES.md). Ratios are what counts.
 VISIT = 20.0  # of a shuffled step, besides its values
@@ -47,10 +46,6 @@ PRECISION = 1e-13  # of f(0): what rounding leaves of a bound
 TRUSTED = 1e-4  # of f(0): a gap from where on the bound of a model with groups is believed too
 
 
-READY: set[tuple[object, ...]] = set()
-"""What the kernels of Newton steps have been compiled for in this process."""
-
-
 class Steps(NamedTuple):
     """What the state of a run says about its Newton steps."""
 
@@ -72,16 +67,14 @@ class Steps(NamedTuple):
 
 def prepare(problem: Problem) -> float:
     """Compile, or load, the kernels of Newton steps where this process has not yet; the seconds it took."""
-    clock = time.perf_counter()
-    if problem.signature in READY:
-        return 0.0
-    with named(problem.loss), announced():
+
+    def try_one() -> None:
         newton = Newton(problem.with_datafit(problem.datafit.first()))
         at = newton.at(newton.feasible(np.zeros(problem.shape)))
         newton.bounds.below(at, 1.0)
         newton.step(at.x, Progress(damping=1.0), 1.0, 1.0)
-    READY.add(problem.signature)
-    return time.perf_counter() - clock
+
+    return once(("newton", *problem.signature), problem.loss, try_one)
 
 
 def certified(
@@ -191,7 +184,7 @@ class Finish:
         n, outputs, dense = fit.n, int(np.prod(fit.outputs)), int(fit.rows.dense)
         stored = fit.rows.stored / n
         support = int(np.count_nonzero(rows(x != 0)))
-        active = min(fit.features, max(100, support)) + fit.bias
+        active = min(fit.features, max(FEW, support)) + fit.bias
         if active * outputs > LARGEST:
             return np.inf
         inside = min(stored * active / max(fit.features, 1), active) + fit.bias

@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from reshuffle.objective import Array
 from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
+from reshuffle.solvers.compiling import once
 from reshuffle.solvers.curves import Curves, Linear
 
 ITERATIONS = 50  # of one call: it is then heard whether someone wants to stop
@@ -39,6 +40,13 @@ def is_smooth(problem: Problem) -> bool:
         return False
     free = np.all(form.l1 == 0.0) and np.all(form.low == -np.inf) and np.all(form.high == np.inf)
     return bool(free)
+
+
+def prepare(problem: Problem) -> float:
+    """Compile, or load, the one kernel where this process has not yet; the seconds it took."""
+    curves = Curves(problem.datafit.first())
+    kind = ("smooth", *problem.signature)
+    return once(kind, problem.loss, lambda: curves.linearise(np.zeros(problem.shape)))
 
 
 class QuasiNewton:

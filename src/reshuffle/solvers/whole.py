@@ -8,7 +8,6 @@ units of the problem.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, cast
@@ -17,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.datafit import Datafit
-from reshuffle.losses import Loss, named
+from reshuffle.losses import Loss
 from reshuffle.objective import Array
 from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
-from reshuffle.solvers.compiling import announced
+from reshuffle.solvers.compiling import once
 from reshuffle.solvers.curves import CONSTANT, Curves, Linear
 from reshuffle.solvers.newton import ABILITIES, Ended, Progress, can_finish
 from reshuffle.solvers.newton_bounds import Bounds
@@ -30,12 +29,9 @@ from reshuffle.solvers.newton_model import loose_rows
 
 PRODUCTS = 4_000_000  # of two entries in one Hessian: a millisecond, with the solution of its model
 WIDEST = 150  # unknowns: beyond, a model looks at the features that matter alone
+EPS = float(np.finfo(np.float64).eps)
 TOGETHER = 4  # rows that the Hessian is made of at a time
 STEPS = 100  # of one call at most: it is then heard whether someone wants to stop
-
-
-READY: set[tuple[object, ...]] = set()
-"""What the kernel has been compiled for in this process."""
 
 
 def is_small(problem: object) -> bool:
@@ -106,15 +102,11 @@ class Whole:
 
     def prepare(self) -> float:
         """Compile, or load, the kernel where this process has not yet; the seconds it took."""
-        problem, clock = self.problem, time.perf_counter()
-        kind = (problem.loss.stamp, type(self.form), len(problem.shape))
-        if kind in READY:
-            return 0.0
+        problem = self.problem
+        kind = ("whole", problem.loss.stamp, type(self.form), len(problem.shape))
         first = Whole(problem.with_datafit(problem.datafit.first()))
-        with named(problem.loss), announced():
-            first.run(np.zeros(problem.shape), Progress(), 1.0, 1.0, 1)
-        READY.add(kind)
-        return time.perf_counter() - clock
+        zero = np.zeros(problem.shape)
+        return once(kind, problem.loss, lambda: first.run(zero, Progress(), 1.0, 1.0, 1))
 
     def inner(self, x: Array) -> Array:
         """x in the coordinates of the kernel: the intercept is that of centred columns."""
@@ -149,11 +141,25 @@ class Whole:
             g[:-1] += np.multiply.outer(centre, g[-1])
         stuck, steps, passes, rounds = (int(number) for number in numbers[4:].tolist())
         progress, value = Progress(*numbers[:4].tolist()), float(value)
+        if self.bias:  # what rounding may take on the way back to the columns as they are
+            lost = self._lost(x, g[-1:], float(np.max(curvatures)))
+            progress = progress._replace(bound=progress.bound + lost)
         given = (self.problem.n, *self.problem.shape[1:])
         at = Linear(
             x, margins.reshape(given), slopes.reshape(given), curvatures.reshape(given), g, value
         )
         return Ended(at, u, value + float(psi), progress, bool(stuck), steps, passes, rounds)
+
+    def _lost(self, x: Array, slope: Array, curvature: float) -> float:
+        """How far f(x) may lie above f at the point of centred columns: the intercept b = b' - mᵀx is rounded.
+
+        An intercept that is off by δ shifts all margins, so by at most ⟨slope of b, δ⟩ + (c/2)‖δ‖².
+        """
+        terms = np.tensordot(np.abs(self.rows[1]), np.abs(x[:-1]), axes=1) + np.abs(x[-1])
+        shift = (len(x) + 1) * EPS * terms
+        bound = self.problem.loss.curvature
+        bend = bound if bound < np.inf else curvature
+        return float(np.vdot(np.abs(slope), shift) + 0.5 * bend * np.vdot(shift, shift))
 
     @cached_property
     def _loose(self) -> NDArray[np.bool_]:

@@ -17,6 +17,7 @@ from reshuffle.datafit import Datafit
 from reshuffle.objective import Array, Visits
 from reshuffle.penalties import Able, ability
 from reshuffle.penalties.abilities import closed, rows
+from reshuffle.problem import Problem
 from reshuffle.solvers.memory import Memory, SlopeMemory, State
 
 SMALL = 1 << 15  # stored values, below which an epoch is too short for any of this to pay
@@ -104,11 +105,21 @@ class WorkingSets:
         few = np.count_nonzero(matter) <= SMALLER * self.size
         return (self.everything[matter] if few else self.everything), True
 
-    def add(self, active: Visits, g: Array, drift: Array) -> Visits:
-        """The active features, and those that a gradient within ``drift`` of g would move from zero."""
-        penalty = cast(Able, self.penalty)
-        wide = drift.reshape(-1, *[1] * (g.ndim - 1))
-        matter = self._features(~penalty.holds_at_zero(g[: self.size], drift=wide))
+    def add(self, active: Visits, g: Array, bound: float) -> Visits:
+        """The active features, and others that may not rest at zero, where P(x) - P(x*) ≤ ``bound``.
+
+        x* is the minimiser in the active ones, g the gradient at x. For every feature j
+
+            (∇_j f(x) - ∇_j f(x*))²/(2L_j) ≤ f(x) - f(x*) - ⟨∇f(x*), x - x*⟩ ≤ P(x) - P(x*),
+
+        since a step of length 1/L_j along j lowers f(x) - ⟨∇f(x*), x⟩, whose minimum is at x*, by the
+        left side. Where ψ holds a feature at zero against every gradient that close to g, it holds it at
+        x* too; where it holds all, x* is the minimiser in all features.
+        """
+        penalty, fit = cast(Able, self.penalty), cast(Problem, self.memory.problem).datafit
+        drift = np.sqrt(2.0 * fit.loss.curvature * bound * fit.column_squares)
+        drift = drift.reshape(-1, *[1] * (g.ndim - 1))
+        matter = self._features(~penalty.holds_at_zero(g[: self.size], drift=drift))
         matter[active] = True
         return self.everything[matter]
 
