@@ -138,15 +138,18 @@ def test_time_limit() -> None:
     started = time.perf_counter()
     result = rs.ProxRR(epochs=10**9, time_limit=0.05, eval_every=1000).solve(problem())
     assert 0.05 <= time.perf_counter() - started < 10
-    assert result.message == "time limit of 0.05 s reached"
+    # How many epochs fit is the machine's affair, and with few P(x) may be above its start.
+    assert result.message.startswith("time limit of 0.05 s reached")
     assert result.trace["epoch"][-1] == result.epoch
 
     def slow(result: rs.Result) -> None:
         time.sleep(0.03)
 
+    started = time.perf_counter()
     result = rs.ProxRR(epochs=10**9, time_limit=0.1).solve(problem(), callbacks=[slow])
+    took = time.perf_counter() - started
     assert result.epoch <= 4
-    assert result.trace["seconds"][-1] < 0.1
+    assert result.trace["seconds"][-1] <= took - 0.03 * result.epoch  # without the callbacks
 
 
 def test_callback_stops_the_run_and_sees_it() -> None:
