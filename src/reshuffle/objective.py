@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,8 +241,9 @@ def check_penalty(penalty: object) -> Penalty:
     """Anything with ``value`` and ``prox``; ``None`` is no penalty."""
     if penalty is None:
         return Zero()
-    if isinstance(penalty, type) or not isinstance(penalty, Penalty):
+    methods = (getattr(penalty, name, None) for name in ("value", "prox"))
+    if isinstance(penalty, type) or not all(map(callable, methods)):
         raise InputError(
             f"penalty must have methods value(x) and prox(x, step), got {shown(penalty)}"
         )
-    return penalty
+    return cast(Penalty, penalty)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -141,7 +142,7 @@ def compiled_form(penalty: Penalty, shape: tuple[int, ...], ridge: float = 0.0) 
     compiled = ability(penalty, "compiled")
     if compiled is None:
         return None
-    form, size = compiled(shape, ridge), int(np.prod(shape))
+    form, size = compiled(shape, ridge), prod(shape)
     name = f"compiled(shape, ridge) of penalty {type(penalty).__name__}"
     if not isinstance(form, (Coordinates, Groups)):
         raise InputError(f"{name} must return Coordinates or Groups, got {type(form).__name__}")

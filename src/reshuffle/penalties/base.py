@@ -45,6 +45,8 @@ def _frozen(value: Any) -> Any:
 
 def check_non_negative(name: str, value: Numbers) -> None:
     """A strength is a finite number that is not negative, or an array of such."""
+    if type(value) is float and 0.0 <= value < np.inf:
+        return  # what most are, and numpy would take its time
     numbers = np.asarray(value)
     if numbers.dtype.kind not in "iuf" or not np.all((numbers >= 0) & np.isfinite(numbers)):
         raise InputError(f"{name} must be finite and not negative, got {shown(value)}")

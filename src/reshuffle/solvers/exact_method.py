@@ -19,14 +19,15 @@ from reshuffle.solvers.certificate import Proof
 from reshuffle.solvers.curves import Linear
 from reshuffle.solvers.face import FaceSteps
 from reshuffle.solvers.face import prepare as prepare_faces
-from reshuffle.solvers.finish import FOUND, PRECISION, REST, Finish, Steps
+from reshuffle.solvers.finish import FOUND, LOOSEST, PRECISION, REST, Finish, Steps
 from reshuffle.solvers.memory import Memory, SlopeMemory
 from reshuffle.solvers.method import Check, Epoch, Method, State, check_arrays
-from reshuffle.solvers.newton import Newton, Progress, can_finish
+from reshuffle.solvers.newton import Progress, can_finish
 from reshuffle.solvers.pace import OFTEN, Pace
 from reshuffle.solvers.sampling import bind_step
 from reshuffle.solvers.smooth import QuasiNewton, is_smooth
 from reshuffle.solvers.smooth import prepare as prepare_smooth
+from reshuffle.solvers.whole import STEPS
 from reshuffle.solvers.working_sets import WorkingSets
 from reshuffle.steps import Setting
 from reshuffle.validation import check_visits
@@ -117,13 +118,17 @@ class ExactMethod(Method):
 
     def start(self, x0: Array) -> State:
         """Slopes at x0; none at zero, where the first epoch does without."""
-        wide = self.sets.wide and not x0.any()
+        few = self.own_step and self.finish is not None and self.sets.first > 0
+        wide = (self.sets.wide or few) and not x0.any()
         known = wide or x0.any()
         self.start_gradients = self.problem.n if known else 0
         everything = self.sets.everything
         fresh = self.memory.state(x0, *self.sets.slopes(x0, everything)) if known else None
         state = fresh or self.memory.blank(x0)
-        active = self.sets.guess(state["g"]) if wide else everything
+        active = everything
+        if wide:
+            found = self.sets.few(x0, state["g"], everything[:0]) if few else None
+            active = self.sets.guess(state["g"]) if found is None else found
         state |= {name: self.sets.restrict(state[name], active) for name in ("g", "q")}
         numbers = {"pace": Pace().array(), "newton": Steps().array(), "momentum": np.zeros(1)}
         nowhere = np.empty((0, *x0.shape[1:]))
@@ -141,7 +146,7 @@ class ExactMethod(Method):
                 left, made = np.inf, epoch + int(steps.made)  # passes count as the epochs do
             pays = asked or self.finish.pays(memory, x, made, left, self.needs_proof)
             if begun or (epoch >= steps.rest and pays):
-                return self._newton_step(state, self.finish.newton(memory), x, epoch, step)
+                return self._newton_step(state, self.finish, x, epoch, step)
             if epoch >= steps.rest and (steps.made or Pace.of(state["pace"]).falls() > STEADY):
                 # once begun, they are made in turns with epochs
                 left = np.inf if steps.made else left
@@ -162,23 +167,25 @@ class ExactMethod(Method):
         return Pace.of(state["pace"]).left()
 
     def _newton_step(
-        self, state: State, newton: Newton, x: Array, epoch: int, step: float
+        self, state: State, finish: Finish, x: Array, epoch: int, step: float
     ) -> Epoch:
-        """A Newton step in the active features."""
+        """A Newton step in the active features; all that it takes, where the set is small in these."""
         steps, active = Steps.of(state["newton"]), state["active"]
-        compiled = cast(Finish, self.finish).prepare()
         at_zero = abs(self._at_zero)
-        move = newton.step(x, steps.progress, max(self.solver.tol, PRECISION) * at_zero, at_zero)
-        at, stalled = move.at, ""
-        objective = at.value + newton.psi(at.x)
-        steps = steps._replace(made=steps.made + 1, progress=move.progress)
+        target = max(min(self.solver.tol, LOOSEST), PRECISION) * at_zero
+        part = self.sets.on(active)
+        descent = finish.descent(part)
+        compiled = descent.prepare()
+        move = descent.run(descent.inner(x), steps.progress, target, at_zero, STEPS)
+        finish.newton(part).last, objective, stalled = move.at, move.objective, ""
+        steps = steps._replace(made=steps.made + move.steps, progress=move.progress)
         if move.stuck:
             proved = move.progress.bound <= PRECISION * at_zero
             known = not objective < steps.stuck - ROUNDING * abs(objective)
             if active.size == self.sets.size and (proved or known):
                 stalled = "no step lowers P(x) any further"
             steps = steps._replace(rest=epoch + 1 + REST, stuck=objective)
-        new, work = self._led_to(state, at, steps), move.passes * self.problem.n
+        new, work = self._led_to(state, move.at, steps), move.passes * self.problem.n
         return Epoch(new, work, move.rounds, step, stalled, compiled)
 
     def _face_step(self, state: State, face: FaceSteps, x: Array, epoch: int, step: float) -> Epoch:

@@ -141,6 +141,8 @@ class Run:
         if not (done or wanted):
             return ""
         self._evaluate(measure)
+        if not callbacks:
+            return ""
         so_far = self._result(False, "running")
         answers = [_answer(callback, callback(so_far)) for callback in callbacks]
         return "stopped by a callback" if any(answers) else ""
