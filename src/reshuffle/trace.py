@@ -19,6 +19,8 @@ from reshuffle.errors import InputError, shown
 from reshuffle.files import Location, write_atomically
 
 Array = NDArray[np.float64]
+INTERRUPTED = "interrupted after"
+"""What the message of a run that Ctrl-C ended begins with."""
 KIND, VERSION = "saved result", 3
 TRACE, STATE = "trace/", "state/"
 """What the names of its columns, and of its state's arrays, begin with in a file."""
@@ -104,6 +106,11 @@ class Result:
     config: dict[str, str] = field(repr=False)
     fingerprint: Fingerprint = field(repr=False, default_factory=lambda: Fingerprint({}))
     """Digests of the problem's parts; empty in results of version 0.1.0, which cannot be resumed."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C, or a signal to end, ended the run."""
+        return self.message.startswith(INTERRUPTED)
 
     @property
     def digest(self) -> str:

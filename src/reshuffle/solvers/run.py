@@ -11,12 +11,13 @@ import numpy as np
 
 from reshuffle.callbacks import Callback
 from reshuffle.errors import DivergenceError, InputError, not_converged, shown, warn_user
+from reshuffle.interruption import OutOfTime, until
 from reshuffle.losses import named
 from reshuffle.objective import Array, Objective
 from reshuffle.solvers.compiling import announced
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.resume import BEST, BEST_VALUE, Previous
-from reshuffle.trace import Result, Trace
+from reshuffle.trace import INTERRUPTED, Result, Trace
 from reshuffle.validation import check_number
 
 if TYPE_CHECKING:
@@ -105,12 +106,15 @@ class Run:
             while not message:
                 message, converged = self._stop(measure)
                 if not message:
-                    measure = self._one_epoch()
+                    measure = np.nan  # of a state that an interruption may leave behind
+                    measure = self._epoch_in_time()
                     message = self._look(measure, callbacks)
                     if message and self._stop(measure)[1]:  # the last epoch reached tol as well
                         message, converged = self._stop(measure)
         except KeyboardInterrupt:
-            message = f"interrupted after {self.epoch} {self.solver.counted}"
+            message = f"{INTERRUPTED} {self.epoch} {self.solver.counted}"
+        except OutOfTime:
+            message = self._late()
         if self.trace.last()["epoch"] != self.epoch:
             self._evaluate(measure)
         return self._finish(converged, message)
@@ -135,8 +139,17 @@ class Run:
             return f"all {self.epoch} {solver.counted} done", False
         limit = solver.time_limit
         if limit is not None and self._elapsed() >= limit:
-            return f"time limit of {limit:g} s reached", False
+            return self._late(), False
         return "", False
+
+    def _late(self) -> str:
+        return f"time limit of {self.solver.time_limit:g} s reached"
+
+    def _epoch_in_time(self) -> float:
+        """An epoch, left where time is up."""
+        limit = self.solver.time_limit
+        with until(np.inf if limit is None else self.called + limit):
+            return self._one_epoch()
 
     def _look(self, measure: float, callbacks: Sequence[Callback]) -> str:
         """Evaluate where it is time to, and ask the callbacks; why the run should end, if it should."""
@@ -196,12 +209,12 @@ class Run:
         if not np.isfinite(self._checked(done.state, "advance")["x"]).all():
             self._raise_divergence(step)
         seconds = self.seconds + time.perf_counter() - clock - done.setup_seconds
-        step = step if done.step is None else done.step
-        self.state, self.step, self.seconds = done.state, step, seconds
-        self.epoch += done.epochs
-        self.gradients += done.gradients
-        self.prox_evals += done.prox_evals
-        self.stalled = done.stalled
+        vars(self).update(  # in one call, which no signal interrupts
+            state=done.state, seconds=seconds, epoch=self.epoch + done.epochs, stalled=done.stalled,
+            step=step if done.step is None else done.step,
+            gradients=self.gradients + done.gradients,
+            prox_evals=self.prox_evals + done.prox_evals,
+        )  # fmt: skip
         due = self.method.due(self.state, self.epoch, self.solver.check_every)
         last = self.epoch >= self.solver.limit or self.stalled
         return self._certify() if due or last else np.nan
