@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from reshuffle.content import Fingerprint, digest
 from reshuffle.deprecation import renamed
 from reshuffle.errors import InputError, shown
+from reshuffle.interruption import listen
 from reshuffle.penalties import Penalty, Zero, ability, strong_convexity
 from reshuffle.smoothness import Smoothness
 from reshuffle.validation import check_number, check_vector
@@ -166,6 +167,7 @@ class FiniteSum(Objective):
     def gradient(self, x: Array) -> Array:
         total = np.zeros(self.shape)
         for i in range(self.n):
+            listen()
             total += self.checked_component(i, x)
         return total / self.n
 
@@ -188,6 +190,7 @@ class FiniteSum(Objective):
         for start in range(0, visits.size, batch):
             direction = np.zeros(self.shape)
             for i in visits[start : start + batch]:
+                listen()
                 scale = average if weights is None or not weights.size else average * weights[i]
                 direction += scale * self.checked_component(int(i), x)
             x -= step * direction

@@ -11,15 +11,24 @@ from reshuffle import __version__
 
 
 class _Group(click.Group):
-    """Bad input is a message and exit code 1, not a traceback."""
+    """Bad input, and files that cannot be read or written, are a message and exit code 1, not a traceback.
+
+    SIGTERM ends a command like Ctrl-C: the run that goes on returns what it has, the command saves it, and the
+    exit code tells the signal.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
+        from reshuffle.cli.signals import heard
         from reshuffle.errors import ClientError, DivergenceError, InputError
 
         try:
-            return super().invoke(ctx)
-        except (InputError, ClientError, DivergenceError) as error:
+            with heard() as signals:
+                done = super().invoke(ctx)
+        except (InputError, ClientError, DivergenceError, OSError) as error:
             raise click.ClickException(str(error)) from None
+        if signals:
+            ctx.exit(128 + signals[0])
+        return done
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

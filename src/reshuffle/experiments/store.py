@@ -33,6 +33,8 @@ class Store:
             self.reused += 1
         except (FileNotFoundError, InputError):  # not yet, or damaged
             result = solver.solve(problem, **options)
+            if result.interrupted:  # it is no finished run: the recipe ends too
+                raise KeyboardInterrupt from None
             result.save(path)
             self.computed += 1
         return result

@@ -21,7 +21,7 @@ from reshuffle.solvers.face import FaceSteps
 from reshuffle.solvers.face import prepare as prepare_faces
 from reshuffle.solvers.finish import FOUND, LOOSEST, PRECISION, REST, Finish, Steps
 from reshuffle.solvers.memory import Memory, SlopeMemory
-from reshuffle.solvers.method import Check, Epoch, Method, State, check_arrays
+from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.newton import Progress, can_finish
 from reshuffle.solvers.pace import OFTEN, Pace
 from reshuffle.solvers.sampling import bind_step
@@ -290,19 +290,27 @@ class ExactMethod(Method):
         smoothness = cast(SlopeMemory, memory).smoothness
         return self.largest / smoothness if smoothness > 0 else 1.0
 
+    def lengths(self) -> dict[str, int]:
+        whole = self.problem.shape[0]
+        return {"active": self.sets.size, "g": whole, "q": whole, "ahead": whole}
+
     def check_state(self, state: State) -> None:
-        fresh = self.start(np.zeros(self.problem.shape))
-        active = state.get("active", np.empty(0))
-        if active.dtype == np.uint32 and active.ndim == 1:
-            check_visits(active, self.sets.size, "resume: active features")
-            if np.any(np.diff(active.astype(np.int64)) <= 0):
-                raise InputError("resume: active features must be in increasing order")
-            everything = self.sets.everything
-            fresh |= {
-                n: self.sets.restrict(np.zeros(self.problem.shape), active) for n in ("g", "q")
-            }
-            fresh |= {"active": active if active.size <= everything.size else everything}
-        check_arrays(state, fresh)
+        active = state["active"]
+        check_visits(active, self.sets.size, "resume: active features")
+        if np.any(np.diff(active.astype(np.int64)) <= 0):
+            raise InputError("resume: active features must be in increasing order")
+        whole = self.problem.shape[0]
+        wanted = dict.fromkeys(("g", "q"), active.size + whole - self.sets.size)
+        wanted["ahead"] = whole if state["momentum"][0] > 0.0 else len(state["ahead"])
+        for name, length in wanted.items():
+            if len(state[name]) != length:
+                raise InputError(
+                    f"resume: {name} of the saved state has {len(state[name])} rows, not {length}"
+                )
+        outside = np.ones(whole, dtype=bool)
+        outside[active], outside[self.sets.size :] = False, False
+        if state["x"][outside].any():
+            raise InputError("resume: x must be zero but for the active features")
 
     # --- looking at all features ---------------------------------------------------------------
 

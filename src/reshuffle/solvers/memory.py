@@ -8,6 +8,7 @@ number (or K) per copy is all there is to remember.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.datafit import AHEAD, Datafit
+from reshuffle.interruption import listen
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
@@ -94,6 +96,7 @@ class Memory(ABC):
         new = {name: value.copy() for name, value in state.items()}
         blocks = steps.size
         for b, step in enumerate(steps):
+            listen()
             first, last = b * visits.size // blocks, (b + 1) * visits.size // blocks
             y = new["x"].copy()
             self.block(new, y, visits, first, last, step)
@@ -147,10 +150,12 @@ class SlopeMemory(Memory):
     ) -> None:
         from reshuffle.kernels.exact import block_kernel
 
-        block_kernel(self.fit.stamp)(
-            *self._data, visits, first, last, state["table"], y, state["q"], step,
-            self.fit.scratch(), AHEAD,
-        )  # fmt: skip
+        for start, stop in self._calls(visits[first:last], 0.0):
+            listen()
+            block_kernel(self.fit.stamp)(
+                *self._data, visits, first, first + start, first + stop, state["table"], y,
+                state["q"], step, self.fit.scratch(), AHEAD,
+            )  # fmt: skip
 
     @property
     def compiled(self) -> bool:
@@ -163,12 +168,20 @@ class SlopeMemory(Memory):
 
         new = {name: value.copy() for name, value in state.items()}
         x, q = new["x"], new["q"]
-        epoch_kernel(self.fit.stamp)(
-            *self._data, visits, steps, float(corrected), new["table"], x, x.reshape(-1),
-            q, q.reshape(-1), x.ravel().copy(), new["g"].reshape(-1), self._form,
-            self.fit.scratch(), AHEAD,
-        )  # fmt: skip
+        start = x.ravel().copy()
+        for begin, end in self._calls(visits, x.size * steps.size / max(visits.size, 1)):
+            listen()
+            epoch_kernel(self.fit.stamp)(
+                *self._data, visits, begin, end, steps, float(corrected), new["table"], x,
+                x.reshape(-1), q, q.reshape(-1), start, new["g"].reshape(-1), self._form,
+                self.fit.scratch(), AHEAD,
+            )  # fmt: skip
         return new
+
+    def _calls(self, visits: Visits, besides: float) -> Iterator[tuple[int, int]]:
+        """See ``Datafit.calls``; the samples are the owners of the visited copies."""
+        owner = self.owner
+        return self.fit.calls(visits.size, lambda: owner[visits] if owner.size else visits, besides)
 
     @property
     def _form(self) -> Form | None:
@@ -209,6 +222,7 @@ class GradientMemory(Memory):
     ) -> None:
         table, q = state["table"], state["q"]
         for k in range(first, last):
+            listen()
             c = visits[k]
             i = int(self.owner[c]) if self.owner.size else int(c)
             new = self._gradient(i, y - step * (k - first) * q)

@@ -67,10 +67,14 @@ class WorkingSets:
             place = np.minimum(np.searchsorted(self._active, active), self._active.size - 1)
             inside = self._active.size > 0 and np.array_equal(self._active[place], active)
             if not inside:  # and give the memory of the old rows back before the new ones come
-                self._part, place = self.memory, active
-            self._part = cast(SlopeMemory, self._part).on(place.astype(np.uint32))
-            self._active = active
+                self._keep(self.everything, self.memory)
+                place = active
+            self._keep(active, cast(SlopeMemory, self._part).on(place.astype(np.uint32)))
         return self._part
+
+    def _keep(self, active: Visits, part: Memory) -> None:
+        """Both in one call, which no signal interrupts: they belong together."""
+        vars(self).update(_active=active, _part=part)
 
     def enough(self, x: Array, active: Visits) -> Visits:
         """None of the features, where x has none: at zero every slope is known."""
