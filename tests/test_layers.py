@@ -31,6 +31,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"plotting"},
     {"theory"},
     {"estimators"},
+    {"report"},
     {"experiments"},
     {"cli"},
 ]
