@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -18,3 +21,14 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_csv(
+    path: str | os.PathLike[str], columns: Iterable[str], rows: Iterable[Iterable[object]]
+) -> None:
+    """Write a CSV file, whole or not at all."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    writer.writerows(rows)
+    write_atomically(path, text.getvalue().encode())

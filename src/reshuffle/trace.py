@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import io
 import json
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from reshuffle.content import Fingerprint
 from reshuffle.errors import InputError
-from reshuffle.files import write_atomically
+from reshuffle.files import write_atomically, write_csv
 
 Array = NDArray[np.float64]
 FORMAT = 2  # of saved results
@@ -64,11 +63,7 @@ class Trace(Mapping[str, Array]):
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the columns as a CSV file."""
-        text = io.StringIO()
-        writer = csv.writer(text)
-        writer.writerow(self._columns)
-        writer.writerows(zip(*self._columns.values(), strict=True))
-        write_atomically(path, text.getvalue().encode())
+        write_csv(path, self._columns, zip(*self._columns.values(), strict=True))
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._columns:

@@ -111,12 +111,11 @@ def _draw(results: dict[str, Result], minimum: float, task: Problem, out: Path) 
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
-    plotting.plot_gap(results, minimum, "passes", n=task.n, ax=left)
-    plotting.plot_gap(results, minimum, "prox_evals", ax=right)
+    plotting.plot_gap(results, minimum, "passes", ax=left)
+    plotting.plot_gap(results, minimum, "prox_evals", ax=right, legend=False)
     right.set_ylabel("")
     left.set_title("work: passes over the data")
     right.set_title("work: evaluations of the prox")
-    left.legend(frameon=False)
     out.mkdir(parents=True, exist_ok=True)
     path = out / "gap.png"
     figure.savefig(path, dpi=150)
