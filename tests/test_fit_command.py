@@ -204,6 +204,20 @@ def test_a_path_chooses_by_one_standard_error(people: Path, tmp_path: Path) -> N
     assert "--l1 and --l2" in run("fit", people, "-t", "buys", "--cv", "--l1", "1", code=1).stderr
 
 
+def test_methods_side_by_side(people: Path, tmp_path: Path) -> None:
+    options = ["-t", "buys", "--drop", "spend", "--seeds", "2", "--epochs", "20", "--out", str(tmp_path)]  # fmt: skip
+    done = run("compare", people, *options)
+    for word in ("exact", "proxrr", "proxsgd", "fista", "prox evaluations", "2 of 2"):
+        assert word in done.stdout
+    words = check_page(tmp_path / "report.html")
+    assert "4 methods on one problem" in words
+    again = run("compare", people, *options, "--method", "exact", "--json")  # out of the folder
+    found = json.loads(again.stdout)
+    assert found["methods"]["exact"]["reached"] == 2
+    lines = (tmp_path / "traces.csv").read_text().splitlines()
+    assert lines[0].startswith("method,seed,passes")
+
+
 def test_exit_codes(people: Path, tmp_path: Path) -> None:
     options = ["-t", "buys", "--drop", "spend", "--out", str(tmp_path)]
     late = run("fit", people, *options, "--solver", "proxsgd", "--epochs", "2", code=3)

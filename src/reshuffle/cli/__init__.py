@@ -219,5 +219,5 @@ def federate(no_progress: bool, output: Output, **options: Any) -> None:
     run(Options(progress=not no_progress and output.live, **options), output)
 
 
-for command in (models.fit, models.path, models.predict):
+for command in (models.fit, models.path, models.predict, models.compare):
     main.add_command(command)

@@ -1,4 +1,4 @@
-"""The commands for people with data: ``fit``, ``path``, ``predict``."""
+"""The commands for people with data: ``fit``, ``path``, ``predict``, ``compare``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from reshuffle.datasets import Reading
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+LOSSES = click.Choice(["logistic", "squared_hinge", "squared", "huber", "quantile", "poisson"])
 FORMATS = click.Choice(["csv", "parquet", "libsvm", "npz"])
 
 
@@ -44,7 +45,7 @@ table_options = _options(
     click.option("--raw", is_flag=True, help="Leave columns of numbers in their units. By default those of a table are brought to mean 0 and standard deviation 1, so that the penalty treats them alike."),
 )  # fmt: skip
 model_options = _options(
-    click.option("--loss", type=click.Choice(["logistic", "squared_hinge", "squared", "huber", "quantile", "poisson"]), help="[default: logistic for classes, squared for numbers]"),
+    click.option("--loss", type=LOSSES, help="[default: logistic for classes, squared for numbers]"),
     click.option("--class-weight", type=click.Choice(["balanced"]), help="Give each class the same weight."),
     click.option("--positive", is_flag=True, help="Let no coefficient be negative."),
     click.option("--no-intercept", is_flag=True, help="Fit no constant term."),
@@ -169,6 +170,84 @@ def predict(
 
     reading = Reading(format=options["format"], separator=_separator(options["separator"]))
     run(model, file, out=out, proba=proba, reading=reading, output=output)
+
+
+@click.command()
+@click.argument("file")
+@table_options
+@click.option(
+    "--method",
+    "names",
+    multiple=True,
+    type=click.Choice(["exact", "proxrr", "proxso", "rr", "proxsgd", "fista"]),
+    default=("exact", "proxrr", "proxsgd", "fista"),
+    show_default=True,
+    help="May be repeated.",
+)
+@click.option("--loss", type=LOSSES, help="[default: logistic for classes, squared for numbers]")
+@click.option("--l1", type=click.FloatRange(min=0.0), help="Strength λ1 of ‖w‖₁.")
+@click.option(
+    "--l2", type=click.FloatRange(min=0.0), help="Strength λ2 of ‖w‖²/2.  [default: 1e-4]"
+)
+@click.option("--no-intercept", is_flag=True, help="Fit no constant term.")
+@click.option(
+    "--epochs",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="The most passes of a run.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="How many runs of each method.",
+)
+@click.option(
+    "--accuracy",
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    default=1e-3,
+    show_default=True,
+    help="Share of the gap at the start whose cost is told.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Processes; more make seconds compare less well.",
+)
+@out_option("reshuffle-compare")
+@output_options
+def compare(
+    file: str,
+    names: tuple[str, ...],
+    seeds: int,
+    accuracy: float,
+    workers: int,
+    out: Path,
+    output: Output,
+    **options: Any,
+) -> None:
+    """Run several methods on FILE and draw them side by side.
+
+    Finished runs are kept in the folder: more seeds or methods later make only the new ones. FILE and its options are
+    those of `reshuffle fit`; all rows are used.
+
+    \b
+    Examples:
+      reshuffle compare passengers.csv --target survived
+      reshuffle compare a9a --l1 0.001 --method exact --method proxrr --seeds 5
+      reshuffle compare a9a --epochs 20 --accuracy 1e-6 --json
+    """
+    from reshuffle.cli.compare import run
+
+    reading, choices = _split(options | {"holdout": 0.0})
+    run(
+        file, reading, choices, names=tuple(dict.fromkeys(names)), seeds=seeds, accuracy=accuracy, workers=workers,
+        out=out, output=output,
+    )  # fmt: skip
 
 
 def _split(options: dict[str, Any]) -> tuple[Reading, Any]:
