@@ -34,6 +34,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"theory"},
     {"tables", "compared", "comparison"},
     {"estimators"},
+    {"report"},
     {"experiments"},
     {"cli"},
 ]
