@@ -285,6 +285,34 @@ class Datafit:
                 self.flat(x), step, ridge, prox_step, form, self.scratch(batch), AHEAD,
             )  # fmt: skip
 
+    def block(
+        self,
+        y: Array,
+        visits: Visits,
+        first: int,
+        last: int,
+        step: float,
+        table: Array,
+        q: Array,
+        owner: Visits = NO_VISITS,
+        weights: Array | None = None,
+    ) -> None:
+        """Steps along differences to the slopes of a table; see ``FiniteSum.block``."""
+        from reshuffle.kernels.exact import block_kernel
+
+        each = self.weights if weights is None else weights
+        block_kernel(self.stamp)(
+            *self.quick, self.targets, each, self.loss.params, self.bias, owner, visits, first, last,
+            table, y, q, step, self.scratch(), AHEAD,
+        )  # fmt: skip
+
+    def single_functions(self) -> tuple[Any, Any, tuple[Any, ...]]:
+        """The slope and the gradient of one loss, compiled, and the data that they take."""
+        from reshuffle.kernels.functions import single_functions
+
+        arrays = (*self.quick, *self.arrays[3:])
+        return (*single_functions(self.stamp), (*arrays, self.scratch()))
+
     def sweep_clients(
         self,
         x: Array,
