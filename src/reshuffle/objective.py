@@ -16,13 +16,14 @@ from reshuffle.errors import InputError, shown
 from reshuffle.interruption import listen
 from reshuffle.penalties import Penalty, Zero, ability, strong_convexity
 from reshuffle.smoothness import Smoothness
-from reshuffle.validation import check_number, check_vector
+from reshuffle.validation import check_number, check_vector, check_visits, read_only
 
 if TYPE_CHECKING:
     from reshuffle.datafit import Datafit
 
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
+NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
 
 
 class Objective(ABC):
@@ -196,6 +197,77 @@ class FiniteSum(Objective):
             x -= step * direction
             if prox_step > 0:
                 x[...] = self.prox(x, prox_step)
+
+    # --- slopes: what is remembered of a gradient ---------------------------------------------------
+
+    def slopes(self, x: Array) -> tuple[Array, Array]:
+        """A table with what ∇f_i(x) depends on, an entry per function, and the mean gradient at x.
+
+        For a linear model an entry is a number (or one per output), elsewhere a whole gradient. A ridge
+        inside f_i is left out: with slopes it counts as part of ψ (``prox_with_ridge``).
+        """
+        table = np.array([self._without_ridge(i, x) for i in range(self.n)])
+        return table, table.mean(axis=0)
+
+    def corrected_sweep(
+        self, x: Array, visits: Visits, step: float, table: Array, drift: Array
+    ) -> None:
+        """x ← x - step·(∇f_i(x) - ∇̃f_i + drift),  ∇̃f_i ← ∇f_i(x), visit after visit.
+
+        ∇̃f_i is what ``table`` remembers of ∇f_i; x and the table are changed in place. A ridge is left
+        out, as in ``slopes``. With the table and the mean gradient at y, and the mean for the drift, these
+        are the steps of SVRG; with a table of zeros and the drift -h, gradient steps on f_i - ⟨h, ·⟩.
+        """
+        visits = check_visits(visits, self.n)
+        for name, array, shape in (
+            ("x", x, self.shape),
+            ("table", table, (self.n, *table.shape[1:])),
+        ):
+            if array.shape != shape or array.dtype != np.float64 or not array.flags.writeable:
+                raise InputError(
+                    f"{name} must be a float64 array of shape {shape} that can be changed"
+                )
+        drift = np.ascontiguousarray(check_vector("drift", drift, self.shape), dtype=np.float64)
+        self.block(x, visits, 0, visits.size, step, table, drift)
+        x -= step * visits.size * drift
+
+    def block(
+        self,
+        y: Array,
+        visits: Visits,
+        first: int,
+        last: int,
+        step: float,
+        table: Array,
+        q: Array,
+        owner: Visits = NO_VISITS,
+        weights: Array | None = None,
+    ) -> None:
+        """The same for some of the visits, without the drift along q, which is left to its end.
+
+        ``y`` is x without it: the k-th step reads x as y - step·k·q. ``owner`` and ``weights`` are those of
+        importance copies, where the table has an entry for each copy.
+        """
+        for k in range(first, last):
+            listen()
+            c = int(visits[k])
+            i = int(owner[c]) if owner.size else c
+            new = self._without_ridge(i, y - step * (k - first) * q)
+            weight = 1.0 if weights is None or not weights.size else weights[c]
+            y -= step * weight * (new - table[c])
+            table[c] = new
+
+    def _without_ridge(self, i: int, x: Array) -> Array:
+        gradient = self.checked_component(i, x)
+        if self.ridge:
+            features = slice(self.features)
+            gradient = gradient.copy()
+            gradient[features] -= self.ridge * x[features]
+        return gradient
+
+    def first(self) -> FiniteSum:
+        """The first function alone, to compile kernels with."""
+        return self.take(np.zeros(1, dtype=np.uint32))
 
     def take(self, order: Visits) -> FiniteSum:
         """The same functions in another order (repetitions allowed), laid out in that order."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from reshuffle.errors import InputError
-from reshuffle.objective import Array, Visits
+from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.orders import is_fixed, visits_of
 from reshuffle.penalties import ability
 from reshuffle.problem import Problem
@@ -53,6 +53,8 @@ REMEMBERED = ("table", "g", "q")
 class ExactMethod(Method):
     """The state: ``active`` features and, on these, g and q of the memory; table; x; x0; pace."""
 
+    problem: FiniteSum
+    solver: ExactProxRR
     keeps_best = True
 
     def __init__(self, solver: ExactProxRR, memory: Memory, largest: float) -> None:
