@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
 from reshuffle.objective import Array, Objective
+from reshuffle.penalties.inexact import COLD
 from reshuffle.solvers.certificate import certificate_of
 from reshuffle.steps import Schedule
 
@@ -97,7 +98,8 @@ class Method(ABC):
 
     def certify(self, state: State) -> Check:
         """The certificate at x, at the cost of a pass over the data and a prox."""
-        return Check(self.measure.at(state["x"]), self.problem.n, 1, state)
+        value = self.measure.at(state["x"], state.get("warm", COLD))
+        return Check(value, self.problem.n, 1, state)
 
     def objective(self, state: State) -> float:
         """P(x), for the trace."""
