@@ -15,6 +15,7 @@ from reshuffle.deprecation import renamed
 from reshuffle.errors import InputError, shown
 from reshuffle.interruption import listen
 from reshuffle.penalties import Penalty, Zero, ability, strong_convexity
+from reshuffle.penalties.inexact import COLD, Approximate, approximate
 from reshuffle.smoothness import Smoothness
 from reshuffle.validation import check_number, check_vector, check_visits, read_only
 
@@ -75,19 +76,42 @@ class Objective(ABC):
 
     def prox(self, x: Array, step: float) -> Array:
         """prox_{step·ψ}(x); an intercept stays as it is."""
-        given = x[: self.features]
-        name = f"prox(x, step) of penalty {type(self.penalty).__name__}"
-        result = check_vector(name, self.penalty.prox(given, step), given.shape)
-        if not np.isfinite(result).all() and np.isfinite(given).all():
-            raise InputError(f"{name} must be finite where x is, it returned NaN or infinity")
-        return result if self.features == len(x) else np.concatenate([result, x[self.features :]])
+        return self._whole("prox(x, step)", self.penalty.prox(x[: self.features], step), x)
 
     def prox_with_ridge(self, x: Array, step: float) -> Array:
         """The prox of ψ + (ridge/2)‖·‖², by that of ψ alone."""
+        return self.prox(*self._shrunk(x, step))
+
+    def prox_from(
+        self, x: Array, step: float, start: Array, gap: float, *, with_ridge: bool
+    ) -> Approximate:
+        """Either of the two, from a warm start and to a gap where it is found by iterations.
+
+        With k = 1 + step·ridge the objective of the one is k times that of the other and a constant: so
+        are their gaps.
+        """
+        shrink = 1.0 + step * self.ridge if with_ridge else 1.0
+        point, length = self._shrunk(x, step) if with_ridge else (x, step)
+        if ability(self.penalty, "prox_from") is None:
+            return Approximate(self.prox(point, length), COLD)
+        found = approximate(self.penalty, point[: self.features], length, start, gap / shrink)
+        whole = self._whole("prox_from(x, step, start, gap)", found.point, point)
+        return found._replace(point=whole, gap=shrink * found.gap)
+
+    def _shrunk(self, x: Array, step: float) -> tuple[Array, float]:
+        """Where to take the prox of ψ, and with which step, for that of ψ + (ridge/2)‖·‖² at x."""
         shrink = 1.0 + step * self.ridge
         scaled = x.copy()
         scaled[: self.features] /= shrink
-        return self.prox(scaled, step / shrink)
+        return scaled, step / shrink
+
+    def _whole(self, function: str, found: object, x: Array) -> Array:
+        """What a function of the penalty has made of x, checked, and with the intercept of x."""
+        given, name = x[: self.features], f"{function} of penalty {type(self.penalty).__name__}"
+        result = check_vector(name, found, given.shape)
+        if not np.isfinite(result).all() and np.isfinite(given).all():
+            raise InputError(f"{name} must be finite where x is, it returned NaN or infinity")
+        return result if self.features == len(x) else np.concatenate([result, x[self.features :]])
 
     @property
     def strong_convexity(self) -> float:

@@ -12,6 +12,7 @@ from reshuffle.errors import InputError
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.orders import is_fixed, visits_of
 from reshuffle.penalties import ability
+from reshuffle.penalties.inexact import COLD
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
 from reshuffle.solvers.acceleration import CHECKED, Acceleration
@@ -20,6 +21,7 @@ from reshuffle.solvers.curves import Linear
 from reshuffle.solvers.face import FaceSteps
 from reshuffle.solvers.face import prepare as prepare_faces
 from reshuffle.solvers.finish import FOUND, LOOSEST, PRECISION, REST, Finish, Steps
+from reshuffle.solvers.inexact import beginning, columns, kept
 from reshuffle.solvers.memory import Memory, SlopeMemory
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.newton import Progress, can_finish
@@ -134,7 +136,8 @@ class ExactMethod(Method):
         state |= {name: self.sets.restrict(state[name], active) for name in ("g", "q")}
         numbers = {"pace": Pace().array(), "newton": Steps().array(), "momentum": np.zeros(1)}
         nowhere = np.empty((0, *x0.shape[1:]))
-        return state | numbers | {"active": active, "x0": x0.copy(), "ahead": nowhere}
+        whole = {"active": active, "x0": x0.copy(), "ahead": nowhere}
+        return state | numbers | whole | beginning(self.problem)
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         """A Newton step where it pays, and a shuffled epoch elsewhere; an accelerated one where that is slow."""
@@ -238,13 +241,13 @@ class ExactMethod(Method):
 
         if first:  # nothing is remembered: an epoch of ProxRR, with a step that falls
             steps = used / np.linspace(1.0, TENFOLD, blocks)
-            new = memory.epoch(memory.blank(x), visits, steps, corrected=False)
+            new = memory.epoch(memory.blank(x) | kept(state), visits, steps, corrected=False)
         else:
             remembered = {name: state[name] for name in REMEMBERED} | {"x": x}
-            new = memory.epoch(remembered, visits, np.full(blocks, used))
+            new = memory.epoch(remembered | kept(state), visits, np.full(blocks, used))
         moved = _distance(new["x"], x)
-        kept = {name: state[name] for name in ("active", "x0", "momentum", "ahead")}
-        new |= kept | {"x": self.sets.extend(new["x"], active)}
+        others = {name: state[name] for name in ("active", "x0", "momentum", "ahead")}
+        new |= others | {"x": self.sets.extend(new["x"], active)}
         made = Steps.of(state["newton"])
         new["newton"] = made._replace(progress=Progress()).array()  # it was made at another x
 
@@ -345,7 +348,7 @@ class ExactMethod(Method):
             return Check(np.nan, self.problem.n, 0, state | {"pace": pace.array()})
         new, slopes, g = self._review(state)
         known, tol = partial(self._value, state), self.solver.tol
-        value = self.measure.from_slopes(state["x"], slopes, g, known)
+        value = self.measure.from_slopes(state["x"], slopes, g, known, state.get("warm", COLD))
         if newton and value > tol and new["active"].size == state["active"].size:
             new, value = self._screened(new, g, value, steps)
         new["pace"] = Pace.of(new["pace"]).after_check(value, tol).array()
@@ -422,7 +425,7 @@ class ExactMethod(Method):
 
     def columns(self, state: State) -> dict[str, float]:
         made = Steps.of(state["newton"]).made
-        return {"active": float(state["active"].size), "newton": made}
+        return {"active": float(state["active"].size), "newton": made} | columns(state)
 
     @cached_property
     def _at_zero(self) -> float:

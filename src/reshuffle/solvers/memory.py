@@ -21,6 +21,7 @@ from reshuffle.interruption import listen
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
+from reshuffle.solvers.inexact import taken
 from reshuffle.validation import read_only
 
 State = dict[str, NDArray[Any]]
@@ -91,7 +92,8 @@ class Memory(ABC):
         """An epoch in as many blocks as there are steps, a prox after each.
 
         See ``kernels/exact.py`` for the formulas. An epoch that is not ``corrected`` must have nothing
-        to remember (table, g and q zero): it is one of ProxRR, and remembers what it sees.
+        to remember (table, g and q zero): it is one of ProxRR, and remembers what it sees. A state that has a
+        warm start of the prox (``solvers.inexact``) keeps one.
         """
         new = {name: value.copy() for name, value in state.items()}
         blocks = steps.size
@@ -101,11 +103,12 @@ class Memory(ABC):
             y = new["x"].copy()
             self.block(new, y, visits, first, last, step)
             tau = step * (last - first)
-            x = self.problem.prox_with_ridge(y - corrected * tau * new["g"], tau)
+            point = y - corrected * tau * new["g"]
+            x, warm = taken(self.problem, new, new["x"], point, tau, with_ridge=True)
             change = (new["x"] - y) / (step * self.count)
             new["q"] = corrected * (change + (y - x) / tau)
             new["g"] = new["g"] + change
-            new["x"] = x
+            new |= warm | {"x": x}
         return new
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from reshuffle.objective import Array, Objective, Visits
 from reshuffle.orders import shuffled
+from reshuffle.penalties.inexact import COLD
 from reshuffle.randomness import generator
 from reshuffle.solvers.certificate import certificate_of
 from reshuffle.solvers.sampling import bind_step, inverse, smoothness_of
@@ -121,7 +122,8 @@ class Method(ABC):
 
     def certify(self, state: State) -> Check:
         """The certificate at x, at the cost of a pass over the data and a prox."""
-        return Check(self.measure.at(state["x"]), self.problem.n, 1, state)
+        value = self.measure.at(state["x"], state.get("warm", COLD))
+        return Check(value, self.problem.n, 1, state)
 
     def objective(self, state: State) -> float:
         """P(x), for the trace."""
