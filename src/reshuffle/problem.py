@@ -119,6 +119,7 @@ class Problem(FiniteSum):
 
     @property
     def weights(self) -> Array:  # type: ignore[override]
+        """The w_i of the losses, whose mean is 1; empty where all are 1."""
         return self.datafit.weights
 
     @property

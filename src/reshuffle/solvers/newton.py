@@ -174,6 +174,13 @@ class Newton:
         return step
 
 
+def can_step(problem: Problem) -> bool:
+    """Whether steps of second order can be made, by ``second`` or, for a sum over outputs, by that of ``each``."""
+    fit, penalty = problem.datafit, problem.penalty
+    second = type(fit.loss).second is not None or fit.loss.each is not None
+    return second and all(ability(penalty, name) is not None for name in ABILITIES)
+
+
 def can_finish(problem: object) -> bool:
     """Whether Newton steps can be made: the loss has a second derivative, the penalty its abilities."""
     fit, penalty = getattr(problem, "datafit", None), getattr(problem, "penalty", None)
