@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnxruntime import InferenceSession
+from skl2onnx import to_onnx
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from skops import io as skops_io
 
 import reshuffle as rs
 from reshuffle.estimators.model_file import read
@@ -90,6 +93,38 @@ def test_the_same_predictions_from_scikit_learn(fitted: Any) -> None:
     theirs = model.to_sklearn()
     assert type(theirs).__module__.startswith("sklearn.")
     for one, other in zip(answers(model, X), answers(theirs, X), strict=True):
+        if one.dtype.kind == "f":
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+        else:
+            np.testing.assert_array_equal(one, other)
+
+
+def test_onnx_predicts_the_same(fitted: Any) -> None:
+    """In 32 bits, which is what ONNX computes linear models in."""
+    model, X, _ = fitted
+    rows = np.asarray(X, dtype=np.float32)
+    theirs = model.to_sklearn()
+    classes = hasattr(model, "classes_")
+    options = {"zipmap": False} if type(theirs).__name__ == "LogisticRegression" else {}
+    network = to_onnx(theirs, rows[:1], options=options)
+    session = InferenceSession(network.SerializeToString(), providers=["CPUExecutionProvider"])
+    found, *more = session.run(None, {"X": rows})
+    expected = answers(model, X)
+    if not classes:
+        np.testing.assert_allclose(found.ravel(), expected[0], rtol=1e-4)
+        return
+    decided = np.sort(np.atleast_2d(np.c_[-expected[1], expected[1]]))[:, -2:]
+    sure = np.abs(np.diff(decided, axis=1)).ravel() > 1e-4  # of the others, rounding decides
+    np.testing.assert_array_equal(found[sure], expected[0][sure])
+    if "predict_proba" in dir(model):
+        np.testing.assert_allclose(more[0], expected[2], atol=1e-4)
+
+
+def test_skops_keeps_the_same_model(fitted: Any) -> None:
+    model, X, _ = fitted
+    content = skops_io.dumps(model.to_sklearn())
+    assert skops_io.get_untrusted_types(data=content) == []
+    for one, other in zip(answers(model, X), answers(skops_io.loads(content), X), strict=True):
         if one.dtype.kind == "f":
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
         else:
