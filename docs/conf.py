@@ -35,7 +35,6 @@ autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 autodoc_typehints_description_target = "documented"
 napoleon_google_docstring = False
-napoleon_use_ivar = True
 suppress_warnings = [
     "myst.header",
     "ref.python",  # attributes that subclasses share

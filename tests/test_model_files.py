@@ -27,6 +27,7 @@ MODELS: dict[str, Any] = {
     "squared hinge": rs.RRClassifier(loss="squared_hinge", random_state=None),
     "squared": rs.RRRegressor(penalty_factors=np.ones(10)),
     "Huber": rs.RRRegressor(loss=rs.losses.Huber(20.0), fit_intercept=False),
+    "Poisson": rs.RRRegressor(loss="poisson", l2=0.1),
     "cross-validated": rs.RRClassifierCV(lambdas=5),
 }
 
@@ -35,7 +36,7 @@ def data(name: str) -> tuple[Any, Any]:
     if name == "three classes":
         X, y = load_iris(return_X_y=True, as_frame=True)
         return X, y.map({0: "setosa", 1: "versicolor", 2: "virginica"})
-    if name in ("squared", "Huber"):
+    if name in ("squared", "Huber", "Poisson"):
         return load_diabetes(return_X_y=True)  # type: ignore[no-any-return]
     X, y = load_breast_cancer(return_X_y=True)
     return (X - X.mean(0)) / X.std(0), y

@@ -12,11 +12,23 @@ ENTRY = re.compile(r"^([A-Za-z_][\w, *]*) : (.+)$")
 
 
 def described(app: Any, what: str, name: str, member: Any, options: Any, lines: list[str]) -> None:
-    """Entries of the sections: the name, and below it what is said of it."""
+    """Entries of the sections: the name, and below it what is said of it; attributes as a list."""
     found: list[str] = []
+    title, listing = "", False
     for line in lines:
-        entry = ENTRY.match(line)
-        found += [entry[1], f"    {entry[2]}"] if entry and not line.startswith(">>>") else [line]
+        if set(line) == {"-"}:
+            title = found.pop()
+            listing = title == "Attributes"
+            found += [f".. rubric:: {title}", ""] if listing else [title, line]
+            continue
+        entry = ENTRY.match(line) if title else None
+        if entry and listing:
+            names = ", ".join(f"``{each}``" for each in entry[1].split(", "))
+            found.append(f"- {names}: {entry[2]}")
+        elif entry:
+            found += [entry[1], f"    {entry[2]}"]
+        else:
+            found.append(line.removeprefix("  ") if listing else line)
     lines[:] = found
 
 

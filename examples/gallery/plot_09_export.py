@@ -3,7 +3,7 @@ To ONNX, skops and back
 =======================
 
 A model is kept in a file without pickle, and given to other programs as a model of scikit-learn with the same
-predictions, which ONNX converters and skops read. (``pip install "reshuffle[export]"`` brings both.)
+predictions, which ONNX converters and skops read. (``pip install -e ".[export]"`` brings both.)
 """
 
 import tempfile
