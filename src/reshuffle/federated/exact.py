@@ -49,6 +49,15 @@ class ExactFedRR(FederatedSolver):
     acceleration : rounds that the server remembers, 0 for plain rounds. It holds twice as many copies
         of all h_m. Where the residual grows, it falls back to a plain round from its best point. With
         a step that changes there is none.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> problem = rs.Problem(*rs.datasets.breast_cancer(), penalty=rs.penalties.ElasticNet(4e-3, 6e-3))
+    >>> clients = rs.federated.split(problem, clients=5, by="label", seed=0)
+    >>> result = rs.ExactFedRR(rounds=100, tol=1e-6, seed=0).solve(clients)
+    >>> result.converged, result.epoch < 50
+    (True, True)
     """
 
     local_passes: int | None = None
