@@ -52,8 +52,6 @@ def test_dense_csr_and_oracle_agree(loss: str, psi: str, importance: bool) -> No
     X, y = random_data(LOSSES[loss])
     X[3] *= 4.0
     chosen = penalty(psi, unknown(loss))
-    if ability(chosen, "prox_from") is not None:
-        chosen = Opaque(chosen)  # proxes as exact as the oracle's
     dense = rs.Problem(X, y, LOSSES[loss], chosen)
     solver = shuffled(epochs=4, tol=0.0, importance=importance, steps_per_prox=5)
     problems = (
