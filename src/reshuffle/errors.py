@@ -48,6 +48,10 @@ class ConversionWarning(UserWarning):
     """Data was copied into the layout that the kernels read."""
 
 
+class CacheWarning(UserWarning):
+    """Compiled kernels cannot be kept for the next process."""
+
+
 class StepWarning(UserWarning):
     """The chosen step is legal but will not give what its user wants."""
 
