@@ -103,7 +103,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
         held.append((message, category))
         return
     depth, frame = 2, sys._getframe(1)
-    inner = ("reshuffle.", "sklearn.")
+    inner = ("reshuffle.", "sklearn.", "importlib.")
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(inner):
         depth, frame = depth + 1, frame.f_back
     warnings.warn(message, category, stacklevel=depth)
