@@ -19,7 +19,6 @@ import reshuffle as rs
 from benchmarks.memory import status
 
 WIDE, TALL = 50_000_000, 5_000_000
-SLACK = 0.3  # vectors: pages, and what the interpreter takes on the way
 SOLVERS: dict[str, Any] = {
     "ProxRR": rs.ProxRR(epochs=2, step=1e-3),
     "ProxRR, prox each step": rs.ProxRR(epochs=2, step=1e-3, prox="step"),
@@ -29,7 +28,16 @@ SOLVERS: dict[str, Any] = {
     "ExactProxRR": rs.ExactProxRR(epochs=3),
     "ExactProxRR, no Newton steps": rs.ExactProxRR(epochs=3, finish=False),
 }
-STATED: dict[str, tuple[int, int]] = {}
+STATED = {
+    "ProxRR": (10, 2),
+    "ProxRR, prox each step": (10, 2),
+    "ProxRR, ShuffleOnce": (10, 7),
+    "ProxSGD": (10, 2),
+    "FISTA": (24, 2),
+    "ExactProxRR": (23, 13),
+    "ExactProxRR, no Newton steps": (17, 6),
+}
+"""What docs/runs.md says: vectors of length d, and of length n, of 8 bytes for each entry."""
 
 
 def problem(n: int, d: int) -> rs.Problem:

@@ -88,3 +88,35 @@ def test_a_cache_that_was_filled_before_is_used_where_it_cannot_be_written(
     before = sorted(p.name for p in (tmp_path / "kernels").rglob("*"))
     assert run("read-only", environment) == (1, [])
     assert sorted(p.name for p in (tmp_path / "kernels").rglob("*")) == before
+
+
+# --- the environment ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", [{}, {"RAY_USAGE_STATS_ENABLED": "1"}])
+def test_variables_that_are_set_for_ray_are_as_they_were(
+    before: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from types import SimpleNamespace
+
+    from reshuffle.engines.ray import LOOPBACK, USAGE, Cluster
+
+    seen: list[tuple[str | None, ...]] = []
+
+    def init(*_: object, **__: object) -> None:
+        seen.append((os.environ.get(LOOPBACK), os.environ.get(USAGE)))
+
+    for name in (LOOPBACK, USAGE):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in before.items():
+        monkeypatch.setenv(name, value)
+    kept = dict(os.environ)
+    cluster = Cluster()
+    fake = SimpleNamespace(is_initialized=lambda: False, init=init)
+    monkeypatch.setitem(sys.modules, "ray", fake)  # somebody else has imported it
+    with pytest.raises(rs.InputError, match="before it could be bound"):
+        cluster.enter(None)
+    cluster.bound = True  # imported by a cluster of ours before
+    cluster.enter(None)
+    assert seen == [("0", before.get(USAGE, "0"))]
+    assert dict(os.environ) == kept
