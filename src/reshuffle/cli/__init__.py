@@ -24,8 +24,11 @@ class _Group(click.Group):
         try:
             with heard() as signals:
                 done = super().invoke(ctx)
-        except (InputError, ClientError, DivergenceError, OSError) as error:
+        except (InputError, ClientError, DivergenceError) as error:
             raise click.ClickException(str(error)) from None
+        except OSError as error:
+            said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            raise click.ClickException(said) from None
         if signals:
             ctx.exit(128 + signals[0])
         return done
