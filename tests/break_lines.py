@@ -137,7 +137,7 @@ BREAKS = (
         "test_duality.py test_exact.py",
     ),
     Break(
-        "solvers/run.py",
+        "solvers/resume.py",
         "        if differ:",
         "        if not differ and differ:",
         "a run is resumed on any problem",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.capacity import check_unknown
 from reshuffle.content import digest
 from reshuffle.datafit import NO_VISITS, Datafit
 from reshuffle.design import check_rows
@@ -84,6 +85,7 @@ class Problem(FiniteSum):
         targets = check_targets(y, n, loss)
         weights = check_weights(sample_weight, n)
         outputs = loss.kind.outputs(targets)
+        check_unknown((features + bool(fit_intercept), *outputs))
         self.datafit = Datafit(rows, targets, weights, loss, bool(fit_intercept), features, outputs)
         self.penalty, self.ridge = check_penalty(penalty), float(ridge)
         self.form  # noqa: B018 -- it says so where arrays of the penalty do not fit

@@ -122,8 +122,10 @@ class Run:
     def _refuse_start(self) -> NoReturn:
         """P(x0) is not a number: say which part of it."""
         penalty = self.problem.penalty
-        guilty = np.isnan(penalty.value(self.state["x"][: self.problem.features]))
-        name = f"penalty {type(penalty).__name__}" if guilty else type(self.problem).__name__
+        name = f"penalty {type(penalty).__name__}"
+        value = penalty.value(self.state["x"][: self.problem.features])
+        if not np.isnan(check_number(f"value(x) of {name}", value)):
+            name = type(self.problem).__name__
         raise InputError(
             f"value(x) of {name} is not a number at x0, which lies too far out or makes it overflow"
         )
