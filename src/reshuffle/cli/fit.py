@@ -89,6 +89,10 @@ def _about(file: str, data: Data, task: Task, choices: Choices, seconds: float) 
 
 def _say(model: Any, held: HeldOut | None, names: list[str], out: Path, output: Output) -> None:
     output.line(model.summary(8, names))
+    if hasattr(model, "lambda_"):
+        chosen = "the largest within one standard error" if model.rule == "1se" else "the best"
+        lowest = f"the loss left out is lowest at {model.lambda_min_:.4g}"
+        output.line(f"{'strength':<13}λ = {model.lambda_:.4g}, {chosen}; {lowest}")
     if held is not None:
         scores = ", ".join(f"{name} {value:.4g}" for name, value in held.scores.items())
         output.line(f"{'held out':<13}{held.rows:,} rows: {scores}")
