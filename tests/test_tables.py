@@ -107,6 +107,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("d,buys\n12:30,1\n13:45,0\n", {}, r"'d' holds dates or times"),
     ("d,buys\n" + "".join(f"a text {k},1\n" for k in range(50)), {}, r"free text or names: 50 different"),
     ("d,buys\n" + "".join(f"text {k},1\n" for k in range(3000)), {}, r"free text or names: more than 1,000"),
+    ('d,buys\n"5,1",1\n"3,2",0\n7,1\n', {}, r"numbers that are not plainly written \('5,1', .*line 2\)"),
+    ("d,buys\n$5,1\n$7.50,0\n", {}, "numbers that are not plainly written"),
+    ("d,buys\n5%,1\n7%,0\n", {}, "numbers that are not plainly written"),
     ("d,buys\n,1\n,2\n", {"impute": True}, r"column 'd' holds no value at all; .*--drop d"),
 ]  # fmt: skip
 
@@ -117,6 +120,11 @@ def test_what_is_wrong_is_said_with_its_place(
 ) -> None:
     with pytest.raises(InputError, match=sentence):
         read(tmp_path, text, **options)
+
+
+def test_codes_with_leading_zeros_are_categories(tmp_path: Path) -> None:
+    _, _, encoding = read(tmp_path, "code,buys\n007,1\n012,0\n007,1\n")
+    assert encoding.feature_names == ["code=007", "code=012"]
 
 
 def test_text_that_is_not_utf8_is_refused_by_line(tmp_path: Path) -> None:
@@ -210,6 +218,9 @@ def test_parquet_reads_as_the_same_table_does_in_csv(tmp_path: Path) -> None:
     assert y.tolist() == same.y.tolist()
     with pytest.raises(InputError, match="row 3: column 'colour' has no value"):
         load_data(path, Reading(target="buys"))
+    index = pa.table({"v": [1.0, 2.0], "y": ["a", "b"], "__index_level_0__": [0, 1]})
+    pq.write_table(index, path)  # as pandas writes row numbers
+    assert load_data(path, Reading(target="y")).encoding.feature_names == ["v"]
     pq.write_table(pa.table({"when": pa.array([1, 2], pa.timestamp("s")), "y": [1, 2]}), path)
     with pytest.raises(InputError, match="'when' holds dates or times"):
         load_data(path, Reading(target="y"))

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 
 from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output
-from reshuffle.cli.fitting import Choices, Task, cross_validated, equip, estimator, task_of
+from reshuffle.cli.fitting import (
+    Choices,
+    Task,
+    counting,
+    cross_validated,
+    equip,
+    estimator,
+    task_of,
+)
 from reshuffle.cli.live import LiveLine
 from reshuffle.datasets import Data, Reading, load_data
 from reshuffle.errors import held_warnings
@@ -34,6 +42,10 @@ def run(
     data = load_data(file, reading)
     task = task_of(data, choices)
     output.line(_described(file, data, task, choices))
+    for name in counting(data):
+        output.note(
+            f"column {name!r} counts the rows; if it is a number given to them, leave it out with --drop"
+        )
     clock = time.perf_counter()
     model = _fitted(task, choices, cv or path, output)
     seconds = time.perf_counter() - clock
@@ -66,7 +78,7 @@ def _described(file: str, data: Data, task: Task, choices: Choices) -> str:
     if task.classes:
         found = np.unique(task.y)
         target = f"{found.size} classes ({', '.join(map(str, found[:6]))}{', …' if found.size > 6 else ''})"
-        if choices.loss is None and task.y.dtype.kind in "iu":
+        if choices.loss is None and task.y.dtype.kind in "iu" and found.size > 2:
             target += "; to take them for numbers, give --loss squared"
     else:
         target = f"numbers from {task.y.min():.6g} to {task.y.max():.6g}"

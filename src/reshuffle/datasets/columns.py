@@ -22,6 +22,9 @@ DATE = re.compile(
 )
 """What dates and times look like."""
 
+DRESSED = re.compile(r"[\d.,'_\s+-]*[,%$€£¥'_][\d.,'_%$€£¥\s+-]*")
+"""What numbers look like that are written with a decimal comma, thousands, a currency or a percent sign."""
+
 
 @dataclass
 class Column:
@@ -160,6 +163,13 @@ class Column:
                 f"column {self.name!r} holds dates or times ({shown(dates[0])}, {first[1]}), which a linear model "
                 f"cannot take as they are: turn them into numbers (days since a date, month, hour), or leave "
                 f"them out with --drop {name}"
+            )
+        dressed = [t for t in texts if DRESSED.fullmatch(t) and any(c.isdigit() for c in t)]
+        if len(dressed) > len(texts) / 2:
+            raise InputError(
+                f"column {self.name!r} holds numbers that are not plainly written ({shown(dressed[0])}, "
+                f"{self.place_of(dressed[0])}): write them with a point and without units or thousands, like 1234.5; "
+                f"or take every value as a category with --categorical {name}"
             )
         if self._numbers or len(texts) > max(FEW, given / 2):
             count = f"{len(texts):,}" if not self._numbers else f"more than {LEVELS:,}"
