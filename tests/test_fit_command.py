@@ -230,6 +230,37 @@ def test_exit_codes(people: Path, tmp_path: Path) -> None:
     assert (quiet.stdout, quiet.stderr.replace("reshuffle: compiling", "")) == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "sentence"),
+    [
+        ("a,y\n1,1\n", (), "needs two rows of a class or more"),
+        ("a,y\n1,0\n2,1\n", (), "needs two rows of a class or more.*--holdout 0"),
+        ("a,y\n1,1\n2,1\n3,1\n", (), "two classes or more, got one class"),
+        ("a,y\n1,-1.5\n2,2.5\n3,3.5\n", ("--loss", "poisson"), "must not be negative"),
+        ("a,y\n1,b\n2,c\n3,c\n", ("--loss", "squared"), "for numbers, and the target holds texts"),
+        ("a,y\n1,1.5\n2,2.5\n3,3.5\n", ("--class-weight", "balanced"), "is for classes"),
+    ],
+)
+def test_targets_that_do_not_fit(
+    tmp_path: Path, text: str, options: tuple[str, ...], sentence: str
+) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    done = run("fit", tmp_path / "t.csv", "-t", "y", "--out", tmp_path / "o", *options, code=1)
+    assert re.search(sentence, done.stderr)
+    assert not (tmp_path / "o").exists()
+
+
+def test_columns_that_count_rows_or_are_huge(tmp_path: Path) -> None:
+    lines = [f"{k},{1e300 if k % 2 else -1e300},{k % 2}" for k in range(40)]
+    (tmp_path / "t.csv").write_text("id,v,y\n" + "\n".join(lines))
+    done = run("fit", tmp_path / "t.csv", "-t", "y", "--out", tmp_path / "o")
+    assert "column 'id' counts the rows" in done.stderr
+    assert "'v' counts" not in done.stderr
+    assert "accuracy 1" in done.stdout
+    refused = run("predict", tmp_path / "o" / "model.npz", tmp_path / "t.csv", "--out", tmp_path / "no" / "p", code=1)  # fmt: skip
+    assert "there is no folder" in refused.stderr
+
+
 def test_ctrl_c_saves_the_model_so_far(
     people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,11 @@ def output_options(command: Command) -> Command:
     return wrapped  # type: ignore[return-value]
 
 
+def counted(number: int, one: str, more: str) -> str:
+    """A number of things, in words."""
+    return f"{number:,} {one if number == 1 else more}"
+
+
 def as_json(value: Any) -> Any:
     """Plain values: arrays as lists, what is not finite as null, paths as text."""
     if hasattr(value, "tolist"):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output
+from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output, counted
 from reshuffle.cli.fitting import (
     Choices,
     Task,
@@ -77,14 +77,15 @@ def _described(file: str, data: Data, task: Task, choices: Choices) -> str:
     n, features = data.X.shape
     if task.classes:
         found = np.unique(task.y)
-        target = f"{found.size} classes ({', '.join(map(str, found[:6]))}{', …' if found.size > 6 else ''})"
+        target = f"{counted(found.size, 'class', 'classes')} ({', '.join(map(str, found[:6]))}{', …' if found.size > 6 else ''})"
         if choices.loss is None and task.y.dtype.kind in "iu" and found.size > 2:
             target += "; to take them for numbers, give --loss squared"
     else:
         target = f"numbers from {task.y.min():.6g} to {task.y.max():.6g}"
     name = getattr(data.encoding, "target", "") or "target"
     held = f", {task.held:,} of them held out" if task.held else ""
-    return f"{file}: {n:,} rows{held}, {features:,} features; {name}: {target}"
+    rows, used = counted(n, "row", "rows"), counted(features, "feature", "features")
+    return f"{file}: {rows}{held}, {used}; {name}: {target}"
 
 
 def _about(file: str, data: Data, task: Task, choices: Choices, seconds: float) -> dict[str, str]:
@@ -107,7 +108,7 @@ def _say(model: Any, held: HeldOut | None, names: list[str], out: Path, output: 
         output.line(f"{'strength':<13}λ = {model.lambda_:.4g}, {chosen}; {lowest}")
     if held is not None:
         scores = ", ".join(f"{name} {value:.4g}" for name, value in held.scores.items())
-        output.line(f"{'held out':<13}{held.rows:,} rows: {scores}")
+        output.line(f"{'held out':<13}{counted(held.rows, 'row', 'rows')}: {scores}")
     output.line(f"model: {out / 'model.npz'}   report: {out / 'report.html'}")
 
 

@@ -66,8 +66,13 @@ def task_of(data: Data, choices: Choices) -> Task:
     if not choices.holdout:
         return Task(data.X, y, data.X[:0], y[:0], classes, loss)
     codes = np.unique(y, return_inverse=True)[1] if classes else None
-    if y.size < 2:
-        raise InputError(f"--holdout {choices.holdout:g} needs two rows or more, got {y.size}")
+    most = y.size if codes is None else int(np.bincount(codes).max())
+    if most < 2:
+        of = " of a class" if classes else ""
+        raise InputError(
+            f"--holdout {choices.holdout:g} needs two rows{of} or more, to learn from one and be judged by the other; "
+            "give --holdout 0 to learn from all"
+        )
     rows, held = held_out(y.size, codes, float(choices.holdout), choices.seed)
     return Task(data.X[rows], y[rows], data.X[held], y[held], classes, loss)
 

@@ -78,6 +78,8 @@ def _written(out: str | None) -> Iterator[TextIO]:
             yield file
     else:
         target = Path(out)
+        if not target.parent.is_dir():
+            raise InputError(f"--out: there is no folder {target.parent}")
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
         ) as part:

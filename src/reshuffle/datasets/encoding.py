@@ -175,7 +175,9 @@ def learned(column: Column, *, impute: bool, standardise: bool) -> Part:
     part = Number(column.name, float(np.median(values)) if impute else None)
     if not standardise:
         return part
-    return replace(part, centre=float(values.mean()), scale=float(values.std()) or 1.0)
+    largest = float(np.abs(values).max()) or 1.0  # so that no square overflows
+    centre, scale = largest * (values / largest).mean(), largest * (values / largest).std()
+    return replace(part, centre=float(centre), scale=float(scale) or 1.0)
 
 
 def _dense(encoded: list[Any], starts: NDArray[Any], shape: tuple[int, int]) -> Array:
