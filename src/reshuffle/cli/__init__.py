@@ -19,7 +19,7 @@ def main() -> None:
 
     \b
     Exit codes: 0 done; 1 the input cannot be used, a run failed or a claim does not hold; 2 wrong usage;
-    3 done, but the accuracy asked for was not reached; 130 interrupted.
+    3 done, but the accuracy asked for was not reached; 130 interrupted (143 by SIGTERM).
 
     \b
     Completion, once per shell:

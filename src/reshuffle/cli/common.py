@@ -31,9 +31,26 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Group(click.Group):
-    """Bad input is a message and an exit code, not a traceback; warnings are lines."""
+    """Bad input is a message and an exit code, not a traceback; warnings are lines.
+
+    SIGTERM ends a command like Ctrl-C: the run that goes on returns what it has, the command saves it, and the
+    exit code tells the signal.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
+        from reshuffle.cli.signals import heard
+
+        with heard() as signals:
+            try:
+                done = self._invoke(ctx)
+            except click.exceptions.Exit as end:
+                if not (signals and end.exit_code == INTERRUPTED):
+                    raise
+        if signals:
+            ctx.exit(128 + signals[0])
+        return done
+
+    def _invoke(self, ctx: click.Context) -> Any:
         from reshuffle.errors import ClientError, DivergenceError, InputError
 
         try:
