@@ -112,7 +112,8 @@ def fit(file: str, cv: bool, out: Path, output: Output, **options: Any) -> None:
     from reshuffle.cli.fit import run
 
     reading, choices = _split(options)
-    raise SystemExit(run(file, reading, choices, cv=cv, path=False, out=out, output=output))
+    code = run(file, reading, choices, cv=cv, path=False, out=out, output=output)
+    click.get_current_context().exit(code)
 
 
 @click.command()
@@ -138,7 +139,8 @@ def path(file: str, out: Path, output: Output, **options: Any) -> None:
     from reshuffle.cli.fit import run
 
     reading, choices = _split(options)
-    raise SystemExit(run(file, reading, choices, cv=True, path=True, out=out, output=output))
+    code = run(file, reading, choices, cv=True, path=True, out=out, output=output)
+    click.get_current_context().exit(code)
 
 
 @click.command()
