@@ -7,7 +7,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
@@ -69,6 +69,12 @@ class Group(click.Group):
             raise click.ClickException(str(error)) from None
 
 
+def _silence() -> AbstractContextManager[None]:
+    from reshuffle.solvers.compiling import unannounced
+
+    return unannounced()
+
+
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
     """Warnings as one line each, without the place in our code that they come from."""
@@ -124,7 +130,8 @@ def output_options(command: Command) -> Command:
     def wrapped(*args: Any, as_json: bool, quiet: bool, **options: Any) -> Any:
         if as_json and quiet:
             raise click.UsageError("--json and --quiet exclude each other")
-        return command(*args, output=Output(as_json, quiet), **options)
+        with _silence() if quiet else nullcontext():
+            return command(*args, output=Output(as_json, quiet), **options)
 
     return wrapped  # type: ignore[return-value]
 
