@@ -122,6 +122,17 @@ def test_what_is_wrong_is_said_with_its_place(
         read(tmp_path, text, **options)
 
 
+def test_long_values_do_not_take_long(tmp_path: Path) -> None:
+    """A pattern that goes back and forth would take hours here."""
+    long = "1," * 60_000
+    for value in (long + "x", long, "1" * 120_000 + "x"):
+        assert read(tmp_path, f'v,buys\n"{value}",1\n"{value}",0\n').X.shape == (2, 1)
+    for value in ("1" * 120_000, "1e999"):
+        with pytest.raises(InputError, match="not plainly written") as refused:
+            read(tmp_path, f"v,buys\n{value},1\n{value},0\n")
+        assert len(str(refused.value)) < 1000
+
+
 def test_codes_with_leading_zeros_are_categories(tmp_path: Path) -> None:
     _, _, encoding = read(tmp_path, "code,buys\n007,1\n012,0\n007,1\n")
     assert encoding.feature_names == ["code=007", "code=012"]
@@ -195,6 +206,14 @@ def test_many_different_numbers_and_late_surprises(tmp_path: Path) -> None:
         InputError, match=r"line 39002: column 'v' holds 'oops', where 39,999 of 40,000"
     ):
         read(tmp_path, "v,buys\n" + "\n".join(lines))
+
+
+def test_without_pyarrow_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r'pip install "reshuffle\[tables\]"'):
+        load_data(written(tmp_path, b"PAR1....PAR1"), Reading(target="y"))
 
 
 def test_parquet_reads_as_the_same_table_does_in_csv(tmp_path: Path) -> None:

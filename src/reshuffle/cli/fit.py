@@ -27,6 +27,8 @@ from reshuffle.files import write_atomically
 from reshuffle.report import HeldOut, fit_page, held_out_numbers, path_page
 from reshuffle.report.words import data_table
 
+LONGEST = 80  # characters of a feature's name that are shown
+
 
 def run(
     file: str,
@@ -55,7 +57,9 @@ def run(
     model.save(out / "model.npz", task.X, task.y)
     target = getattr(data.encoding, "target", "")
     write: Callable[..., str] = path_page if path else fit_page
-    names = list(data.encoding.feature_names)
+    names = [
+        n if len(n) <= LONGEST else n[: LONGEST - 1] + "…" for n in data.encoding.feature_names
+    ]
     page = write(model, names, held, _about(file, data, task, choices, seconds), target)
     write_atomically(out / "report.html", page.encode())
     _say(model, held, names, out, output)
