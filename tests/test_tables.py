@@ -177,6 +177,16 @@ def test_missing_values_are_filled_now_and_later(tmp_path: Path) -> None:
     ]
 
 
+def test_numbers_at_the_ends_of_their_range(tmp_path: Path) -> None:
+    text = "v,w,buys\n1.7e308,5e-324,1\n1.7e308,,0\n-1.7e308,1e-320,1\n"
+    X, _, _ = read(tmp_path, text, impute=True)
+    assert X[:, 0].tolist() == [1.7e308, 1.7e308, -1.7e308]
+    X, _, encoding = read(tmp_path, text, impute=True, standardise=True)
+    assert np.isfinite(X).all()
+    assert X[:, 0].std() == pytest.approx(1.0)
+    assert encoding_of(encoding.to_json()) == encoding
+
+
 def test_new_rows_by_name_in_any_order_with_unknown_categories(tmp_path: Path) -> None:
     _, _, encoding = read(tmp_path, PEOPLE)
     notes: list[str] = []
