@@ -146,7 +146,7 @@ def test_the_live_line_says_where_a_fit_is() -> None:
     solver = rs.ExactProxRR(tol=1e-10, finish=False, check_every=1)
     solver.solve(problem, callbacks=[lambda result: lines.append(live.text(result, 2.0))])
     assert re.fullmatch(
-        r"epoch \d+ · P = 0\.\d+ · gap \S+ \(wanted 1e-10\) · \d+ of 30 features · about \d+ s left",
+        r"epoch \d+ · P = 0\.\d+ · gap \S+ → 1e-10 · \d+/30 features · \d+ s left",
         lines[-2],
     )
     assert seconds_left([1.0, 1e-5], 1e-10, 2.0) == pytest.approx(2.0)

@@ -177,6 +177,14 @@ def test_missing_values_are_filled_now_and_later(tmp_path: Path) -> None:
     ]
 
 
+def test_every_value_of_a_named_column_is_a_category(tmp_path: Path) -> None:
+    text = "c,n,buys\nNA,1,1\nNO,2,0\n?,1,1\n"
+    X, _, encoding = read(tmp_path, text, categorical=("c", "n"))
+    assert encoding.feature_names == ["c=?", "c=NA", "c=NO", "n=1", "n=2"]
+    rows = list(stream(tmp_path / "t.csv", encoding_of(encoding.to_json()), pytest.fail))
+    np.testing.assert_array_equal(np.vstack(rows), X)
+
+
 def test_numbers_at_the_ends_of_their_range(tmp_path: Path) -> None:
     text = "v,w,buys\n1.7e308,5e-324,1\n1.7e308,,0\n-1.7e308,1e-320,1\n"
     X, _, _ = read(tmp_path, text, impute=True)

@@ -39,7 +39,7 @@ table_options = _options(
     click.option("--no-header", is_flag=True, help="The first line holds values; columns are c1, c2, …"),
     click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out. May be repeated."),
     click.option("--categorical", multiple=True, metavar="COLUMN", help="Take every value of a column as a category. May be repeated."),
-    click.option("--missing", multiple=True, metavar="TEXT", help="A text that stands for no value. May be repeated.  [default: nothing, NA, N/A, NaN, null, ?]"),
+    click.option("--missing", multiple=True, metavar="TEXT", help="A further text that stands for no value, as an empty cell, NA, N/A, NaN, null and ? do. May be repeated."),
     click.option("--impute", is_flag=True, help="Fill in missing values: the median, or the most frequent category."),
     click.option("--raw", is_flag=True, help="Leave columns of numbers in their units. By default those of a table are brought to mean 0 and standard deviation 1, so that the penalty treats them alike."),
 )  # fmt: skip
@@ -74,14 +74,14 @@ def reading_and_choices(options: dict[str, Any]) -> tuple[Reading, Choices]:
     """Options of the file, and of the model."""
     from reshuffle.cli.fitting import Choices
     from reshuffle.datasets import Reading
+    from reshuffle.datasets.chunks import MISSING
 
     options = dict(options)
     options["separator"] = separator_of(options["separator"])
     options["header"] = not options.pop("no_header")
     options["standardise"] = not options.pop("raw")
     options["intercept"] = not options.pop("no_intercept")
-    if not options["missing"]:
-        options.pop("missing")
+    options["missing"] = (*MISSING, *options.get("missing", ()))
     of_file = {f.name for f in fields(Reading)}
     reading = Reading(**{k: v for k, v in options.items() if k in of_file})
     return reading, Choices(**{k: v for k, v in options.items() if k not in of_file})

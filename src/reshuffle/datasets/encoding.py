@@ -124,7 +124,8 @@ class TableEncoding:
         missing = frozenset(self.missing)
         columns = []
         for part in self.columns:
-            column = Column(part.name, missing, forced=hasattr(part, "levels"))
+            levels = getattr(part, "levels", None)
+            column = Column(part.name, missing - set(levels or ()), forced=levels is not None)
             column.add(chunk.columns[part.name], chunk)
             columns.append(column)
         return self.matrix(columns, note)
