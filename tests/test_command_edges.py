@@ -143,6 +143,27 @@ def test_every_command_has_examples_json_and_quiet(name: str) -> None:
     assert "--quiet" in text
 
 
+def test_documents_of_the_other_commands(tmp_path: Path) -> None:
+    lines = [f"{1 + (k % 3 > 0)} 1:{k % 3} 2:{k % 5} 4:{1 + k % 2}" for k in range(60)]
+    file = tmp_path / "rows"
+    file.write_text("\n".join(lines))
+
+    def found(*arguments: Any) -> Any:
+        return json.loads(run(*arguments, "--json").stdout)
+
+    sets = found("datasets")
+    assert {"name", "rows", "features", "path", "bytes"} == set(sets[0])
+    theory = found("theory", file)
+    assert theory["constants"]["L_max"] > 0
+    assert "ProxRR" in {row["method"] for row in theory["methods"]}
+    rounds = ["--clients", "3", "--rounds", "5", "--out", tmp_path / "f"]
+    assert found("federate", file, *rounds)["epoch"] == 5
+    demo = found("demo", "--epochs", "3", "--out", tmp_path / "d")
+    assert "ExactProxRR" in demo["methods"]
+    for command in (["datasets"], ["theory", file], ["federate", file, *rounds]):
+        assert run(*command, "--quiet").output == ""
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_there(shell: str) -> None:
     variable = {"_RESHUFFLE_COMPLETE": f"{shell}_source"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from dataclasses import replace
@@ -95,6 +97,31 @@ def test_a_path_chooses_by_one_standard_error(people: Path, tmp_path: Path) -> N
     same = fit(people, tmp_path, "-t", "buys", "--drop", "spend", "--cv", "--lambdas", "12")
     assert same["lambda"] == found["lambda"]
     assert "--l1 and --l2" in run("fit", people, "-t", "buys", "--cv", "--l1", "1", code=1).stderr
+
+
+def test_names_that_attack_the_page(tmp_path: Path) -> None:
+    evil = [
+        "<script>alert(1)</script>",
+        '"><img src=x onerror=y>',
+        "$\\frac{$",
+        "_hidden",
+        "日本" * 60,
+    ]
+    target, classes = "</title><script>", ["</td><script>x</script>", "&amp;\x1b[2J"]
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 5))
+    with (tmp_path / "t.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow([*evil, target])
+        rows.writerows([*x, classes[sum(x) > 0]] for x in X.tolist())
+    for command in ("fit", "path"):
+        out = tmp_path / command
+        assert "\x1b[2J" not in run(command, tmp_path / "t.csv", "-t", target, "--out", out).output
+        words = check_page(out / "report.html")
+        assert "<script>alert(1)</script>" in words  # as text
+        assert "$\\frac{$" in words
+    said = run("predict", tmp_path / "fit" / "model.npz", tmp_path / "t.csv").stdout
+    assert len(list(csv.reader(io.StringIO(said)))) == 61
 
 
 def test_methods_side_by_side(people: Path, tmp_path: Path) -> None:

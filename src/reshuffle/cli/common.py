@@ -102,8 +102,9 @@ class Output:
         return Console(quiet=self.json or self.quiet)
 
     def line(self, text: str) -> None:
-        """A line for people, as it is."""
-        self.console.print(text, soft_wrap=True, highlight=False, markup=False)
+        """A line for people, as it is, but for what a terminal would obey."""
+        shown = "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
+        self.console.print(shown, soft_wrap=True, highlight=False, markup=False)
 
     def note(self, text: str) -> None:
         """A remark on standard error."""
