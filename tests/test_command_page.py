@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command_line import runner
 
 from reshuffle.cli import main
 
@@ -36,7 +36,7 @@ def said(command: str) -> str:
     if not ours.startswith("reshuffle "):
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
         return done.stdout + done.stderr
-    ran = CliRunner().invoke(main, shlex.split(ours)[1:])
+    ran = runner().invoke(main, shlex.split(ours)[1:])
     told = re.sub(r"^reshuffle: compiling.*\n", "", ran.stderr, flags=re.MULTILINE)
     return ran.stdout + told + (f"{ran.exit_code}\n" if code else "")
 
