@@ -2,16 +2,19 @@
 
 from reshuffle.datasets.bundled import breast_cancer, synthetic
 from reshuffle.datasets.catalogue import CATALOGUE, Entry
+from reshuffle.datasets.identity import Identity, identity
 from reshuffle.datasets.libsvm import VARIABLE, cache_folder, fetch, find, load_libsvm
 
 __all__ = [
     "CATALOGUE",
     "VARIABLE",
     "Entry",
+    "Identity",
     "breast_cancer",
     "cache_folder",
     "fetch",
     "find",
+    "identity",
     "load_libsvm",
     "synthetic",
 ]
