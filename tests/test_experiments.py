@@ -210,6 +210,7 @@ def test_the_table_of_claims_by_data_set(
         rows = list(csv.DictReader(file))
     assert [row["figure"] for row in rows] == ["figure1"] * 3 + ["figure2"] * 3
     assert all("NOT the set a1a" in row["data"] for row in rows)
+    assert all(row["data"].endswith("200 × 24") for row in rows)
     assert {row["verdict"] for row in rows} <= {"holds", "DOES NOT HOLD", "NOT REPRODUCED"}
     assert (tmp_path / "a1a" / "figure2.html").exists()
     monkeypatch.setattr(claims, "here", lambda folder: [])

@@ -30,7 +30,7 @@ def run(settings: Settings) -> Report:
             own.out.mkdir(parents=True, exist_ok=True)
             report = recipe.run(own)
             write(report, own.out / f"{figure}.html")
-            about = f"{report.configuration['data']}, {report.configuration['rows'].split(',')[0]}"
+            about = f"{report.configuration['data']}, {report.configuration['rows'].split(', sha256')[0]}"
             rows += [[about, figure, c.claim, c.verdict, c.found] for c in report.checks]
     if not rows:
         raise InputError(f"none of the sets is here; name a folder in {datasets.VARIABLE}")
