@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,18 @@ AHEAD = 8  # rows asked of the memory before their turn: see benchmarks/NOTES.md
 PIECE = 1 << 13  # rows of a piece: a fraction of a millisecond, so that threads share evenly
 CHUNK = 1 << 20  # visits of one kernel call, so that Ctrl-C is heard between them
 NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
+
+
+class Copies(NamedTuple):
+    """Importance copies of samples; empty where every sample is its own only copy."""
+
+    owner: Visits
+    """The sample of each copy."""
+    weights: Array
+    """The factor of each copy."""
+
+
+ALONE = Copies(NO_VISITS, read_only(np.empty(0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,24 +298,15 @@ class Datafit:
             )  # fmt: skip
 
     def block(
-        self,
-        y: Array,
-        visits: Visits,
-        first: int,
-        last: int,
-        step: float,
-        table: Array,
-        q: Array,
-        owner: Visits = NO_VISITS,
-        weights: Array | None = None,
+        self, y: Array, visits: Visits, step: float, table: Array, q: Array, copies: Copies = ALONE
     ) -> None:
         """Steps along differences to the slopes of a table; see ``FiniteSum.block``."""
         from reshuffle.kernels.exact import block_kernel
 
-        each = self.weights if weights is None else weights
+        weights = copies.weights if copies.owner.size else self.weights
         block_kernel(self.stamp)(
-            *self.quick, self.targets, each, self.loss.params, self.bias, owner, visits, first, last,
-            table, y, q, step, self.scratch(), AHEAD,
+            *self.quick, self.targets, weights, self.loss.params, self.bias, copies.owner, visits,
+            0, visits.size, table, y, q, step, self.scratch(), AHEAD,
         )  # fmt: skip
 
     def single_functions(self) -> tuple[Any, Any, tuple[Any, ...]]:
