@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields
+from inspect import signature
 from math import prod
 from typing import Any, ClassVar, Self
 
@@ -101,6 +102,10 @@ class BaseSolver:
             )
         if missing := sorted(getattr(kind, "__abstractmethods__", ())):
             raise InputError(f"{kind.__name__} must have {' and '.join(missing)}")
+        try:
+            signature(kind).bind(problem, self)
+        except TypeError:
+            raise InputError(f"{kind.__name__}: __init__ must take (problem, solver)") from None
         return kind(problem, self)
 
     def kernels(self, problem: Any) -> tuple[object, ...]:
