@@ -8,16 +8,18 @@ from typing import cast
 import numpy as np
 
 from reshuffle.errors import InputError
+from reshuffle.federated.accelerated import Accelerated
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Corrected
 from reshuffle.federated.rounds import Plan, Rounds, plan
-from reshuffle.federated.server import Accelerated, ControlVariates, Server
+from reshuffle.federated.server import ControlVariates, Server
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.orders import Order, ShuffleOnce, check_order
 from reshuffle.solvers.sampling import inverse
 from reshuffle.validation import check_positive
 
 MOST_PASSES = 8  # of a round, by default
+CAP = 0.5  # of 1/L_max: at 1/L_max itself passes in a fixed order can be unstable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +74,7 @@ class ExactFedRR(FederatedSolver):
 
     def bind(self, problem: Federation) -> Rounds:
         rounds = super().bind(problem)
+        rounds.longest_step = rounds.safe_step
         rounds.header |= {
             "step": f"{rounds.schedule(0):.6g}",
             "local passes": str(cast(Corrected, rounds.plan.local).passes),
@@ -90,24 +93,28 @@ class ExactFedRR(FederatedSolver):
 
     def server(self, federation: Federation, work: Plan) -> Server:
         if self.acceleration and hasattr(self.step, "value"):  # a step that does not change
-            return Accelerated(federation.prox_with_ridge, work.totals, self.acceleration)
+            chosen = getattr(self.step, "value", None) is None
+            prox, totals = federation.prox_with_ridge, work.totals
+            return Accelerated(prox, totals, self.acceleration, adaptive=chosen)
         return ControlVariates(federation.prox_with_ridge, work.totals)
 
     def default_step(self, federation: Federation, work: Plan) -> float:
-        length = _length(federation)
-        if not length:
-            return 0.25 * inverse(work.smoothness)
-        return min(inverse(work.smoothness), length / float(work.totals.mean()))
+        return min(CAP * inverse(work.smoothness), _length(federation) / float(work.totals.mean()))
 
     def _enough(self, federation: Federation, work: Plan) -> int:
         """The passes of the default step; one where the step is the user's."""
         if getattr(self.step, "value", 0.0) is not None:
             return 1
-        passes = 2.0 * work.smoothness * _length(federation) / float(work.totals.mean())
+        passes = work.smoothness * _length(federation) / (CAP * float(work.totals.mean()))
         return int(np.clip(np.ceil(passes), 1, MOST_PASSES))
 
 
 def _length(federation: Federation) -> float:
-    """τ = 1/√(L_f·μ), and 0 where μ = 0."""
-    mu = federation.strong_convexity
-    return 1.0 / float(np.sqrt(federation.smoothness.L_f * mu)) if mu > 0 else 0.0
+    """τ = 1/√(L_f·μ), for the μ of the penalty and the ridge but no less than L_f/N.
+
+    The data has curvature too. It is not known beforehand; a τ for μ = 0 would be infinite, and for a
+    μ much below L_f/N far too long on sets whose own curvature is larger.
+    """
+    L_f = federation.smoothness.L_f
+    mu = max(federation.strong_convexity, L_f / federation.n)
+    return 1.0 / float(np.sqrt(L_f * mu))

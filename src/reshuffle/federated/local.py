@@ -67,6 +67,10 @@ class Local(ABC):
         """Gradients that clients with so many visits and samples evaluate in a round."""
         return visits
 
+    def reply_shape(self, message: Array) -> tuple[int, ...]:
+        """Of what a client answers to this message: a model, unless the work says otherwise."""
+        return message.shape
+
     @abstractmethod
     def load(self, client: FiniteSum) -> Load: ...
 

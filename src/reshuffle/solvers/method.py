@@ -65,12 +65,16 @@ class Method(ABC):
     """γ_t of the epoch t."""
     safe_step: float = np.inf
     """A step that is worth trying where a longer one diverged; infinite where none is known."""
+    longest_step: float = np.inf
+    """A step beyond which an end above the start is the step's fault, and an error."""
     certificate: str
     """The column of the trace that ``tol`` is compared with."""
     watched: bool = False
     """Whether someone looks at every epoch, so that no more than one should be made at once."""
     keeps_best: bool = False
     """Whether the best point seen is returned rather than the last one."""
+    takes_back: bool = False
+    """Whether a point that turns out worse, however much, is left again by the next epoch."""
     setup_seconds: float = 0.0
     """Seconds of ``__init__`` that the trace leaves out, such as the start of a cluster."""
     start_gradients: int = 0
@@ -102,6 +106,10 @@ class Method(ABC):
     def objective(self, state: State) -> float:
         """P(x), for the trace."""
         return self.problem.objective(state["x"])
+
+    def doubts(self, state: State) -> str:
+        """What to know and try where a run ends here before it has converged; mostly nothing."""
+        return ""
 
     def check_state(self, state: State) -> None:
         """Refuse a saved state that is not one of this method on this problem.

@@ -153,9 +153,13 @@ class Run:
         ):  # else the run may go on, as if never stopped
             self.trace.amend(objective=self.best[0])
         if self.trace.last()["objective"] > self.start_objective:
+            if self.step > self.method.longest_step and self._at_limit():
+                self._raise_divergence(self.step)
             message += "; P(x) is larger than at the start: try a smaller step"
-        if self.solver.tol > 0 and not converged and self._at_limit():
-            warn_user(f"{type(self.solver).__name__}: {message}; {self._advice()}", not_converged())
+        doubts = self.method.doubts(self.state)
+        if (self.solver.tol > 0 or doubts) and not converged and self._at_limit():
+            advice = doubts or self._advice()
+            warn_user(f"{type(self.solver).__name__}: {message}; {advice}", not_converged())
         return self._result(converged, message, self.best[1] if better else None)
 
     def _at_limit(self) -> bool:
@@ -217,7 +221,8 @@ class Run:
 
     def _evaluate(self, measure: float) -> float:
         objective = check_number("objective(state)", self.method.objective(self.state))
-        if self.trace and not objective <= BLOW_UP * (1.0 + abs(self.start_objective)):
+        watched = self.trace and not self.method.takes_back
+        if watched and not objective <= BLOW_UP * (1.0 + abs(self.start_objective)):
             self._raise_divergence(self.step)
         self.trace.append(
             {
