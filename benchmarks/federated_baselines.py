@@ -1,4 +1,8 @@
-"""SCAFFOLD and Scaffnew on the package's own driver: a local part, a server, a default step each."""
+"""SCAFFOLD and Scaffnew on the package's own driver: a local part, a server, a default step each.
+
+Both also with the server of ExactFedRR, which extrapolates over the last rounds: what is then left between the methods is what
+the clients do.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,11 @@ from numba import njit
 
 from reshuffle.errors import InputError
 from reshuffle.federated import Federation
+from reshuffle.federated.accelerated import Accelerated
+from reshuffle.federated.anderson import extrapolated
 from reshuffle.federated.local import Load, Local, LocalEpoch
 from reshuffle.federated.rounds import Plan
-from reshuffle.federated.server import ControlVariates, Server
+from reshuffle.federated.server import ControlVariates, Prox, Server
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.kernels.passes import gradient_kernel
 from reshuffle.objective import Array, FiniteSum
@@ -72,7 +78,7 @@ class Descent(Local):
     def count(self, number: int) -> int:
         """The same for all clients."""
         if not self.drawn:
-            return round(self.steps)
+            return max(round(self.steps), 1)
         return int(generator(self.seed, number, 2).geometric(1.0 / self.steps))
 
     def gradients(self, visits: int, samples: int, number: int) -> int:
@@ -126,9 +132,40 @@ class ScaffoldServer(ControlVariates):
         return {"x": self.consensus(models, step), "controls": c - mean}
 
 
+class AcceleratedScaffold(ScaffoldServer):
+    """The same, extrapolated over the last rounds: a round is a map of (x, h_1, …, h_M)."""
+
+    def __init__(self, prox: Prox, totals: Array, memory: int) -> None:
+        super().__init__(prox, totals)
+        self.memory = memory
+
+    def start(self, x0: Array) -> State:
+        state = super().start(x0)
+        empty = np.empty((0, 1 + self.totals.size, *x0.shape))
+        return state | {"images": empty, "residuals": empty}
+
+    def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
+        new, lengths = super().step(state, models, step), self.lengths(state, step)
+
+        def together(of: State) -> Array:  # in the units of x
+            return np.concatenate([of["x"][None], lengths * of["controls"]])
+
+        images = np.concatenate([state["images"], together(new)[None]])
+        residual = images[-1] - together(state)
+        residuals = np.concatenate([state["residuals"], residual[None]])
+        point, kept = extrapolated(images, residuals, self.memory)
+        memory = {"images": images[kept], "residuals": residuals[kept]}
+        return {"x": point[0], "controls": point[1:] / lengths} | memory
+
+
 @dataclass(frozen=True, kw_only=True)
 class Controlled(FederatedSolver):
-    """What the two have in common: all clients take part, and γ = 1/L."""
+    """What the two have in common: all clients take part, and γ = 1/L.
+
+    ``acceleration`` is the number of rounds that the server extrapolates over.
+    """
+
+    acceleration: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -143,8 +180,8 @@ class Controlled(FederatedSolver):
 class Scaffold(Controlled):
     """SCAFFOLD (Karimireddy et al. 2020), option II, global step 1.
 
-    ``local_steps`` full-gradient steps per round, or one local pass of single samples. With R = 0 the
-    former goes to the solution; a prox of R on the server leaves a drift, since ∇f(x*) is not zero.
+    ``local_steps`` full-gradient steps per round, or one local pass of single samples (in an order drawn
+    anew each round, which leaves acceleration little to go by). With R = 0 the former goes to the solution; a prox of R on the server leaves a drift, since ∇f(x*) is not zero.
     """
 
     local_steps: int | None = None
@@ -155,6 +192,8 @@ class Scaffold(Controlled):
         return Descent(self.seed, self.local_steps, drawn=False)
 
     def server(self, federation: Federation, work: Plan) -> Server:
+        if self.acceleration:
+            return AcceleratedScaffold(federation.prox, work.totals, self.acceleration)
         return ScaffoldServer(federation.prox, work.totals)
 
 
@@ -162,7 +201,7 @@ class Scaffold(Controlled):
 class Scaffnew(Controlled):
     """Scaffnew, that is ProxSkip (Mishchenko et al. 2022): gradient steps, a round with probability p.
 
-    ``communication`` is p; default √(μ/L), the optimal order, with γ = 1/L.
+    ``communication`` is p; default √(μ/L), the optimal order, with γ = 1/L. Accelerated, every round has 1/p steps.
     """
 
     communication: float | None = None
@@ -172,7 +211,10 @@ class Scaffnew(Controlled):
         if p is None:
             largest = max(client.smoothness.L_f for client in federation.clients)
             p = min(1.0, float(np.sqrt(federation.strong_convexity / largest)))
-        return Descent(self.seed, 1.0 / p, drawn=True)
+        # a number of steps that is drawn makes another map of every round
+        return Descent(self.seed, 1.0 / p, drawn=not self.acceleration)
 
     def server(self, federation: Federation, work: Plan) -> Server:
+        if self.acceleration:
+            return Accelerated(federation.prox, work.totals, self.acceleration)
         return ControlVariates(federation.prox, work.totals)

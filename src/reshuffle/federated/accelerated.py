@@ -69,8 +69,9 @@ class Accelerated(ControlVariates):
 
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         x, h, lengths = state["x"], state["controls"], self.lengths(state, step)
+        point = x - lengths * h
         image = np.array([models[c] for c in models]) - lengths * h
-        residual = image - (x - lengths * h)
+        residual = image - point
         images = np.concatenate([state["images"], image[None]])
         residuals = np.concatenate([state["residuals"], residual[None]])
         norm = _norm(residual)
@@ -78,7 +79,7 @@ class Accelerated(ControlVariates):
         plain = len(state["residuals"]) == 1
         grew = plain and not norm <= GROWTH * _norm(state["residuals"][0])
         if self.adaptive and (grew or pace.stalls) and pace.factor > LEAST:
-            return self._begun_anew(state, images[-2] if grew else image, step, pace)
+            return self._begun_anew(state, point if grew else image, step, pace)
         z, kept = extrapolated(images, residuals, self.memory)
         x = self.consensus(dict(enumerate(z)), step)
         memory = {"images": images[kept], "residuals": residuals[kept], "pace": np.array(pace)}
@@ -104,4 +105,5 @@ class Accelerated(ControlVariates):
 
 
 def _norm(array: Array) -> float:
-    return float(np.sqrt(np.sum(array * array)))
+    with np.errstate(over="ignore"):  # of a run that diverges, which is said elsewhere
+        return float(np.sqrt(np.sum(array * array)))

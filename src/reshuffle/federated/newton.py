@@ -16,6 +16,7 @@ from reshuffle.federated.server import Server
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.penalties import ability
 from reshuffle.solvers.newton import ABILITIES
+from reshuffle.steps import Constant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +53,9 @@ class FedNewton(FederatedSolver):
     rounds: int = 30
 
     def __post_init__(self) -> None:
-        if self.step is not None:
-            raise InputError(f"FedNewton has no step to choose, got step={shown(self.step)}")
         super().__post_init__()
+        if self.step != Constant():
+            raise InputError(f"FedNewton has no step to choose, got step={shown(self.step)}")
         if self.participation < 1:
             raise InputError("FedNewton needs all clients in every round: participation must be 1")
         if self.on_missing == "average":
