@@ -191,3 +191,40 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path: Any) -> None:
             clients, resume=tmp_path / "r.npz"
         )
         assert resumed.digest == whole.digest
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_columns_of_any_scale_and_copies_of_columns(scale: float) -> None:
+    """Newton's steps do not see scales; a copy, a constant or an empty column leaves P* as it is."""
+    X, y = rs.datasets.breast_cancer()
+    X = np.ascontiguousarray(X[:, :6])
+    best = minimum(rs.Problem(X, y, penalty=P.L2(1e-9), fit_intercept=True))
+    more = [
+        X[:, 0] * scale,
+        X[:, 1:] / scale,
+        X[:, :2] @ [1.0, 2.0],
+        np.ones(len(X)),
+        0.0 * X[:, 0],
+    ]
+    whole = rs.Problem(np.column_stack(more), y, fit_intercept=True)
+    result = rs.FedNewton(rounds=30).solve(rs.federated.split(whole, 7, "label"))
+    assert result.trace["objective"][-1] <= best + 1e-7
+
+
+def test_tol_is_reached_beyond_what_the_objective_can_see() -> None:
+    X, y = rs.datasets.breast_cancer()
+    whole = rs.Problem(X, y, penalty=P.ElasticNet(1e-2, 1e-2))
+    result = rs.FedNewton(tol=1e-12).solve(rs.federated.split(whole, 20, "quantity", seed=0))
+    assert result.converged, result.message
+    assert result.trace["relative_mapping"][-1] <= 1e-12
+    assert whole.gradient_mapping(result.x) <= 1e-11
+
+
+def test_a_client_of_one_sample_and_a_start_far_away() -> None:
+    X, y = rs.datasets.breast_cancer()
+    whole = rs.Problem(X[:60], y[:60], ridge=1e-3)
+    clients = rs.federated.split(whole, 60)
+    best = minimum(whole)
+    for x0 in (None, np.full(30, 50.0)):
+        result = rs.FedNewton(rounds=60).solve(clients, x0)
+        assert result.trace["objective"][-1] - best <= 1e-12

@@ -30,8 +30,8 @@ class ExactFedRR(FederatedSolver):
         server:    x⁺ = prox_{γ(N/M)R}( (1/M) Σ_m z_m ),    z_m = x_m - γN_m h_m,
         and then   h_m ← h_m + (x⁺ - x_m)/(γN_m) = (x⁺ - z_m)/(γN_m).
 
-    The z_m of one round determine those of the next, so that a round is a map z ← T(z) with the
-    solution as its fixed point. The server extrapolates it from the last rounds (Anderson): the z with
+    The z_m of one round determine those of the next, so that a round is a map z ← T(z). Its fixed points
+    are the solutions, for every step (docs/federated-convergence.md). The server extrapolates it from the last rounds (Anderson): the z with
     which it goes on is Σ_j α_j T(z_j), where Σ_j α_j = 1 and ‖Σ_j α_j (T(z_j) - z_j)‖ is least. Nothing
     more is sent for it.
 
@@ -41,8 +41,11 @@ class ExactFedRR(FederatedSolver):
     Parameters
     ----------
     step : γ; by default the one with which the local passes have the length γkN/M = τ = 1/√(L_f·μ), the
-        parameter at which Douglas-Rachford splitting is fastest, but at most 1/L_max, and 1/(4 L_max)
-        where μ = 0.
+        parameter at which Douglas-Rachford splitting is fastest, but at most 1/(2 L_max). μ is that of
+        the penalty and the ridge, and at least L_f/N. Where the residual ‖T(z) - z‖ of a plain round
+        grows, or has not halved for 50 rounds, the server halves a default step (column ``step`` of the
+        trace); a step of yours it leaves alone, and a run that ends above its start with one beyond
+        1/L_max raises ``DivergenceError``.
     local_passes : k, the stochastic passes of a round (a full one at y comes before them). By default as
         many as make γ ≤ 1/(2 L_max) where they have the length τ, from 1 to 8.
     order : of the local passes. Shuffled once, T is the same map in every round, which acceleration
@@ -51,6 +54,8 @@ class ExactFedRR(FederatedSolver):
     acceleration : rounds that the server remembers, 0 for plain rounds. It holds twice as many copies
         of all h_m. Where the residual grows, it falls back to a plain round from its best point. With
         a step that changes there is none.
+
+    A run whose residual has not halved for 50 rounds when it ends says so (``ConvergenceWarning``), and what to try.
     """
 
     local_passes: int | None = None

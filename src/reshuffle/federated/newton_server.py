@@ -30,6 +30,7 @@ FIRST = 500  # coordinates whose Hessian is asked for before any gradient is kno
 SLACK = 0.8  # of a strength: a feature at zero whose slope is beyond it may soon be wanted
 
 MORE = 200  # features at zero that may join the active ones in a round, or as many as are active
+SHRINKS = 1e-4  # of the last decrease: where steps still converge, they shrink faster than this
 LEAST_SLOPE = 1e-100  # whose square is no zero either
 
 
@@ -134,7 +135,11 @@ class NewtonServer(Server):
         promised = float(np.vdot(g, d)) + self._psi(to) - self._psi(x)
         beyond = self.penalty.excess(x[: self.features], g[: self.features])
         missing = rows(beyond > 0.0) & ~active
-        if decrease <= ROUNDING * abs(search.objective) or not promised < 0.0:
+        if decrease <= ROUNDING * abs(search.objective):  # P sees no more, but slopes still do
+            promised = 0.0
+            if not decrease < SHRINKS * search.decrease:
+                return self._state(x, x, wanted, search._replace(done=not missing.any()))
+        elif not promised < 0.0:
             return self._state(x, x, wanted, search._replace(done=not missing.any()))
         return self._state(to, x, wanted, search._replace(promised=promised, decrease=decrease))
 

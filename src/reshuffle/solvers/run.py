@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 READY: set[tuple[object, ...]] = set()
 """What kernels have been compiled for in this process."""
+SAME = 1e-14  # of P: a difference that is rounding, where the last point is as good as the best
 BLOW_UP = 1e6  # growth of the objective that no convergent run shows
 
 
@@ -147,7 +148,9 @@ class Run:
 
     def _finish(self, converged: bool, message: str) -> Result:
         """The result, at the best point seen where the method keeps it."""
-        better = self.method.keeps_best and not self.trace.last()["objective"] < self.best[0]
+        margin = SAME * abs(self.best[0]) if self.method.takes_back else 0.0
+        last = self.trace.last()["objective"]
+        better = self.method.keeps_best and not last < self.best[0] + margin
         if better and (
             converged or self._at_limit()
         ):  # else the run may go on, as if never stopped
