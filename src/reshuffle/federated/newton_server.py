@@ -21,10 +21,10 @@ from reshuffle.federated.server import Server
 from reshuffle.objective import Array
 from reshuffle.penalties import Able
 from reshuffle.penalties.abilities import closed, compiled_form, rows
-from reshuffle.penalties.forms import Coordinates, Form
+from reshuffle.penalties.forms import Form
 from reshuffle.solvers.finish import LARGEST
 from reshuffle.solvers.method import State
-from reshuffle.solvers.newton_model import descend, loose_rows
+from reshuffle.solvers.newton_model import descend, loose_rows, within
 
 FIRST = 500  # coordinates whose Hessian is asked for before any gradient is known: 1 MB per client
 SLACK = 0.8  # of a strength: a feature at zero whose slope is beyond it may soon be wanted
@@ -65,7 +65,7 @@ class NewtonServer(Server):
     # --- the state -----------------------------------------------------------------------------
 
     def start(self, x0: Array) -> State:
-        x, all_of = self._feasible(x0), np.ones(self.features, dtype=bool)
+        x, all_of = within(self.form, x0), np.ones(self.features, dtype=bool)
         if self.local.width(all_of) > FIRST:
             all_of = self._wanted(x, np.zeros(self.shape))
         return self._state(x, x, all_of, Search())
@@ -130,9 +130,9 @@ class NewtonServer(Server):
             return self._state(x, x, active, search._replace(damping=1.0, done=stuck))
         seen = g.copy()
         seen[own] += np.einsum("ij,j->i", found.hessian, u - start).reshape(-1, *self.shape[1:])
-        to = self._feasible(x + d)
+        to = within(self.form, x + d)
         wanted = self._wanted(to, seen / SLACK)
-        promised = float(np.vdot(g, d)) + self._psi(to) - self._psi(x)
+        promised = float(np.sum(g * d)) + self._psi(to) - self._psi(x)
         beyond = self.penalty.excess(x[: self.features], g[: self.features])
         missing = rows(beyond > 0.0) & ~active
         if decrease <= ROUNDING * abs(search.objective):  # P sees no more, but slopes still do
@@ -156,14 +156,6 @@ class NewtonServer(Server):
         whole = shape[0] == self.features
         part = self.penalty if whole else self.penalty.part(kept, (self.features, *shape[1:]))
         return cast(Form, compiled_form(part, shape, self.ridge))
-
-    def _feasible(self, x: Array) -> Array:
-        """x within the bounds of the penalty, where it has some."""
-        new = x.copy()
-        if isinstance(self.form, Coordinates):
-            flat = new.reshape(-1)[: self.form.l1.size]
-            np.clip(flat, self.form.low, self.form.high, out=flat)
-        return new
 
     def _smooth_at_zero(self) -> NDArray[np.bool_]:
         """The features that the least slope, of either sign, moves away from zero."""

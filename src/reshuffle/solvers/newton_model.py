@@ -79,6 +79,16 @@ def loose_rows(form: Form, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     return loose
 
 
+def within(form: Form, x: Array) -> Array:
+    """x within the bounds of the penalty, where it has some."""
+    if not isinstance(form, Coordinates):
+        return x
+    new = x.copy()
+    flat = new.reshape(-1)[: form.l1.size]
+    np.clip(flat, form.low, form.high, out=flat)
+    return new
+
+
 class Model:
     """m(u) = ⟨∇f(x), u - x⟩ + ½(u - x)ᵀH(u - x) + ψ(u), for one problem and any x and curvatures."""
 
