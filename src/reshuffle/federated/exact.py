@@ -19,6 +19,7 @@ from reshuffle.solvers.sampling import inverse
 from reshuffle.validation import check_positive
 
 MOST_PASSES = 8  # of a round, by default
+FEW_VISITS = 50  # of a client's round: those with fewer samples make more passes, which cost little
 CAP = 0.5  # of 1/L_max: at 1/L_max itself passes in a fixed order can be unstable
 
 
@@ -47,7 +48,7 @@ class ExactFedRR(FederatedSolver):
         trace); a step of yours it leaves alone, and a run that ends above its start with one beyond
         1/L_max raises ``DivergenceError``.
     local_passes : k, the stochastic passes of a round (a full one at y comes before them). By default as
-        many as make γ ≤ 1/(2 L_max) where they have the length τ, from 1 to 8.
+        many as make γ ≤ 1/(2 L_max) where they have the length τ, from 1 to 8 (or 50 M/N).
     order : of the local passes. Shuffled once, T is the same map in every round, which acceleration
         needs; ``Reshuffle()`` with ``acceleration=0`` is the method without it.
     importance : of the local passes; used where it saves work.
@@ -111,7 +112,8 @@ class ExactFedRR(FederatedSolver):
         if getattr(self.step, "value", 0.0) is not None:
             return 1
         passes = work.smoothness * _length(federation) / (CAP * float(work.totals.mean()))
-        return int(np.clip(np.ceil(passes), 1, MOST_PASSES))
+        most = max(MOST_PASSES, int(FEW_VISITS / float(work.visits.mean())))
+        return int(np.clip(np.ceil(passes), 1, most))
 
 
 def _length(federation: Federation) -> float:
