@@ -13,10 +13,9 @@ from reshuffle.objective import Array
 from reshuffle.solvers.method import State
 
 PATIENCE = 50  # rounds in which a residual that falls at all should have been halved
-QUIET = 1e-10  # of the first residual: from here on rounding has a part in it
-LEAST = (
-    2.0**-10
-)  # of the step that was chosen: if it does not go with this either, it is not the step
+QUIET = 1e-8  # of the first residual: from here on rounding may have a part in it
+STUCK = 0.8  # of the residual that was last a half: above it there is next to no progress
+LEAST = 1.0 / 16.0  # of the step that was chosen: if it does not go with this, it is not the step
 
 
 class Pace(NamedTuple):
@@ -25,15 +24,18 @@ class Pace(NamedTuple):
     factor: float = 1.0
     """Of the step that was chosen."""
     first: float = 0.0
-    """The first residual with this step."""
+    """The first residual of the run."""
     halved: float = np.inf
     """The residual when it had last fallen to a half."""
     since: float = 0.0
     """Rounds since then."""
+    least: float = np.inf
+    """The least residual with this step."""
 
     def after(self, residual: float) -> Pace:
         """The pace after a round with this residual."""
         new = self if self.first else self._replace(first=residual, halved=residual)
+        new = new._replace(least=min(new.least, residual))
         if residual <= 0.5 * new.halved:
             return new._replace(halved=residual, since=0.0)
         return new._replace(since=new.since + 1.0)
@@ -43,6 +45,11 @@ class Pace(NamedTuple):
         """Whether the residual has not fallen to a half for long, and is no rounding."""
         return self.since >= PATIENCE and self.halved > QUIET * self.first
 
+    @property
+    def stuck(self) -> bool:
+        """Whether it stalls and has hardly fallen at all, or stalls for twice as long."""
+        return self.stalls and (self.least > STUCK * self.halved or self.since >= 2 * PATIENCE)
+
 
 class Accelerated(ControlVariates):
     """The same, extrapolated over the last rounds; for a constant γ.
@@ -51,7 +58,7 @@ class Accelerated(ControlVariates):
     is a map z ← T(z), and ``memory`` rounds tell where its fixed point may lie (see ``anderson``).
 
     With the solutions as fixed points of a T that does not expand, plain rounds have residuals that do
-    not grow. Where one grows, or falls no more, γ is too long for the local passes: an ``adaptive``
+    not grow. Where one grows, or hardly falls any more, γ may be too long for the local passes: an ``adaptive``
     server halves it, keeps x and the h_m, and begins anew.
     """
 
@@ -76,9 +83,9 @@ class Accelerated(ControlVariates):
         residuals = np.concatenate([state["residuals"], residual[None]])
         norm = _norm(residual)
         pace = Pace(*state["pace"].tolist()).after(norm)
-        plain = len(state["residuals"]) == 1
-        grew = plain and not norm <= GROWTH * _norm(state["residuals"][0])
-        if self.adaptive and (grew or pace.stalls) and pace.factor > LEAST:
+        plain = len(state["residuals"]) == 1 and norm > QUIET * pace.first
+        grew = plain and norm > GROWTH * _norm(state["residuals"][0])
+        if self.adaptive and (grew or pace.stuck) and pace.factor > LEAST:
             return self._begun_anew(state, point if grew else image, step, pace)
         z, kept = extrapolated(images, residuals, self.memory)
         x = self.consensus(dict(enumerate(z)), step)
@@ -92,7 +99,7 @@ class Accelerated(ControlVariates):
         z = x - lengths * h
         x = self.consensus(dict(enumerate(z)), step)
         fresh = self.start(x) | {"controls": (x - z) / lengths}
-        return fresh | {"pace": np.array(Pace(0.5 * pace.factor))}
+        return fresh | {"pace": np.array(Pace(0.5 * pace.factor, pace.first))}
 
     def doubts(self, state: State) -> str:
         pace = Pace(*state["pace"].tolist())
