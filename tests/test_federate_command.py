@@ -49,7 +49,7 @@ def test_resuming_ends_in_the_same_digest(file: Path) -> None:
     whole = digest(run(file, "--clients", "4").output)
     path = file.parent / "out" / "checkpoint.npz"
     assert rs.Result.load(path).epoch == 12
-    assert digest(run(file, "--clients", "4", "--rounds", "5").output) != whole
+    assert digest(run(file, "--clients", "4", "--rounds", "5", "--force").output) != whole
     assert rs.Result.load(path).epoch == 5
     assert digest(run(file, "--clients", "4", "--resume").output) == whole
     refused = run(file, "--clients", "4", "--resume", "--seed", "1")
@@ -57,14 +57,33 @@ def test_resuming_ends_in_the_same_digest(file: Path) -> None:
     assert "seed" in refused.output
 
 
-def test_a_run_that_did_not_end_is_not_overwritten(file: Path) -> None:
+def test_an_earlier_run_is_not_overwritten_without_force(file: Path) -> None:
     assert run(file, "--rounds", "3").exit_code == 0
-    (file.parent / "out" / "result.npz").unlink()  # as a killed process leaves it
     refused = run(file)
     assert refused.exit_code == 1
-    assert "did not end: go on with --resume" in refused.output
+    assert "of an earlier run: go on with --resume" in refused.output
+    (file.parent / "out" / "result.npz").unlink()  # as a killed process leaves it
+    assert run(file).exit_code == 1
     assert run(file, "--resume").exit_code == 0
-    assert run(file).exit_code == 0  # a finished one gives way
+    assert run(file, "--force").exit_code == 0
+
+
+def test_a_disk_that_cannot_be_written_is_a_sentence(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file.parent / "taken").write_text("a file")
+    below = run(file, "--out", str(file.parent / "taken" / "x"))
+    assert below.exit_code == 1
+    assert below.output.splitlines()[-1].startswith("Error: ")
+    assert "Not a directory" in below.output
+
+    def full(path: Any, content: bytes) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("reshuffle.trace.write_atomically", full)
+    done = run(file)
+    assert done.exit_code == 1
+    assert "checkpoint.npz: No space left on device" in done.output
 
 
 @pytest.mark.parametrize(

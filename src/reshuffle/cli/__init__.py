@@ -20,6 +20,9 @@ class _Group(click.Group):
             return super().invoke(ctx)
         except (InputError, ClientError, DivergenceError) as error:
             raise click.ClickException(str(error)) from None
+        except OSError as error:  # a full disk, a folder that is a file, no permission
+            where = f"{error.filename}: " if error.filename else ""
+            raise click.ClickException(f"{where}{error.strerror or error}") from None
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -176,6 +179,7 @@ def reproduce(
     help="Folder for checkpoint, model, trace and pictures.",
 )
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint in the folder.")
+@click.option("--force", is_flag=True, help="Overwrite the run that is in the folder.")
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
 def federate(no_progress: bool, **options: Any) -> None:
     """Train a logistic model on DATA, split among clients, with rounds of local work.

@@ -44,6 +44,7 @@ class Options:
     seed: int
     out: Path
     resume: bool
+    force: bool
     progress: bool
 
 
@@ -59,11 +60,8 @@ def run(options: Options) -> None:
     checkpoint = options.out / "checkpoint.npz"
     if options.resume and not checkpoint.is_file():
         raise InputError(f"--resume: there is no checkpoint {checkpoint}")
-    if not options.resume and _unfinished(options.out):
-        raise InputError(
-            f"{checkpoint} is of a run that did not end: go on with --resume, give another --out, "
-            "or delete it"
-        )
+    if not (options.resume or options.force):
+        _check_free(options.out)
     options.out.mkdir(parents=True, exist_ok=True)
     result = solver.solve(
         federation,
@@ -78,12 +76,14 @@ def run(options: Options) -> None:
     console.print(f"model, trace and pictures: {options.out}", soft_wrap=True, highlight=False)
 
 
-def _unfinished(out: Path) -> bool:
-    """Whether a run left a checkpoint here, and no result after it."""
-    checkpoint, result = out / "checkpoint.npz", out / "result.npz"
-    if not checkpoint.is_file():
-        return False
-    return not result.is_file() or result.stat().st_mtime_ns < checkpoint.stat().st_mtime_ns
+def _check_free(out: Path) -> None:
+    """Refuse a folder that holds a run: nobody loses one by a name that was used before."""
+    there = [name for name in ("checkpoint.npz", "result.npz") if (out / name).exists()]
+    if there:
+        raise InputError(
+            f"{out / there[0]} is of an earlier run: go on with --resume, give another --out, or "
+            "overwrite it with --force"
+        )
 
 
 def _federation(options: Options) -> Federation:

@@ -87,9 +87,14 @@ def load_libsvm(
     ``RESHUFFLE_DATA`` names or in the cache, else of a file that ``fetch`` can download. Two
     distinct labels become -1 and +1; anything else is returned as it stands.
     """
+    X, labels = read_libsvm(fetch(path, folder=folder, progress=progress))
+    return X, encode_labels(labels)[0] if np.unique(labels).size == 2 else labels
+
+
+def read_libsvm(file: Path) -> tuple[sp.csr_matrix, NDArray[Any]]:
+    """The same with the labels as the file has them."""
     from sklearn.datasets import load_svmlight_file
 
-    file = fetch(path, folder=folder, progress=progress)
     try:
         X, labels = load_svmlight_file(str(file))
     except (ValueError, OSError, EOFError) as error:
@@ -98,7 +103,7 @@ def load_libsvm(
     X = sp.csr_matrix(
         (X.data, X.indices.astype(np.int32), X.indptr.astype(pointers)), shape=X.shape
     )
-    return X, encode_labels(labels)[0] if np.unique(labels).size == 2 else labels
+    return X, labels
 
 
 def _candidates(given: Path, folder: Location | None) -> Iterator[Path]:

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 from reshuffle.engines.base import Failure, Host, Reply, Task, balanced
+from reshuffle.engines.crew import Crew, answers
 from reshuffle.errors import InputError
 from reshuffle.validation import check_positive
 
@@ -63,25 +64,32 @@ class RaySession:
         self.sizes = {client: size for report in reports for client, size in report.items()}
 
     def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
+        return list(self.stream(task, timeout))
+
+    def stream(self, task: Task, timeout: float | None) -> Iterator[Reply | Failure]:
+        """The same, host by host as they answer."""
         ray = self.ray
         parts = [
             (handle, data, task.part(clients))
             for (handle, clients), data in zip(self.actors, self.data, strict=True)
         ]
-        asked = {h.work.remote(data, part): part for h, data, part in parts if part.clients}
-        done, late = ray.wait(list(asked), num_returns=len(asked), timeout=timeout)
-        answers: list[Reply | Failure] = []
-        for reference in done:
-            try:
-                answers += ray.get(reference)
-            except ray.exceptions.RayError as error:
-                reason = f"{type(error).__name__}: {error}".splitlines()[0]
-                answers += [Failure(c, reason) for c in asked[reference].clients]
-        for reference in late:
-            ray.cancel(reference)
-            missing = asked[reference].clients
-            answers += [Failure(c, f"no answer within {timeout:g} s") for c in missing]
-        return answers
+        asked = {
+            h.work.remote(data, part, timeout): part for h, data, part in parts if part.clients
+        }
+        while asked:
+            done, _ = ray.wait(list(asked), timeout=_patience(parts, timeout))
+            for reference in done:
+                part = asked.pop(reference)
+                try:
+                    yield from ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    reason = f"{type(error).__name__}: {error}".splitlines()[0]
+                    yield from (Failure(c, reason) for c in part.clients)
+            if not done:
+                for reference, part in asked.items():
+                    ray.cancel(reference)
+                    yield from (Failure(c, "its host gives no answer") for c in part.clients)
+                return
 
     def close(self) -> None:
         if not self.actors:
@@ -90,6 +98,11 @@ class RaySession:
             self.ray.kill(handle)
         self.actors, self.data = [], []
         CLUSTER.leave()
+
+
+def _patience(parts: Sequence[tuple[Any, Any, Task]], timeout: float | None) -> float | None:
+    """Seconds for a host whose clients use up their time one after the other, and once more for itself."""
+    return None if timeout is None else timeout * (1 + max(len(part.clients) for *_, part in parts))
 
 
 class Cluster:
@@ -136,6 +149,7 @@ def _connect(address: str | None) -> tuple[Any, bool]:
     except ImportError:
         raise InputError('engine "ray" needs Ray: pip install "reshuffle[ray]"') from None
     if ray.is_initialized():
+        _check_address(ray, address)
         return ray, False
     common: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if address is not None:
@@ -150,19 +164,31 @@ def _connect(address: str | None) -> tuple[Any, bool]:
     return ray, True
 
 
+def _check_address(ray: Any, address: str | None) -> None:
+    """Refuse an address that is not of the cluster that this process is connected to."""
+    connected = ray.get_runtime_context().gcs_address
+    if address is not None and address not in ("auto", connected):
+        raise InputError(
+            f"address {address!r}: this process is connected to the Ray cluster at {connected}; "
+            "leave it with ray.shutdown() first, or give that address"
+        )
+
+
 class _HostActor:
     """A host, fetched by the first call: each has the reference to it, in a list that Ray leaves alone.
 
     (As an argument of the constructor Ray would warn of it, in red, whenever actors may be restarted.)
     """
 
-    host: Host | None = None
+    def __init__(self) -> None:
+        self.host: Host | None = None
+        self.crew = Crew(1)
 
     def sizes(self, data: list[Any]) -> dict[int, int]:
         return self._fetched(data).sizes()
 
-    def work(self, data: list[Any], task: Task) -> list[Reply | Failure]:
-        return self._fetched(data).work(task)
+    def work(self, data: list[Any], task: Task, timeout: float | None) -> list[Reply | Failure]:
+        return list(answers(self.crew, [self._fetched(data)], task, timeout, timeout is not None))
 
     def _fetched(self, data: list[Any]) -> Host:
         if self.host is None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from reshuffle.engines import Plain, Record
 from reshuffle.federated.anderson import extrapolated
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
@@ -24,6 +25,8 @@ class Server(ABC):
 
     needs_all: ClassVar[bool] = False
     """Whether a round without some client's model is of no use."""
+    sums: ClassVar[bool] = False
+    """Whether replies are added up as they come (``add_up``), and none is kept."""
 
     def __init__(self, prox: Prox, totals: Array) -> None:
         self.prox, self.totals = prox, totals
@@ -34,6 +37,16 @@ class Server(ABC):
     def controls(self, state: State) -> Array | None:
         """What is sent along with x, a row for each client."""
         return None
+
+    def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+        """What else clients need to know: all of them, and each."""
+        return {}, {}
+
+    def add_up(
+        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
+    ) -> State:
+        """The next state of a server that ``sums``, from Σ_m of the replies and what came with them."""
+        raise NotImplementedError
 
     @abstractmethod
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:

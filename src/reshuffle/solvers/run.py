@@ -14,7 +14,7 @@ from reshuffle.errors import DivergenceError, InputError, not_converged, shown, 
 from reshuffle.losses import named
 from reshuffle.objective import Array, Objective
 from reshuffle.solvers.compiling import announced
-from reshuffle.solvers.method import Check, Epoch, Method, State
+from reshuffle.solvers.method import Check, Epoch, Method, Seen, State
 from reshuffle.trace import Result, Trace
 from reshuffle.validation import check_number
 
@@ -41,6 +41,7 @@ class Run:
         self.config = solver.config(problem)
         self.epoch, self.gradients, self.prox_evals, self.seconds = 0, 0, 0, 0.0
         self.trace, self.stalled, self.best = Trace(), "", (np.inf, x0)
+        self.settled = False
         previous = None if resume is None else self._check_resume(resume)
 
         ready = solver.kernels(problem)
@@ -91,7 +92,7 @@ class Run:
         self.method.watched = bool(callbacks) or self.solver.eval_every is not None
         if not self.trace:
             self.start_objective = self._evaluate(self._certify())
-            if np.isnan(self.start_objective):
+            if np.isnan(self.start_objective) and not self.method.late:
                 self._refuse_start()
         else:
             self.start_objective = self.trace["objective"][0]
@@ -101,6 +102,8 @@ class Run:
                 message, converged = self._stop(measure)
                 if not message:
                     measure = self._one_epoch()
+                    if self.settled:  # before that epoch, which is not counted
+                        continue
                     message = self._look(measure, callbacks)
                     if message and self._stop(measure)[1]:  # the last epoch reached tol as well
                         message, converged = self._stop(measure)
@@ -108,6 +111,11 @@ class Run:
             message = f"interrupted after {self.epoch} {self.solver.counted}"
         if self.trace.last()["epoch"] != self.epoch:
             self._evaluate(measure)
+        if self.method.late and not self.settled:
+            measure = self._amend(self.method.look(self.state))
+            message, converged = (
+                self._stop(measure) if measure <= self.solver.tol else (message, converged)
+            )
         return self._finish(converged, message)
 
     def _refuse_start(self) -> NoReturn:
@@ -191,6 +199,10 @@ class Run:
         if not np.isfinite(self._checked(done.state, "advance")["x"]).all():
             self._raise_divergence(step)
         seconds = self.seconds + time.perf_counter() - clock - done.setup_seconds
+        if done.seen is not None and self._amend(done.seen) <= self.solver.tol:
+            self.settled, self.state, self.seconds = True, done.seen.state, seconds
+            self.gradients += done.gradients
+            return done.seen.measure
         step = step if done.step is None else done.step
         self.state, self.step, self.seconds = done.state, step, seconds
         self.epoch += done.epochs
@@ -201,9 +213,19 @@ class Run:
         last = self.epoch >= self.solver.limit or self.stalled
         return self._certify() if due or last else np.nan
 
+    def _amend(self, seen: Seen) -> float:
+        """Write into the last row what is known of it only now; the certificate, NaN where there is none."""
+        if self.trace.last()["epoch"] == self.epoch:
+            self.trace.amend(**{"objective": seen.objective, self.method.certificate: seen.measure})
+        if np.isnan(self.start_objective):
+            self.start_objective = self.trace["objective"][0]
+        if seen.objective > BLOW_UP * (1.0 + abs(self.start_objective)):
+            self._raise_divergence(self.step)
+        return seen.measure if self.solver.tol > 0 else np.nan
+
     def _certify(self) -> float:
-        """What ``tol`` is compared with; NaN where no one asked for it."""
-        if not self.solver.tol > 0:
+        """What ``tol`` is compared with; NaN where no one asked for it, or where it is late."""
+        if not self.solver.tol > 0 or self.method.late:
             return np.nan
         clock = time.perf_counter()
         done = self.method.certify(self.state)
@@ -217,7 +239,11 @@ class Run:
 
     def _evaluate(self, measure: float) -> float:
         objective = check_number("objective(state)", self.method.objective(self.state))
-        if self.trace and not objective <= BLOW_UP * (1.0 + abs(self.start_objective)):
+        if (
+            self.trace
+            and not self.method.late
+            and not objective <= BLOW_UP * (1.0 + abs(self.start_objective))
+        ):
             self._raise_divergence(self.step)
         self.trace.append(
             {
@@ -247,8 +273,9 @@ class Run:
 
     def _raise_divergence(self, step: float) -> NoReturn:
         safe = min(self.method.safe_step, step / 10.0)
+        blame = f" ({self.method.blame})" if self.method.blame else ""
         raise DivergenceError(
-            f"{type(self.solver).__name__} diverged in epoch {self.epoch} with step {step:.3g}; "
+            f"{type(self.solver).__name__} diverged in epoch {self.epoch} with step {step:.3g}{blame}; "
             f"try step={safe:.3g} or smaller",
             self._result(False, "diverged"),
         )
