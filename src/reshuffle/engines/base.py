@@ -52,10 +52,13 @@ class Task:
         own = {c: self.own[c] for c in mine if c in self.own}
         return replace(self, clients=mine, controls=controls, own=own)
 
-    def nbytes(self, client: int) -> int:
-        """Of what goes to a client, but for the names of its parts."""
-        parts = [self.x, *([self.controls[client]] if client in self.controls else [])]
-        return size_of(self.more) + size_of(self.own.get(client, {})) + sum(p.nbytes for p in parts)
+    def nbytes(self, clients: Sequence[int]) -> int:
+        """Of what goes to these clients, but for the names of its parts."""
+        same = len(clients) * (self.x.nbytes + size_of(self.more))
+        if not (self.own or self.controls):
+            return same
+        each = sum(size_of(self.own[c]) for c in clients if c in self.own)
+        return same + each + sum(self.controls[c].nbytes for c in clients if c in self.controls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +78,7 @@ class Reply:
     @property
     def nbytes(self) -> int:
         """Of what was asked for."""
-        return self.model.nbytes + size_of(self.more)
+        return self.model.nbytes + (size_of(self.more) if self.more else 0)
 
 
 @dataclass(frozen=True)
@@ -159,8 +162,8 @@ def open_session(
 
 def checksum(model: NDArray[Any], more: Record) -> int:
     """CRC-32 of what a reply holds: against damage, not against malice."""
-    found = zlib.crc32(np.ascontiguousarray(model).data)
-    for name in sorted(more):
+    found = zlib.crc32(model.data if model.flags.c_contiguous else model.tobytes())
+    for name in sorted(more) if more else ():
         part = more[name]
         found = zlib.crc32(name.encode(), found)
         array = isinstance(part, np.ndarray)

@@ -26,38 +26,68 @@ class Ray:
     address : of a running cluster ("auto" to find one). Without it, a local cluster is started that
         listens on loopback only, and is shut down when the last run that uses it ends.
     restarts : how often a host that died is started again; its task is then repeated.
+    places : for each client the name of a custom resource of the node where its data lies, such as "north"
+        for one started by ``ray start --resources '{"north": 1}'``: there is a host for each place, and
+        it runs nowhere else. Without, hosts are spread over the nodes.
     """
 
     hosts: int | None = None
     address: str | None = None
     restarts: int = 3
+    places: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.hosts is not None:
             check_positive("hosts", self.hosts, integer=True)
+        if self.places is not None:
+            object.__setattr__(self, "places", tuple(map(str, self.places)))
 
     def open(self, sizes: Sequence[int], make_host: Callable[[Sequence[int]], Host]) -> RaySession:
         ray = CLUSTER.enter(self.address)
         try:
-            count = self.hosts or max(int(ray.cluster_resources().get("CPU", 1)), 1)
-            hosts = [make_host(group) for group in balanced(sizes, count)]
-            return RaySession(ray, hosts, self.restarts)
+            groups = self._groups(ray, sizes)
+            return RaySession(ray, [(where, make_host(g)) for where, g in groups], self.restarts)
         except BaseException:
             CLUSTER.leave()
             raise
+
+    def _groups(self, ray: Any, sizes: Sequence[int]) -> list[tuple[dict[str, Any], list[int]]]:
+        """Clients that have a host in common, and where that is to run."""
+        if self.places is None:
+            count = self.hosts or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+            spread = {"scheduling_strategy": "SPREAD"}
+            return [(spread, group) for group in balanced(sizes, count)]
+        if len(self.places) != len(sizes):
+            raise InputError(
+                f"places must name one for each of {len(sizes)} clients, got {len(self.places)}"
+            )
+        there = ray.cluster_resources()
+        missing = sorted({place for place in self.places if place not in there})
+        if missing:
+            raise InputError(
+                f"places: no node of the cluster has the resource {', '.join(missing)}"
+            )
+        return [
+            ({"resources": {place: 1e-3}}, [c for c, p in enumerate(self.places) if p == place])
+            for place in dict.fromkeys(self.places)
+        ]
 
 
 class RaySession:
     """An actor for each host."""
 
-    def __init__(self, ray: Any, hosts: Sequence[Host], restarts: int) -> None:
+    def __init__(
+        self, ray: Any, hosts: Sequence[tuple[dict[str, Any], Host]], restarts: int
+    ) -> None:
         self.ray = ray
-        actor = ray.remote(_HostActor).options(
-            max_restarts=restarts, max_task_retries=restarts, num_cpus=0
-        )
+        common = {"max_restarts": restarts, "max_task_retries": restarts, "num_cpus": 0}
+        actor = ray.remote(_HostActor)
         # put once: later rounds send the model only; and held, so that a restarted actor finds it
-        self.data = [[ray.put(host)] for host in hosts]
-        self.actors = [(actor.remote(), tuple(host.clients)) for host in hosts]
+        self.data = [[ray.put(host)] for _, host in hosts]
+        self.actors = [
+            (actor.options(**common, **where).remote(), tuple(host.clients))
+            for where, host in hosts
+        ]
         reports = ray.get(
             [a.sizes.remote(data) for (a, _), data in zip(self.actors, self.data, strict=True)]
         )
@@ -160,7 +190,8 @@ def _connect(address: str | None) -> tuple[Any, bool]:
             f"{LOOPBACK}=0 before importing it, call ray.init yourself, or give an address"
         )
     else:
-        ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", **common)
+        # "local": a new one, also where the machine knows of another
+        ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **common)
     return ray, True
 
 

@@ -22,7 +22,7 @@ class Audit:
 
     def came(self, task: Task, client: int) -> None:
         parts = (task.x, task.controls.get(client), task.more, task.own.get(client, {}))
-        self._note("in", task, client, task.nbytes(client), digest(task.step, *parts))
+        self._note("in", task, client, task.nbytes([client]), digest(task.step, *parts))
 
     def left(self, task: Task, answer: Reply | Failure) -> None:
         if isinstance(answer, Failure):

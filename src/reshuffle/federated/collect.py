@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
@@ -45,7 +46,7 @@ class Found:
     """Whether a client has lost its state, and all are to begin anew."""
     sums: Sums | None = None
     """Where replies are added up instead of kept."""
-    checks: dict[int, int] = field(default_factory=dict)
+    checks: dict[int, int | None] = field(default_factory=dict)
     """Checksums of what came."""
 
     def told(self, called: Callable[[int], str], clients: Sequence[int] | None = None) -> str:
@@ -74,7 +75,7 @@ class Collect:
             asked = [c for c in task.clients if c not in found.replies]
             if not asked or found.diverged or found.lost:
                 break
-            found.traffic[0] += sum(map(task.nbytes, asked))
+            found.traffic[0] += task.nbytes(asked)
             found.traffic[2] += len(asked) if attempt else 0
             self._attempt(task, set(asked), found)
         missing = [c for c in task.clients if c not in found.replies]
@@ -96,7 +97,7 @@ class Collect:
             reason = refusal(answer, task, wanted, found)
             if not reason:
                 found.traffic[1] += answer.nbytes
-                found.checks[answer.client] = checksum(answer.model, answer.more)
+                found.checks[answer.client] = answer.check
                 found.replies[answer.client] = answer if sums is None else sums.take(answer)
                 continue
             found.traffic[3] += 1
@@ -132,18 +133,18 @@ class Collect:
 
 def refusal(reply: Reply, task: Task, wanted: set[int], found: Found) -> str:
     """Why this is no answer to the task, if it is none."""
-    for name in ("run", "round", "digest"):
+    if (reply.digest, reply.round, reply.run) != (task.digest, task.round, task.run):
+        named = {"run": "run", "round": "round", "digest": "digest of the model"}
+        name = next(n for n in named if getattr(reply, n) != getattr(task, n))
         said, asked = getattr(reply, name), getattr(task, name)
-        if said != asked:
-            what = "digest of the model" if name == "digest" else name
-            return f"its reply belongs to another {what}: {shown(said)}, not {shown(asked)}"
+        return f"its reply belongs to another {named[name]}: {shown(said)}, not {shown(asked)}"
     if not isinstance(reply.client, int) or reply.client not in wanted:
         return f"it says that it is from client {shown(reply.client)}, who was not asked"
     wrong = _no_model(reply, task.x.shape if task.kind == "train" else (0,))
     if wrong:
         return wrong
     if reply.client in found.replies:
-        if found.checks[reply.client] != checksum(reply.model, reply.more):
+        if found.checks[reply.client] != reply.check:
             raise ClientError(
                 f"round {task.round}: client {reply.client} answered twice, with different models",
                 [reply.client],
@@ -160,16 +161,20 @@ def _no_model(reply: Reply, shape: tuple[int, ...]) -> str:
         got = f"{model.dtype} of shape {model.shape}"
         return f"its model must be float64 of shape {shape}, got {got}"
     more: Any = reply.more
-    if not isinstance(more, Mapping) or not all(map(is_plain, more, more.values())):
+    if more and not (isinstance(more, Mapping) and all(map(is_plain, more, more.values()))):
         return "its reply must hold arrays, numbers and strings by name, and holds something else"
     if reply.check is not None and reply.check != checksum(model, more):
         return "it was damaged on the way: the checksum is another"
-    numbers = [
-        v for v in more.values() if not isinstance(v, str) and np.asarray(v).dtype.kind == "f"
-    ]
-    if not all(np.isfinite(part).all() for part in [model, *numbers]):
+    if not is_finite(model) or (more and not all(map(is_finite, more.values()))):
         return "its model or its numbers hold NaN or infinity"
     return ""
+
+
+def is_finite(part: object) -> bool:
+    """Whether a part of a record has no NaN and no infinity; a sum tells, unless it overflows."""
+    if isinstance(part, np.ndarray):
+        return part.dtype.kind != "f" or isfinite(part.sum()) or bool(np.isfinite(part).all())
+    return not isinstance(part, float) or isfinite(part)
 
 
 def is_plain(name: object, value: object) -> bool:
