@@ -77,10 +77,10 @@ def test_a_disk_that_cannot_be_written_is_a_sentence(
     assert below.output.splitlines()[-1].startswith("Error: ")
     assert "Not a directory" in below.output
 
-    def full(path: Any, content: bytes) -> None:
-        raise OSError(28, "No space left on device", str(path))
+    def full(path: Any, *_: Any) -> None:
+        raise rs.InputError(f"{path}: No space left on device")
 
-    monkeypatch.setattr("reshuffle.trace.write_atomically", full)
+    monkeypatch.setattr("reshuffle.trace.Result.save", lambda self, path: full(path))
     done = run(file)
     assert done.exit_code == 1
     assert "checkpoint.npz: No space left on device" in done.output

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +17,6 @@ from test_engines import Recording, federation
 import reshuffle as rs
 from reshuffle.engines import Failure, Task, Threads
 from reshuffle.engines.crew import Crew, Job
-from reshuffle.files import write_atomically
 
 SOLVER = rs.FedRR(rounds=3, step=0.1, seed=2)
 
@@ -242,35 +239,3 @@ def test_sample_weights_are_normalised_over_the_federation() -> None:
     )
     ones = rs.Problem(X, y, sample_weight=np.repeat([1.0, 2.0], [10, 20]))
     assert np.isclose(some.objective(x), ones.objective(x), rtol=1e-14)
-
-
-# --- files --------------------------------------------------------------------------------------
-
-
-def test_what_a_killed_process_left_goes_with_the_next_write(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"],
-                          capture_output=True, text=True, check=True)  # fmt: skip
-    dead = int(done.stdout)
-    litter = [tmp_path / f".run.npz.{dead}.tmp", tmp_path / f".run.npz.{dead}-3.tmp"]
-    kept = [tmp_path / f".run.npz.{os.getpid()}-999999.tmp", tmp_path / f".other.npz.{dead}.tmp"]
-    for file in litter + kept:
-        file.write_bytes(b"half")
-    write_atomically(tmp_path / "run.npz", b"whole")
-    assert {file.name for file in tmp_path.iterdir()} == {"run.npz", *(file.name for file in kept)}
-
-
-def test_threads_that_write_one_file_leave_a_whole_one(tmp_path: Path) -> None:
-    texts = [bytes([65 + k]) * 100_000 for k in range(4)]
-
-    def write(text: bytes) -> None:
-        for _ in range(20):
-            write_atomically(tmp_path / "x", text)
-
-    threads = [threading.Thread(target=write, args=(text,)) for text in texts]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        if (tmp_path / "x").exists():
-            assert (tmp_path / "x").read_bytes() in texts
-        time.sleep(0.001)
-    assert [file.name for file in tmp_path.iterdir()] == ["x"]

@@ -3,17 +3,27 @@
 from reshuffle.federated.exact import ExactFedRR
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import EarlyStopping
+from reshuffle.federated.local import Load, Local
 from reshuffle.federated.partition import split
+from reshuffle.federated.rounds import Plan
+from reshuffle.federated.server import Averaging, ControlVariates, Server
 from reshuffle.federated.site import Site
 from reshuffle.federated.sites import Sites
-from reshuffle.federated.solvers import FedRR, LocalSGD
+from reshuffle.federated.solvers import FederatedSolver, FedRR, LocalSGD
 
 __all__ = [
+    "Averaging",
+    "ControlVariates",
     "EarlyStopping",
     "ExactFedRR",
     "FedRR",
+    "FederatedSolver",
     "Federation",
+    "Load",
+    "Local",
     "LocalSGD",
+    "Plan",
+    "Server",
     "Site",
     "Sites",
     "split",

@@ -20,27 +20,32 @@ class HeldOut:
     """Asks every site, every so many rounds, how good the model is on its held-out samples.
 
     The state keeps the latest answers, ``held_out``: a row for each client, and one for all, with the
-    loss, the accuracy, the AUC and R² (NaN where there is none).
+    loss, the accuracy, the AUC and R²; ``held_out_known`` says which of them there are.
     """
 
     def __init__(self, problem: Federation, every: int) -> None:
         self.problem, self.every = problem, every
 
     def start(self) -> State:
-        return {"held_out": np.full((self.problem.count + 1, len(NAMES)), np.nan)}
+        return self._state(np.full((self.problem.count + 1, len(NAMES)), np.nan))
 
     def after(self, rounds: int, state: State) -> State:
         """The state's part after so many rounds."""
         if rounds % self.every:
-            return {"held_out": np.full_like(state["held_out"], np.nan)}
+            return self.start()
         found = self.problem.ask("metrics", state["x"])
         rows = [_row({c: record}) for c, record in sorted(found.items())]
-        return {"held_out": np.array([*rows, _row(found)])}
+        return self._state(np.array([*rows, _row(found)]))
 
     def columns(self, state: State) -> dict[str, float]:
-        """Over all clients."""
-        values = state["held_out"][-1].tolist()
-        return {f"held_out_{name}": value for name, value in zip(NAMES, values, strict=True)}
+        """Over all clients, NaN where there is nothing."""
+        values, known = state["held_out"][-1], state["held_out_known"][-1]
+        shown = np.where(known, values, np.nan).tolist()
+        return {f"held_out_{name}": value for name, value in zip(NAMES, shown, strict=True)}
+
+    def _state(self, values: Array) -> State:
+        known = ~np.isnan(values)
+        return {"held_out": np.where(known, values, 0.0), "held_out_known": known}
 
 
 def _row(found: Mapping[int, Record]) -> Array:

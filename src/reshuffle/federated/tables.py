@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from reshuffle.datasets.libsvm import read_libsvm
+from reshuffle.datasets.svmlight import read_svmlight
 from reshuffle.errors import InputError, shown
 
 Given = tuple[Any, ...] | Mapping[str, Any]
@@ -64,7 +64,7 @@ def _file(path: Path, target: str | None) -> Table:
         raise InputError(f"{path} cannot be read: {error}") from None
     if not path.is_file():
         raise InputError(f"there is no file or folder {path}")
-    return Table(*read_libsvm(path))
+    return Table(*read_svmlight(path))
 
 
 def _folder(path: Path) -> Table:

@@ -8,6 +8,7 @@ number (or K) per copy is all there is to remember.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.datafit import AHEAD, Datafit
+from reshuffle.interruption import listen
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
+from reshuffle.solvers.inexact import taken
 from reshuffle.validation import read_only
 
 State = dict[str, NDArray[Any]]
@@ -89,20 +92,23 @@ class Memory(ABC):
         """An epoch in as many blocks as there are steps, a prox after each.
 
         See ``kernels/exact.py`` for the formulas. An epoch that is not ``corrected`` must have nothing
-        to remember (table, g and q zero): it is one of ProxRR, and remembers what it sees.
+        to remember (table, g and q zero): it is one of ProxRR, and remembers what it sees. A state that has a
+        warm start of the prox (``solvers.inexact``) keeps one.
         """
         new = {name: value.copy() for name, value in state.items()}
         blocks = steps.size
         for b, step in enumerate(steps):
+            listen()
             first, last = b * visits.size // blocks, (b + 1) * visits.size // blocks
             y = new["x"].copy()
             self.block(new, y, visits, first, last, step)
             tau = step * (last - first)
-            x = self.problem.prox_with_ridge(y - corrected * tau * new["g"], tau)
+            point = y - corrected * tau * new["g"]
+            x, warm = taken(self.problem, new, new["x"], point, tau, with_ridge=True)
             change = (new["x"] - y) / (step * self.count)
             new["q"] = corrected * (change + (y - x) / tau)
             new["g"] = new["g"] + change
-            new["x"] = x
+            new |= warm | {"x": x}
         return new
 
 
@@ -145,12 +151,9 @@ class SlopeMemory(Memory):
     def block(
         self, state: State, y: Array, visits: Visits, first: int, last: int, step: float
     ) -> None:
-        from reshuffle.kernels.exact import block_kernel
-
-        block_kernel(self.fit.stamp)(
-            *self._data, visits, first, last, state["table"], y, state["q"], step,
-            self.fit.scratch(), AHEAD,
-        )  # fmt: skip
+        self.fit.block(
+            y, visits, first, last, step, state["table"], state["q"], self.owner, self._weights
+        )
 
     @property
     def compiled(self) -> bool:
@@ -163,12 +166,20 @@ class SlopeMemory(Memory):
 
         new = {name: value.copy() for name, value in state.items()}
         x, q = new["x"], new["q"]
-        epoch_kernel(self.fit.stamp)(
-            *self._data, visits, steps, float(corrected), new["table"], x, x.reshape(-1),
-            q, q.reshape(-1), x.ravel().copy(), new["g"].reshape(-1), self._form,
-            self.fit.scratch(), AHEAD,
-        )  # fmt: skip
+        start = x.ravel().copy()
+        for begin, end in self._calls(visits, x.size * steps.size / max(visits.size, 1)):
+            listen()
+            epoch_kernel(self.fit.stamp)(
+                *self._data, visits, begin, end, steps, float(corrected), new["table"], x,
+                x.reshape(-1), q, q.reshape(-1), start, new["g"].reshape(-1), self._form,
+                self.fit.scratch(), AHEAD,
+            )  # fmt: skip
         return new
+
+    def _calls(self, visits: Visits, besides: float) -> Iterator[tuple[int, int]]:
+        """See ``Datafit.calls``; the samples are the owners of the visited copies."""
+        owner = self.owner
+        return self.fit.calls(visits.size, lambda: owner[visits] if owner.size else visits, besides)
 
     @property
     def _form(self) -> Form | None:
@@ -176,12 +187,16 @@ class SlopeMemory(Memory):
         return self.problem.form_with_ridge
 
     @cached_property
+    def _weights(self) -> Array:
+        """The factor of each copy, that of its sample included."""
+        if not (self.owner.size and self.fit.weights.size):
+            return self.weights if self.owner.size else self.fit.weights
+        return read_only(self.weights * self.fit.weights[self.owner])
+
+    @cached_property
     def _data(self) -> tuple[object, ...]:
         fit = self.fit
-        weights = self.weights if self.owner.size else fit.weights
-        if self.owner.size and fit.weights.size:
-            weights = read_only(weights * fit.weights[self.owner])
-        return (*fit.quick, fit.targets, weights, fit.loss.params, fit.bias, self.owner)
+        return (*fit.quick, fit.targets, self._weights, fit.loss.params, fit.bias, self.owner)
 
 
 class GradientMemory(Memory):
@@ -192,29 +207,14 @@ class GradientMemory(Memory):
         return self.problem.shape
 
     def slopes(self, x: Array) -> tuple[Array, Array]:
-        table = np.array([self._gradient(i, x) for i in range(self.problem.n)])
-        return table, table.mean(axis=0)
-
-    def _gradient(self, i: int, x: Array) -> Array:
-        """∇f_i(x) without the ridge, which is part of ψ here."""
-        gradient = self.problem.checked_component(i, x)
-        if self.problem.ridge:
-            features = slice(self.problem.features)
-            gradient = gradient.copy()
-            gradient[features] -= self.problem.ridge * x[features]
-        return gradient
+        return self.problem.slopes(x)
 
     def block(
         self, state: State, y: Array, visits: Visits, first: int, last: int, step: float
     ) -> None:
-        table, q = state["table"], state["q"]
-        for k in range(first, last):
-            c = visits[k]
-            i = int(self.owner[c]) if self.owner.size else int(c)
-            new = self._gradient(i, y - step * (k - first) * q)
-            weight = self.weights[c] if self.weights.size else 1.0
-            y -= step * weight * (new - table[c])
-            table[c] = new
+        self.problem.block(
+            y, visits, first, last, step, state["table"], state["q"], self.owner, self.weights
+        )
 
 
 def memory_of(problem: FiniteSum, owner: Visits, weights: Array) -> Memory:
