@@ -17,6 +17,8 @@ from reshuffle.objective import Array
 
 logger = logging.getLogger("reshuffle")
 
+Watch = Callable[[Task, Reply | Failure, str], None]
+"""Told of every answer, and why it is refused or none, where that is so."""
 TRAFFIC = ("bytes_down", "bytes_up", "retries", "refused")
 """What is counted of a round's messages."""
 
@@ -65,9 +67,10 @@ class Collect:
         policy: Policy,
         average: bool,
         called: Callable[[int], str] = "client {}".format,
+        watch: Watch | None = None,
     ) -> None:
         self.session, self.engine, self.policy, self.average = session, engine, policy, average
-        self.called = called
+        self.called, self.watch = called, watch or (lambda task, answer, reason: None)
 
     def __call__(self, task: Task, sums: Sums | None = None) -> Found:
         found = Found(sums=sums)
@@ -91,10 +94,12 @@ class Collect:
                 if not known:
                     continue
                 found.reasons[answer.client] = answer.reason
+                self.watch(task, answer, answer.reason)
                 overflowed += [answer.client] if answer.diverged else []
                 found.lost |= answer.lost and self.policy.on_lost == "restart"
                 continue
             reason = refusal(answer, task, wanted, found)
+            self.watch(task, answer, reason)
             if not reason:
                 found.traffic[1] += answer.nbytes
                 found.checks[answer.client] = answer.check

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from reshuffle.content import digest
-from reshuffle.engines import Engine, Plain, Record, Session, open_session
+from reshuffle.engines import Engine, Failure, Plain, Record, Reply, Session, Task, open_session
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.client import ClientHost, Held
 from reshuffle.federated.local import Load, Local
@@ -68,6 +68,8 @@ class Federation(Objective):
     late: ClassVar[bool] = False
     """Whether P(x) is known only from what the clients answer, a round later."""
 
+    watch: Callable[[Task, Reply | Failure, str], None] | None = None
+    """Told of every answer of a run, for who wants to look on."""
     tells: bool = True
     """Whether clients say the value of their losses."""
 

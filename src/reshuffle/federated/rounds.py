@@ -101,7 +101,12 @@ class Rounds(Method):
             self.letter[0]["wants"] = " ".join(self.wants)
         average = policy.on_missing == "average" and not server.needs_all
         self.collect = Collect(
-            self.session, type(engine).__name__, policy, average, federation.called
+            self.session,
+            type(engine).__name__,
+            policy,
+            average,
+            federation.called,
+            federation.watch,
         )
 
     def start(self, x0: Array) -> State:

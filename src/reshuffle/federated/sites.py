@@ -10,7 +10,7 @@ from typing import Any
 from reshuffle.engines import Engine, Record, Task, digest, open_session
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.agreement import agree
-from reshuffle.federated.collect import Collect, Policy
+from reshuffle.federated.collect import Collect, Policy, Watch
 from reshuffle.federated.gathered import NOTHING, Gathered
 from reshuffle.federated.site import Model, Site
 from reshuffle.federated.site_host import SiteHost
@@ -36,6 +36,7 @@ class Sites:
     standardise : features to mean 0 and variance 1 over the federation, from sums that the sites send;
         sparse data is scaled only.
     objective : whether sites tell the value of their losses at x with each reply. Without, the trace has none.
+    watch : a function that is told of every answer, to look on (the command's live table).
     power_rounds : messages by which L_f is found; with 0 it is the bound Σ (N_m/N) L_f,m.
 
     Examples
@@ -62,6 +63,7 @@ class Sites:
         standardise: bool = False,
         objective: bool = True,
         power_rounds: int = 0,
+        watch: Watch | None = None,
     ) -> None:
         if isinstance(sites, Mapping):
             sites = [Site(data, name=str(name)) for name, data in sites.items()]
@@ -81,6 +83,7 @@ class Sites:
         checked = check_loss(Logistic() if loss is None else loss)
         self.model = Model(checked, float(ridge), bool(fit_intercept))
         self.penalty = check_penalty(penalty)
+        self.watch = watch
         self.standardise, self.objective, self.power_rounds = standardise, objective, power_rounds
 
     def __repr__(self) -> str:
@@ -107,14 +110,17 @@ class Sites:
                 policy or Policy(),
                 average=False,
                 called=self.called,
+                watch=self.watch,
             )
             said = self._hello(collect)
             mu = strong_convexity(self.penalty)
             agreed = agree(said, self.called, self.model, mu, self.standardise)
-            yield Gathered(
+            gathered = Gathered(
                 session, collect, agreed, self.penalty, self.model.ridge, self.model.intercept,
                 self.power_rounds, self.objective,
             )  # fmt: skip
+            gathered.watch = self.watch
+            yield gathered
         finally:
             session.close()
 

@@ -13,7 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle.datasets.reading import load_data
 from reshuffle.datasets.svmlight import read_svmlight
+from reshuffle.datasets.table import Reading
 from reshuffle.errors import InputError, shown
 
 Given = tuple[Any, ...] | Mapping[str, Any]
@@ -36,7 +38,8 @@ def load(source: Source, target: str | None = None) -> Table:
     - a file in LIBSVM format (also packed with gzip or bzip2);
     - ``.npz``: arrays X, y and, where wanted, sample_weight and names; a sparse X as scipy's ``save_npz``
       names its parts (data, indices, indptr, shape);
-    - ``.csv``: numbers under a line of names; ``target`` names the column to predict, else it is the last;
+    - ``.csv`` or ``.parquet``: columns with names; ``target`` names the one to predict (of a CSV file the
+      last, where none is named). Text becomes a column per value, and these must be the same at all sites;
     - a folder with X.npy, y.npy and, where wanted, sample_weight.npy and names.txt: X is not read into
       memory but mapped, which is the quickest to open;
     - a function that returns (X, y), (X, y, sample_weight) or a dict of these, called where the data is;
@@ -54,8 +57,8 @@ def _file(path: Path, target: str | None) -> Table:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as stored:
                 return _given({name: stored[name] for name in stored.files})
-        if path.suffix == ".csv":
-            return _csv(path, target)
+        if path.suffix in (".csv", ".parquet"):
+            return _columns(path, target)
     except FileNotFoundError:
         raise InputError(f"there is no file or folder {path}") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -79,26 +82,13 @@ def _folder(path: Path) -> Table:
     )
 
 
-def _csv(path: Path, target: str | None) -> Table:
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        header, *rows = [row for row in csv.reader(file) if row] or [[]]
-    column = header.index(target) if target in header else len(header) - 1
-    if target is not None and target not in header:
-        raise InputError(f"{path} has no column {target!r}; it has {', '.join(header[:8])}")
-    if any(len(row) != len(header) for row in rows):
-        raise InputError(f"{path}: every line must have {len(header)} values, as its first")
-    labels = [row[column] for row in rows]
-    features = [[float(v) for k, v in enumerate(row) if k != column] for row in rows]
-    names = tuple(name for k, name in enumerate(header) if k != column)
-    return Table(np.array(features).reshape(len(rows), len(names)), _numbers(labels), None, names)
-
-
-def _numbers(labels: list[str]) -> NDArray[Any]:
-    """Numbers where all are, text elsewhere."""
-    try:
-        return np.array(labels, dtype=np.float64)
-    except ValueError:
-        return np.array(labels)
+def _columns(path: Path, target: str | None) -> Table:
+    """A table by its columns; of a CSV file the last is the target, where none is named."""
+    if target is None and path.suffix == ".csv":
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            target = next(csv.reader(file), [""])[-1]
+    X, y, encoding = load_data(path, Reading(target=target, standardise=False))
+    return Table(X, y, None, tuple(encoding.feature_names))
 
 
 def _given(given: Any) -> Table:
