@@ -24,6 +24,7 @@ from benchmarks import (
     profile,
     race,
     rounds_to_accuracy,
+    sites,
     startup,
 )
 from benchmarks.report import Finding, show, write_csv
@@ -61,6 +62,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "proxes": first_fit.proxes,
     "rounds": rounds_to_accuracy.rounds,
     "federation": plain(federation.federation),
+    "sites": plain(sites.sites),
     "memory": plain(memory.memory),
     "startup": plain(startup.startup),
     "first-epoch": plain(startup.first_epoch),

@@ -185,7 +185,8 @@ def size_of(record: Record) -> int:
 
 def digest(x: NDArray[Any]) -> str:
     """sha256 of the bytes of an array."""
-    return hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()
+    flat = np.ascontiguousarray(x)
+    return hashlib.sha256(flat.data if flat.size else b"").hexdigest()
 
 
 def balanced(sizes: Sequence[int], parts: int) -> list[list[int]]:

@@ -10,6 +10,7 @@ constraint. On a linear map it does what GMRES does. It costs no evaluation of T
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from reshuffle.objective import Array
 
 GROWTH = 2.0  # of the residual beyond its best, at which an extrapolation counts as failed
+PIECE = 1 << 12  # entries of a point at a time
 RIDGE = 1e-10  # of the least-squares problem, relative to its trace
 
 
@@ -27,13 +29,21 @@ class Choice(NamedTuple):
     weights: Array
     kept: slice
 
-    def point(self, images: Array) -> Array:
-        base: Array = images[self.base]
-        if not self.weights.size:
-            return base
-        moves = np.diff(images.reshape(len(images), -1), axis=0)
-        point: Array = base - np.einsum("i,ik->k", self.weights, moves).reshape(base.shape)
-        return point
+    def point(self, images: Sequence[Array] | Array) -> Array:
+        """The next point. Entry by entry, in pieces, so that no further array of its size is made."""
+        out: Array = images[self.base].copy()
+        flat = out.reshape(-1)
+        pairs = [
+            (w, images[i].reshape(-1), images[i + 1].reshape(-1))
+            for i, w in enumerate(self.weights)
+        ]
+        for start in range(0, flat.size, PIECE):
+            at = slice(start, start + PIECE)
+            moved = np.zeros_like(flat[at])
+            for weight, before, after in pairs:
+                moved += weight * (after[at] - before[at])
+            flat[at] -= moved
+        return out
 
 
 def chosen(norms: Array, gram: Array, slopes: Array, memory: int) -> Choice:

@@ -104,6 +104,7 @@ class Collect:
                 found.traffic[1] += answer.nbytes
                 found.checks[answer.client] = answer.check
                 found.replies[answer.client] = answer if sums is None else sums.take(answer)
+                del answer  # before the next one comes
                 continue
             found.traffic[3] += 1
             logger.warning("round %d: a reply is refused: %s", task.round, reason)

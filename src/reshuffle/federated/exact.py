@@ -107,7 +107,8 @@ class ExactFedRR(FederatedSolver):
 
     def server(self, federation: Federation, work: Plan) -> Server:
         if self.state == "clients":
-            return Summed(federation.prox_with_ridge, work.totals, self.acceleration)
+            prox = federation.prox_with_ridge if federation.ridge else federation.prox
+            return Summed(prox, work.totals, self.acceleration)
         if self.acceleration and hasattr(self.step, "value"):  # a step that does not change
             return Accelerated(federation.prox_with_ridge, work.totals, self.acceleration)
         return ControlVariates(federation.prox_with_ridge, work.totals)

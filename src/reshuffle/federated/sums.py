@@ -9,7 +9,7 @@ import numpy as np
 from reshuffle.engines import Reply
 from reshuffle.objective import Array
 
-PIECE = 1 << 15  # entries at a time, so that intermediate results stay small
+PIECE = 1 << 12  # entries at a time, so that intermediate results stay small
 
 
 class Total:
@@ -35,6 +35,7 @@ class Total:
     def value(self) -> Array:
         """The sum; nothing can be added any more."""
         self.high += self.low
+        self.low = np.empty(0)
         return self.high
 
 
