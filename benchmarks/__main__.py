@@ -24,6 +24,7 @@ from benchmarks import (
     profile,
     race,
     rounds_to_accuracy,
+    sites,
     startup,
 )
 from benchmarks.report import Finding, show, write_csv
@@ -62,6 +63,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "rounds": rounds_to_accuracy.rounds,
     "rounds-elsewhere": rounds_to_accuracy.elsewhere,
     "federation": plain(federation.federation),
+    "sites": plain(sites.sites),
     "memory": plain(memory.memory),
     "startup": plain(startup.startup),
     "first-epoch": plain(startup.first_epoch),

@@ -29,7 +29,7 @@ def _overhead(quick: bool) -> list[Finding]:
     X, y = rs.datasets.synthetic(100_000 if quick else 1_000_000, 1000, stored=20)
     clients = rs.federated.split(rs.Problem(X, y, penalty=rs.penalties.L2(1e-4)), clients=32)
     rounds, whole = _round(clients, Threads(1))
-    host, x = rounds.make_host(range(32)), np.zeros(clients.shape)
+    host, x = rounds.problem.make_host(range(32), rounds.plan), np.zeros(clients.shape)
     task = Task("", 0, 0.01, x, digest(x), tuple(range(32)))
     best = interleaved({"round": whole, "work": timed(lambda: host.work(task))}, 3 if quick else 9)
     rounds.close()
@@ -90,7 +90,7 @@ def _ray_round(size: int, hosts: int, quick: bool) -> Finding:
     rounds, whole = _round(clients, Ray(hosts=hosts))
     x = np.zeros(clients.shape)
     task = Task("", 0, 0.01, x, digest(x), (0,))
-    host = rounds.make_host([0])
+    host = rounds.problem.make_host([0], rounds.plan)
     contestants = {
         "round": whole,
         "work": timed(lambda: host.work(task)),

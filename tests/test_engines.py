@@ -127,7 +127,7 @@ def test_a_session_is_closed_when_clients_report_other_sizes() -> None:
     engine.report = lambda sizes: {c: n + 1 for c, n in sizes.items()}
     with pytest.raises(rs.InputError, match="client 0 reports"):
         replace(SOLVERS["FedRR"], engine=engine).solve(federation())
-    assert [session.pool for session in engine.sessions] == [None]
+    assert [session.crew for session in engine.sessions] == [None]
 
 
 def test_a_session_is_closed_when_the_run_cannot_begin(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_a_session_is_closed_when_the_run_cannot_begin(monkeypatch: pytest.Monke
     engine = Recording()
     with pytest.raises(RuntimeError, match="no start"):
         replace(SOLVERS["FedRR"], engine=engine).solve(federation())
-    assert [session.pool for session in engine.sessions] == [None]
+    assert [session.crew for session in engine.sessions] == [None]
 
 
 def test_one_engine_serves_two_runs_at_once() -> None:
@@ -206,6 +206,7 @@ class Recording:
             return answers
 
         session.run_round, session.sizes = recorded, self.report(session.sizes)
+        session.stream = lambda task, timeout: iter(recorded(task, timeout))
         self.sessions.append(session)
         opened: ThreadSession = session
         return opened
@@ -217,9 +218,11 @@ def test_only_the_model_leaves_a_client(name: str) -> None:
     replace(SOLVERS[name], engine=engine).solve(federation())
     assert len(engine.answers) == 5 * 6
     allowed = {"run": str, "round": int, "client": int, "digest": str, "model": np.ndarray}
+    allowed |= {"check": int, "more": dict}
     for answer in engine.answers:
         assert {f.name: type(getattr(answer, f.name)) for f in fields(answer)} == allowed
         assert answer.model.shape == (6,)
+        assert answer.more == {}
     assert {type(size) for session in engine.sessions for size in session.sizes.values()} == {int}
 
 
@@ -395,6 +398,13 @@ def test_two_runs_on_ray_share_the_cluster_until_the_last_ends(cluster: Any) -> 
         other = pool.submit(long.solve, clients)
         short.solve(clients)
         assert other.result(timeout=60).digest == expected
+
+
+def test_an_address_of_another_cluster_is_not_ignored(cluster: Any) -> None:
+    with pytest.raises(rs.InputError, match=r"10.0.0.1:6379.*is connected to the Ray cluster at"):
+        replace(SOLVERS["FedRR"], engine=rs.engines.Ray(address="10.0.0.1:6379")).solve(
+            federation()
+        )
 
 
 @pytest.mark.parametrize("hosts", [1, 3])

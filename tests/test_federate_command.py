@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 from sklearn.datasets import dump_svmlight_file
 
 import reshuffle as rs
 from reshuffle.cli import main
+from reshuffle.cli.board import Board
+from reshuffle.engines import Failure, Reply, Task
 
 
 @pytest.fixture
@@ -49,7 +53,7 @@ def test_resuming_ends_in_the_same_digest(file: Path) -> None:
     whole = digest(run(file, "--clients", "4").output)
     path = file.parent / "out" / "checkpoint.npz"
     assert rs.Result.load(path).epoch == 12
-    assert digest(run(file, "--clients", "4", "--rounds", "5").output) != whole
+    assert digest(run(file, "--clients", "4", "--rounds", "5", "--force").output) != whole
     assert rs.Result.load(path).epoch == 5
     assert digest(run(file, "--clients", "4", "--resume").output) == whole
     refused = run(file, "--clients", "4", "--resume", "--seed", "1")
@@ -57,14 +61,33 @@ def test_resuming_ends_in_the_same_digest(file: Path) -> None:
     assert "seed" in refused.output
 
 
-def test_a_run_that_did_not_end_is_not_overwritten(file: Path) -> None:
+def test_an_earlier_run_is_not_overwritten_without_force(file: Path) -> None:
     assert run(file, "--rounds", "3").exit_code == 0
-    (file.parent / "out" / "result.npz").unlink()  # as a killed process leaves it
     refused = run(file)
     assert refused.exit_code == 1
-    assert "did not end: go on with --resume" in refused.output
+    assert "of an earlier run: go on with --resume" in refused.output
+    (file.parent / "out" / "result.npz").unlink()  # as a killed process leaves it
+    assert run(file).exit_code == 1
     assert run(file, "--resume").exit_code == 0
-    assert run(file).exit_code == 0  # a finished one gives way
+    assert run(file, "--force").exit_code == 0
+
+
+def test_a_disk_that_cannot_be_written_is_a_sentence(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file.parent / "taken").write_text("a file")
+    below = run(file, "--out", str(file.parent / "taken" / "x"))
+    assert below.exit_code == 1
+    assert below.output.splitlines()[-1].startswith("Error: ")
+    assert "Not a directory" in below.output
+
+    def full(path: Any, *_: Any) -> None:
+        raise rs.InputError(f"{path}: No space left on device")
+
+    monkeypatch.setattr("reshuffle.trace.Result.save", lambda self, path: full(path))
+    done = run(file)
+    assert done.exit_code == 1
+    assert "checkpoint.npz: No space left on device" in done.output
 
 
 @pytest.mark.parametrize(
@@ -105,3 +128,100 @@ def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "cannot write" in done.output
     assert "Traceback" not in done.output
+
+
+# --- sites --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sites(tmp_path: Path) -> Path:
+    """Three tables, one of a single class, and a file that names them."""
+    rng = np.random.default_rng(1)
+    for name, n in (("north", 40), ("south", 60), ("east", 5)):
+        X = rng.standard_normal((n, 3))
+        sick = ["yes" if z > 0 or name == "east" else "no" for z in X.sum(axis=1)]
+        lines = [
+            f"{a:.4f},{b:.4f},{c:.4f},{s}" for (a, b, c), s in zip(X.tolist(), sick, strict=True)
+        ]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["age,dose,weight,sick", *lines]))
+    (tmp_path / "sites.toml").write_text(
+        """
+        target = "sick"
+        intercept = true
+        standardise = true
+        l2 = 0.01
+        [[site]]
+        data = "north.csv"
+        audit = "north.jsonl"
+        [[site]]
+        data = "south.csv"
+        [[site]]
+        name = "the east"
+        data = "east.csv"
+        """
+    )
+    return tmp_path / "sites.toml"
+
+
+def test_sites_of_a_file(sites: Path) -> None:
+    done = run(sites, "--tol", "1e-7", "--rounds", "300", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert "≤ tol" in found["message"]
+    assert [c["name"] for c in found["clients"]] == ["north", "south", "the east"]
+    assert [c["samples"] for c in found["clients"]] == [40, 60, 5]
+    assert all(c["state"] == "answered" for c in found["clients"])
+    assert (sites.parent / "north.jsonl").read_text().count("\n") == 2 * found["clients"][0][
+        "answers"
+    ]
+    assert (sites.parent / "out" / "federation.png").stat().st_size > 10_000
+    again = run(sites, "--tol", "1e-7", "--rounds", "300", "--resume", "--json")
+    assert json.loads(again.stdout)["digest"] == found["digest"]
+
+
+def test_sites_of_a_folder(sites: Path) -> None:
+    folder = sites.parent / "tables"
+    folder.mkdir()
+    for name in ("north", "south"):
+        (sites.parent / f"{name}.csv").rename(folder / f"{name}.csv")
+    done = CliRunner().invoke(
+        main, ["federate", str(folder), "--out", str(sites.parent / "o"), "--no-progress"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "2 clients" in done.output
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "must have a [[site]]"),
+        ("[[site]]\nname = 'a'", "must say where its data lies"),
+        ("[[site]]\ndata = 'north.csv'\ncolour = 'red'", "'colour' is not known; there are data"),
+        ("los = 'x'\n[[site]]\ndata = 'north.csv'", "'los' is not known; there are loss"),
+        ("loss = 'x'\n[[site]]\ndata = 'north.csv'", "loss must be one of logistic"),
+        ("l2 = true\n[[site]]\ndata = 'north.csv'", "l2 cannot be True"),
+        ("l2 = ", "is not in TOML format"),
+        ("[[site]]\ndata = 'nowhere.csv'", "there is no file"),
+        ("[[site]]\ndata = 'east.csv'", "needs two labels over all sites"),
+    ],
+)
+def test_bad_files_of_sites_are_refused(sites: Path, text: str, word: str) -> None:
+    sites.write_text(text)
+    done = run(sites)
+    assert done.exit_code == 1
+    assert word in done.output
+
+
+def test_the_live_table_shows_those_in_trouble_first(sites: Path) -> None:
+    board = Board([f"site {k}" for k in range(40)], shown=False)
+    task = Task("r", 3, 0.1, np.zeros(2), "", (0, 1))
+    board(task, Reply("r", 3, 0, "", np.zeros(2), None, {"value": 0.5}), "")
+    board(task, Failure(1, "no answer within 2 s"), "no answer within 2 s")
+    board(task, Reply("r", 3, 99, "", np.zeros(2)), "")  # nobody
+    console = Console(width=120)
+    with console.capture() as shown:
+        console.print(board.table())
+    lines = shown.get().splitlines()
+    assert any("site 1 " in line and "no answer within 2 s" in line for line in lines)
+    assert "and 15 more" in lines[-1]
+    assert (board.lines[0].round, board.lines[0].loss) == (4, 0.5)

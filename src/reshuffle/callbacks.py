@@ -76,12 +76,13 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
 
     def _show(self, result: Result, end: str = "", **change: Any) -> None:
         row: dict[str, Any] = result.trace.last()
+        known = [value for value in result.trace["objective"][-2:] if value == value]
         sent = row.get("bytes_up", 0.0) + row.get("bytes_down", 0.0)
         traffic = f", {sent / 1e6:.1f} MB" if "bytes_up" in row else ""
         self._bar.update(
             self._task,
             completed=result.epoch,
-            objective=row["objective"],
+            objective=known[-1] if known else float("nan"),
             more=traffic + end,
             **change,
         )

@@ -44,6 +44,10 @@ class ClientError(RuntimeError):
         self.clients = clients
 
 
+class LostState(InputError):
+    """A client has not the state that it should have of earlier rounds."""
+
+
 class ConversionWarning(UserWarning):
     """Data was copied into the layout that the kernels read."""
 

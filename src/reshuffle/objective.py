@@ -174,6 +174,8 @@ class FiniteSum(Objective):
 
     weights: Array = np.empty(0)
     """The factors of the losses inside f_i, one per sample; empty where all are 1."""
+    weight: float = 1.0
+    """The mean weight of the functions beside those of other clients, where it was given."""
     datafit: Datafit | None = None
     """The losses as the kernels read them; ``None`` where functions are known by their gradients."""
 
@@ -218,6 +220,10 @@ class FiniteSum(Objective):
             x -= step * direction
             if prox_step > 0:
                 x[...] = self.prox(x, prox_step)
+
+    def weighted(self, factor: float) -> FiniteSum:
+        """The same with all losses times a factor."""
+        raise InputError(f"{type(self).__name__} cannot weigh its functions beside other clients'")
 
     # --- slopes: what is remembered of a gradient ---------------------------------------------------
 

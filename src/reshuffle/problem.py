@@ -67,6 +67,8 @@ class Problem(FiniteSum):
     """
 
     datafit: Datafit
+    weight: float
+    """The mean of the sample weights as they were given: what a federation weighs clients by."""
 
     def __init__(
         self,
@@ -84,6 +86,7 @@ class Problem(FiniteSum):
         rows, n, features = check_rows(X)
         targets = check_targets(y, n, loss)
         weights = check_weights(sample_weight, n)
+        self.weight = 1.0 if sample_weight is None else float(np.mean(sample_weight))
         outputs = loss.kind.outputs(targets)
         check_unknown((features + bool(fit_intercept), *outputs))
         self.datafit = Datafit(rows, targets, weights, loss, bool(fit_intercept), features, outputs)
@@ -153,6 +156,12 @@ class Problem(FiniteSum):
         other = self.with_datafit(self.datafit.columns(kept))
         other.penalty = part(kept, (self.features, *self.shape[1:]))
         return other
+
+    def weighted(self, factor: float) -> Problem:
+        """The same with all sample weights times a factor, so that their mean is no longer 1."""
+        fit = self.datafit
+        weights = factor * (fit.weights if fit.weights.size else np.ones(fit.n))
+        return self.with_datafit(fit.on_samples(fit.rows, fit.targets, weights))
 
     def with_datafit(self, datafit: Datafit) -> Problem:
         """The same loss, penalty and ridge on other samples."""

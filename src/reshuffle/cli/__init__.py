@@ -199,6 +199,7 @@ def reproduce(
 @click.option("--rounds", type=click.IntRange(min=1), default=100, show_default=True)
 @click.option("--l1", type=click.FloatRange(min=0.0), default=0.0, help="λ1 of the penalty.")
 @click.option("--l2", type=click.FloatRange(min=0.0), help="λ2 of the penalty.  [default: L_f/N]")
+@click.option("--tol", type=click.FloatRange(min=0.0), default=0.0, help="Stop at this accuracy.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option(
     "--out",
@@ -208,15 +209,19 @@ def reproduce(
     help="Folder for checkpoint, model, trace and pictures.",
 )
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint in the folder.")
+@click.option("--force", is_flag=True, help="Overwrite the run that is in the folder.")
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
 @output_options
 def federate(no_progress: bool, output: Output, **options: Any) -> None:
-    """Train a logistic model on DATA, split among clients, with rounds of local work.
+    """Train a model over clients, with rounds of local work.
 
-    DATA is a file in LIBSVM format or the name of one. A checkpoint is written after every round.
+    DATA is a file that says where each site's data lies (sites.toml), a folder with a file for each site, or
+    one file in LIBSVM format (or the name of one), which is split among clients to try things out.
+    A checkpoint is written after every round.
 
     \b
     Examples:
+      reshuffle federate sites.toml --tol 1e-6
       reshuffle federate a9a --clients 20 --split by-label
       reshuffle federate my.svm --method fedrr --rounds 50 --out run --resume
     """

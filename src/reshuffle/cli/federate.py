@@ -11,10 +11,13 @@ from rich.table import Table
 
 from reshuffle import datasets
 from reshuffle.callbacks import Checkpoint
+from reshuffle.cli.board import Board
 from reshuffle.cli.common import Output
+from reshuffle.cli.federate_picture import draw
+from reshuffle.cli.sites_file import is_sites, sites_of
 from reshuffle.cli.tables import show
 from reshuffle.errors import InputError
-from reshuffle.federated import ExactFedRR, Federation, FedRR, LocalSGD, split
+from reshuffle.federated import ExactFedRR, Federation, FedRR, LocalSGD, Sites, split
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.penalties import ElasticNet
 from reshuffle.problem import Problem
@@ -41,50 +44,76 @@ class Options:
     rounds: int
     l1: float
     l2: float | None
+    tol: float
     seed: int
     out: Path
     resume: bool
+    force: bool
     progress: bool
 
 
 def run(options: Options, output: Output) -> None:
-    """Split, train, print the table, write model, trace and pictures."""
-    federation = _federation(options)
-    output.line(str(federation))
-    step = None if options.method == "exact" else InverseTime()
-    solver = METHODS[options.method](
-        rounds=options.rounds, step=step, engine=options.engine, seed=options.seed
-    )
+    """Split or gather, train, print the table, write model, trace and pictures."""
     checkpoint = options.out / "checkpoint.npz"
     if options.resume and not checkpoint.is_file():
         raise InputError(f"--resume: there is no checkpoint {checkpoint}")
-    if not options.resume and _unfinished(options.out):
-        raise InputError(
-            f"{checkpoint} is of a run that did not end: go on with --resume, give another --out, "
-            "or delete it"
-        )
-    options.out.mkdir(parents=True, exist_ok=True)
-    result = solver.solve(
-        federation,
-        callbacks=[Checkpoint(checkpoint)],
-        progress=options.progress,
-        resume=checkpoint if options.resume else None,
+    if not (options.resume or options.force):
+        _check_free(options.out)
+    problem, names = _problem(options)
+    if options.split.startswith("column:") and options.clients != len(names):
+        output.note(f"--clients is not used with --split {options.split}: it makes {len(names)}")
+    output.line(str(problem))
+    step = None if options.method == "exact" else InverseTime()
+    solver = METHODS[options.method](
+        rounds=options.rounds, step=step, engine=options.engine, seed=options.seed, tol=options.tol
     )
+    options.out.mkdir(parents=True, exist_ok=True)
+    with Board(names, options.progress) as board:
+        problem.watch = board
+        result = solver.solve(
+            problem,
+            callbacks=[Checkpoint(checkpoint)],
+            resume=checkpoint if options.resume else None,
+        )
     result.save(options.out / "result.npz")
     result.trace.to_csv(options.out / "trace.csv")
-    _draw(federation, result, options.out)
+    sizes, losses = _clients(problem, board, result)
+    draw(result.trace, sizes, losses, options.out / "federation.png")
     show(output.console, _table(result))
     output.line(f"model, trace and pictures: {options.out}")
     ended = {"message": result.message, "digest": result.digest, "out": options.out}
-    output.document(result.trace.last() | ended | {"nonzeros": np.count_nonzero(result.x)})
+    clients = [vars(line) for line in board.lines]
+    output.document(
+        result.trace.last() | ended | {"nonzeros": np.count_nonzero(result.x), "clients": clients}
+    )
 
 
-def _unfinished(out: Path) -> bool:
-    """Whether a run left a checkpoint here, and no result after it."""
-    checkpoint, result = out / "checkpoint.npz", out / "result.npz"
-    if not checkpoint.is_file():
-        return False
-    return not result.is_file() or result.stat().st_mtime_ns < checkpoint.stat().st_mtime_ns
+def _problem(options: Options) -> tuple[Federation | Sites, list[str]]:
+    """The clients, and what they are called."""
+    if is_sites(options.data):
+        return sites_of(options.data, options.l1, options.l2, options.engine)
+    federation = _federation(options)
+    return federation, [str(c) for c in range(federation.count)]
+
+
+def _clients(
+    problem: Federation | Sites, board: Board, result: Result
+) -> tuple[list[int], list[float]]:
+    """Samples and losses of each client; sites have said them, or have not."""
+    if isinstance(problem, Sites):
+        told = [np.nan if line.loss is None else line.loss for line in board.lines]
+        return [line.samples or 0 for line in board.lines], told
+    return problem.sizes.tolist(), [float(c.value(result.x)) for c in problem.clients]
+
+
+def _check_free(out: Path) -> None:
+    """Refuse a folder that holds a run: nobody loses one by a name that was used before."""
+    there = [name for name in ("checkpoint.npz", "result.npz") if (out / name).exists()]
+    if there:
+        raise InputError(
+            f"{out / there[0]} is of an earlier run: go on with --resume, give another --out, or "
+            "overwrite it with --force"
+        )
 
 
 def _federation(options: Options) -> Federation:
@@ -121,21 +150,3 @@ def _table(result: Result) -> Table:
     ):
         table.add_row(name, value)
     return table
-
-
-def _draw(federation: Federation, result: Result, out: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    from reshuffle.plotting import plot_split
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    plot_split(federation, ax=left)
-    right.plot(result.trace["epoch"], result.trace["objective"], color="#0072B2", lw=1.8)
-    right.set_xlabel("rounds")
-    right.set_ylabel("P(x)")
-    right.grid(alpha=0.3)
-    figure.savefig(out / "federation.png", dpi=150)
-    plt.close(figure)

@@ -8,12 +8,16 @@ from reshuffle.engines.base import (
     Engine,
     Failure,
     Host,
+    Plain,
+    Record,
     Reply,
     Session,
     Task,
     balanced,
+    checksum,
     digest,
     open_session,
+    size_of,
 )
 from reshuffle.engines.ray import Ray
 from reshuffle.engines.threads import Threads
@@ -23,15 +27,19 @@ __all__ = [
     "Engine",
     "Failure",
     "Host",
+    "Plain",
     "Ray",
+    "Record",
     "Reply",
     "Session",
     "Task",
     "Threads",
     "balanced",
     "check_engine",
+    "checksum",
     "digest",
     "open_session",
+    "size_of",
 ]
 
 ENGINES = {"threads": Threads, "ray": Ray}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,11 @@ from reshuffle.errors import InputError
 Array = NDArray[np.float64]
 OVERHEAD = 20  # samples that take about as long as a client costs even when it is small
 MANY = 16  # clients for each part, from which on neighbours make parts that are even enough
+
+
+Plain = str | int | float | NDArray[Any]
+Record = Mapping[str, Plain]
+"""What a message may hold beside the model: arrays, numbers and strings, nothing else."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +37,28 @@ class Task:
     clients: tuple[int, ...]
     controls: Mapping[int, Array] = field(default_factory=dict)
     """The control variate of each client, for methods that have one."""
+    kind: str = "train"
+    """What is asked: a local epoch, or something else that a host can answer."""
+    more: Record = field(default_factory=dict)
+    """What else every client must know."""
+    own: Mapping[int, Record] = field(default_factory=dict)
+    """What else is for one client alone."""
 
     def part(self, clients: Sequence[int]) -> Task:
         """The same for some of the clients."""
         asked = set(self.clients)
         mine = tuple(c for c in clients if c in asked)
         controls = {c: self.controls[c] for c in mine if c in self.controls}
-        return Task(self.run, self.round, self.step, self.x, self.digest, mine, controls)
+        own = {c: self.own[c] for c in mine if c in self.own}
+        return replace(self, clients=mine, controls=controls, own=own)
+
+    def nbytes(self, clients: Sequence[int]) -> int:
+        """Of what goes to these clients, but for the names of its parts."""
+        same = len(clients) * (self.x.nbytes + size_of(self.more))
+        if not (self.own or self.controls):
+            return same
+        each = sum(size_of(self.own[c]) for c in clients if c in self.own)
+        return same + each + sum(self.controls[c].nbytes for c in clients if c in self.controls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +70,15 @@ class Reply:
     client: int
     digest: str
     model: Array
+    check: int | None = None
+    """``checksum(model, more)``, by which one that was damaged on its way is recognised."""
+    more: Record = field(default_factory=dict)
+    """What the task asked for beside the model."""
+
+    @property
+    def nbytes(self) -> int:
+        """Of what was asked for."""
+        return self.model.nbytes + (size_of(self.more) if self.more else 0)
 
 
 @dataclass(frozen=True)
@@ -57,6 +87,10 @@ class Failure:
 
     client: int
     reason: str
+    diverged: bool = False
+    """Whether its local work overflowed: asked again it would say the same."""
+    lost: bool = False
+    """Whether it has not the state that it should have of earlier rounds."""
 
 
 class Host(Protocol):
@@ -126,9 +160,33 @@ def open_session(
     return session
 
 
+def checksum(model: NDArray[Any], more: Record) -> int:
+    """CRC-32 of what a reply holds: against damage, not against malice."""
+    found = zlib.crc32(model.data if model.flags.c_contiguous else model.tobytes())
+    for name in sorted(more) if more else ():
+        part = more[name]
+        found = zlib.crc32(name.encode(), found)
+        array = isinstance(part, np.ndarray)
+        found = zlib.crc32(np.ascontiguousarray(part).data if array else repr(part).encode(), found)
+    return found
+
+
+def size_of(record: Record) -> int:
+    """Bytes: of arrays those of their entries, of text those of UTF-8, of a number eight."""
+    return sum(
+        value.nbytes
+        if isinstance(value, np.ndarray)
+        else len(str(value).encode())
+        if isinstance(value, str)
+        else 8
+        for value in record.values()
+    )
+
+
 def digest(x: NDArray[Any]) -> str:
     """sha256 of the bytes of an array."""
-    return hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()
+    flat = np.ascontiguousarray(x)
+    return hashlib.sha256(flat.data if flat.size else b"").hexdigest()
 
 
 def balanced(sizes: Sequence[int], parts: int) -> list[list[int]]:

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any
 
 from reshuffle.engines.base import Failure, Host, Reply, Task, balanced
+from reshuffle.engines.crew import Crew, answers
 from reshuffle.errors import InputError
 from reshuffle.validation import check_positive
 
@@ -27,63 +28,100 @@ class Ray:
     address : of a running cluster ("auto" to find one). Without it, a local cluster is started that
         listens on loopback only, and is shut down when the last run that uses it ends.
     restarts : how often a host that died is started again; its task is then repeated.
+    places : for each client the name of a custom resource of the node where its data lies, such as "north"
+        for one started by ``ray start --resources '{"north": 1}'``: there is a host for each place, and
+        it runs nowhere else. Without, hosts are spread over the nodes.
     """
 
     hosts: int | None = None
     address: str | None = None
     restarts: int = 3
+    places: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.hosts is not None:
             check_positive("hosts", self.hosts, integer=True)
+        if self.places is not None:
+            object.__setattr__(self, "places", tuple(map(str, self.places)))
 
     def open(self, sizes: Sequence[int], make_host: Callable[[Sequence[int]], Host]) -> RaySession:
         ray = CLUSTER.enter(self.address)
         try:
-            count = self.hosts or max(int(ray.cluster_resources().get("CPU", 1)), 1)
-            hosts = [make_host(group) for group in balanced(sizes, count)]
-            return RaySession(ray, hosts, self.restarts)
+            groups = self._groups(ray, sizes)
+            return RaySession(ray, [(where, make_host(g)) for where, g in groups], self.restarts)
         except BaseException:
             CLUSTER.leave()
             raise
+
+    def _groups(self, ray: Any, sizes: Sequence[int]) -> list[tuple[dict[str, Any], list[int]]]:
+        """Clients that have a host in common, and where that is to run."""
+        if self.places is None:
+            count = self.hosts or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+            spread = {"scheduling_strategy": "SPREAD"}
+            return [(spread, group) for group in balanced(sizes, count)]
+        if len(self.places) != len(sizes):
+            raise InputError(
+                f"places must name one for each of {len(sizes)} clients, got {len(self.places)}"
+            )
+        there = ray.cluster_resources()
+        missing = sorted({place for place in self.places if place not in there})
+        if missing:
+            raise InputError(
+                f"places: no node of the cluster has the resource {', '.join(missing)}"
+            )
+        return [
+            ({"resources": {place: 1e-3}}, [c for c, p in enumerate(self.places) if p == place])
+            for place in dict.fromkeys(self.places)
+        ]
 
 
 class RaySession:
     """An actor for each host."""
 
-    def __init__(self, ray: Any, hosts: Sequence[Host], restarts: int) -> None:
+    def __init__(
+        self, ray: Any, hosts: Sequence[tuple[dict[str, Any], Host]], restarts: int
+    ) -> None:
         self.ray = ray
-        actor = ray.remote(_HostActor).options(
-            max_restarts=restarts, max_task_retries=restarts, num_cpus=0
-        )
+        common = {"max_restarts": restarts, "max_task_retries": restarts, "num_cpus": 0}
+        actor = ray.remote(_HostActor)
         # put once: later rounds send the model only; and held, so that a restarted actor finds it
-        self.data = [[ray.put(host)] for host in hosts]
-        self.actors = [(actor.remote(), tuple(host.clients)) for host in hosts]
+        self.data = [[ray.put(host)] for _, host in hosts]
+        self.actors = [
+            (actor.options(**common, **where).remote(), tuple(host.clients))
+            for where, host in hosts
+        ]
         reports = ray.get(
             [a.sizes.remote(data) for (a, _), data in zip(self.actors, self.data, strict=True)]
         )
         self.sizes = {client: size for report in reports for client, size in report.items()}
 
     def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
+        return list(self.stream(task, timeout))
+
+    def stream(self, task: Task, timeout: float | None) -> Iterator[Reply | Failure]:
+        """The same, host by host as they answer."""
         ray = self.ray
         parts = [
             (handle, data, task.part(clients))
             for (handle, clients), data in zip(self.actors, self.data, strict=True)
         ]
-        asked = {h.work.remote(data, part): part for h, data, part in parts if part.clients}
-        done, late = ray.wait(list(asked), num_returns=len(asked), timeout=timeout)
-        answers: list[Reply | Failure] = []
-        for reference in done:
-            try:
-                answers += ray.get(reference)
-            except ray.exceptions.RayError as error:
-                reason = f"{type(error).__name__}: {error}".splitlines()[0]
-                answers += [Failure(c, reason) for c in asked[reference].clients]
-        for reference in late:
-            ray.cancel(reference)
-            missing = asked[reference].clients
-            answers += [Failure(c, f"no answer within {timeout:g} s") for c in missing]
-        return answers
+        asked = {
+            h.work.remote(data, part, timeout): part for h, data, part in parts if part.clients
+        }
+        while asked:
+            done, _ = ray.wait(list(asked), timeout=_patience(parts, timeout))
+            for reference in done:
+                part = asked.pop(reference)
+                try:
+                    yield from ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    reason = f"{type(error).__name__}: {error}".splitlines()[0]
+                    yield from (Failure(c, reason) for c in part.clients)
+            if not done:
+                for reference, part in asked.items():
+                    ray.cancel(reference)
+                    yield from (Failure(c, "its host gives no answer") for c in part.clients)
+                return
 
     def close(self) -> None:
         if not self.actors:
@@ -92,6 +130,11 @@ class RaySession:
             self.ray.kill(handle)
         self.actors, self.data = [], []
         CLUSTER.leave()
+
+
+def _patience(parts: Sequence[tuple[Any, Any, Task]], timeout: float | None) -> float | None:
+    """Seconds for a host whose clients use up their time one after the other, and once more for itself."""
+    return None if timeout is None else timeout * (1 + max(len(part.clients) for *_, part in parts))
 
 
 class Cluster:
@@ -150,6 +193,7 @@ def _connect(address: str | None, bound: bool) -> tuple[Any, bool]:
     except ImportError:
         raise InputError('engine "ray" needs Ray: pip install "reshuffle[ray]"') from None
     if ray.is_initialized():
+        _check_address(ray, address)
         return ray, False
     common: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if address is not None:
@@ -160,8 +204,19 @@ def _connect(address: str | None, bound: bool) -> tuple[Any, bool]:
             f"{LOOPBACK}=0 before importing it, call ray.init yourself, or give an address"
         )
     else:
-        ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", **common)
+        # "local": a new one, also where the machine knows of another
+        ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **common)
     return ray, True
+
+
+def _check_address(ray: Any, address: str | None) -> None:
+    """Refuse an address that is not of the cluster that this process is connected to."""
+    connected = ray.get_runtime_context().gcs_address
+    if address is not None and address not in ("auto", connected):
+        raise InputError(
+            f"address {address!r}: this process is connected to the Ray cluster at {connected}; "
+            "leave it with ray.shutdown() first, or give that address"
+        )
 
 
 class _HostActor:
@@ -170,13 +225,15 @@ class _HostActor:
     (As an argument of the constructor Ray would warn of it, in red, whenever actors may be restarted.)
     """
 
-    host: Host | None = None
+    def __init__(self) -> None:
+        self.host: Host | None = None
+        self.crew = Crew(1)
 
     def sizes(self, data: list[Any]) -> dict[int, int]:
         return self._fetched(data).sizes()
 
-    def work(self, data: list[Any], task: Task) -> list[Reply | Failure]:
-        return self._fetched(data).work(task)
+    def work(self, data: list[Any], task: Task, timeout: float | None) -> list[Reply | Failure]:
+        return list(answers(self.crew, [self._fetched(data)], task, timeout, timeout is not None))
 
     def _fetched(self, data: list[Any]) -> Host:
         if self.host is None:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from reshuffle.engines.base import Failure, Host, Reply, Task, balanced
+from reshuffle.engines.crew import Crew, answers
 from reshuffle.validation import check_positive
 
 
@@ -32,33 +32,29 @@ class Threads:
 
 
 class ThreadSession:
-    """A thread for each host."""
+    """As many threads as there are hosts."""
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         self.hosts = hosts
         self.sizes = {c: size for host in hosts for c, size in host.sizes().items()}
-        self.pool: ThreadPoolExecutor | None = ThreadPoolExecutor(
-            len(hosts), thread_name_prefix="reshuffle"
-        )
+        self.crew: Crew | None = Crew(len(hosts))
 
     def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
-        if self.pool is None:
+        return list(answers(self._open(), self.hosts, task, timeout, timeout is not None))
+
+    def stream(self, task: Task, timeout: float | None) -> Iterator[Reply | Failure]:
+        """The same, client by client as they answer."""
+        return answers(self._open(), self.hosts, task, timeout, True)
+
+    def _open(self) -> Crew:
+        if self.crew is None:
             raise RuntimeError("the session is closed")
-        parts = [(host, task.part(host.clients)) for host in self.hosts]
-        futures: dict[Future[list[Reply | Failure]], Task] = {
-            self.pool.submit(host.work, part): part for host, part in parts if part.clients
-        }
-        done, late = wait(futures, timeout)
-        answers = [answer for future in done for answer in future.result()]
-        for future in late:
-            missing = futures[future].clients
-            answers += [Failure(c, f"no answer within {timeout:g} s") for c in missing]
-        return answers
+        return self.crew
 
     def close(self) -> None:
-        if self.pool is not None:
-            self.pool.shutdown(wait=False, cancel_futures=True)
-        self.pool = None
+        if self.crew is not None:
+            self.crew.close()
+        self.crew = None
 
 
 def cores() -> int:

@@ -2,16 +2,20 @@
 
 from reshuffle.federated.exact import ExactFedRR
 from reshuffle.federated.federation import Federation
+from reshuffle.federated.held_out import EarlyStopping
 from reshuffle.federated.local import Load, Local
 from reshuffle.federated.newton import FedNewton
 from reshuffle.federated.partition import split
 from reshuffle.federated.rounds import Plan
 from reshuffle.federated.server import Averaging, ControlVariates, Server
+from reshuffle.federated.site import Site
+from reshuffle.federated.sites import Sites
 from reshuffle.federated.solvers import FederatedSolver, FedRR, LocalSGD
 
 __all__ = [
     "Averaging",
     "ControlVariates",
+    "EarlyStopping",
     "ExactFedRR",
     "FedNewton",
     "FedRR",
@@ -22,5 +26,7 @@ __all__ = [
     "LocalSGD",
     "Plan",
     "Server",
+    "Site",
+    "Sites",
     "split",
 ]

@@ -10,36 +10,72 @@ constraint. On a linear map it does what GMRES does. It costs no evaluation of T
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
 from reshuffle.objective import Array
 
 GROWTH = 2.0  # of the residual beyond its best, at which an extrapolation counts as failed
+PIECE = 1 << 12  # entries of a point at a time
 RIDGE = 1e-10  # of the least-squares problem, relative to its trace
 
 
-def extrapolated(images: Array, residuals: Array, memory: int) -> tuple[Array, slice]:
-    """The next point, and which of the images and residuals (newest last) to keep.
+class Choice(NamedTuple):
+    """The next point: images[base] - Σ_i weights_i (images[i+1] - images[i]); and which to keep."""
 
-    Where the residual has grown too much, or its best is ``memory`` points old, the next point is the
-    image of the best one, and nothing older or newer is kept: a plain step from there.
+    base: int
+    weights: Array
+    kept: slice
+
+    def point(self, images: Sequence[Array] | Array) -> Array:
+        """The next point. Entry by entry, in pieces, so that no further array of its size is made."""
+        out: Array = images[self.base].copy()
+        flat = out.reshape(-1)
+        pairs = [
+            (w, images[i].reshape(-1), images[i + 1].reshape(-1))
+            for i, w in enumerate(self.weights)
+        ]
+        for start in range(0, flat.size, PIECE):
+            at = slice(start, start + PIECE)
+            moved = np.zeros_like(flat[at])
+            for weight, before, after in pairs:
+                moved += weight * (after[at] - before[at])
+            flat[at] -= moved
+        return out
+
+
+def chosen(norms: Array, gram: Array, slopes: Array, memory: int) -> Choice:
+    """The choice by what is known of the residuals r_j, newest last, all of it sums over the clients.
+
+    ``norms`` are ‖r_j‖, ``gram`` the products of the changes r_{j+1} - r_j among themselves, ``slopes``
+    those with the newest residual. Where the residual has grown too much, or its best is ``memory``
+    points old, the next point is the image of the best one, and nothing older or newer is kept: a plain
+    step from there.
     """
-    flat = residuals.reshape(len(residuals), -1)
-    norms = np.sqrt((flat * flat).sum(axis=1))
+    none = np.empty(0)
     best, last = int(norms.argmin()), len(norms) - 1
     failed = not norms[last] <= GROWTH * norms[best]
     if last == 1 and failed:  # the step was a plain one: T itself is no contraction here
-        return images[last], slice(last, None)
+        return Choice(last, none, slice(last, None))
     if failed or last - best >= memory:
-        return images[best], slice(best, best + 1)
+        return Choice(best, none, slice(best, best + 1))
     kept = slice(max(0, last + 1 - memory), None)
     if last == 0 or not norms[last] > 0:
-        return images[last], kept
+        return Choice(last, none, kept)
+    gram = gram.copy()
+    gram[np.diag_indices(last)] += RIDGE * np.trace(gram) + np.finfo(float).tiny
+    weights: Array = np.linalg.solve(gram, slopes).astype(np.float64, copy=False)
+    return Choice(last, weights, kept)
+
+
+def extrapolated(images: Array, residuals: Array, memory: int) -> tuple[Array, slice]:
+    """The next point, and which of the images and residuals (newest last) to keep."""
+    flat = residuals.reshape(len(residuals), -1)
     changes = np.diff(flat, axis=0)
     # not by BLAS, whose sums depend on its number of threads
     gram = np.einsum("ik,jk->ij", changes, changes)
-    gram[np.diag_indices(last)] += RIDGE * np.trace(gram) + np.finfo(float).tiny
-    weights = np.linalg.solve(gram, np.einsum("ik,k->i", changes, flat[last]))
-    moves = np.diff(images.reshape(len(images), -1), axis=0)
-    point = images[last] - np.einsum("i,ik->k", weights, moves).reshape(images[last].shape)
-    return point, kept
+    slopes = np.einsum("ik,k->i", changes, flat[-1])
+    choice = chosen(np.sqrt((flat * flat).sum(axis=1)), gram, slopes, memory)
+    return choice.point(images), choice.kept

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from reshuffle.engines import Failure, Reply, Task, digest
+import numpy as np
+
+from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum, digest
+from reshuffle.errors import LostState
+from reshuffle.federated.at_home import Memory, answer
 from reshuffle.federated.local import Group, GroupEpoch, Local, LocalEpoch
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.randomness import Stream
@@ -41,6 +46,10 @@ class ClientHost:
     local: Local
     positions: Sequence[int]
     factors: Sequence[float]
+    memory: Memory = field(default_factory=Memory)
+    """Of methods that keep their state with the clients."""
+    folders: Mapping[int, str | os.PathLike[str]] = field(default_factory=dict)
+    """Where a client's state is saved."""
     _work: _Work | None = field(default=None, init=False, repr=False)
     _problems: list[FiniteSum] | None = field(default=None, init=False, repr=False)
 
@@ -58,33 +67,72 @@ class ClientHost:
 
     def work(self, task: Task) -> list[Reply | Failure]:
         """An answer for each client of the task."""
-        if self._work is None:
-            self._work = _Work(self)
         if digest(task.x) != task.digest:
             return [Failure(c, "the model arrived damaged") for c in task.clients]
+        if self._work is None:
+            self._work = _Work(self)
         stream = Stream(self.local.seed, task.round)
         asked = set(task.clients)
         answers: list[Reply | Failure] = []
         for members, together in self._work.groups:
             if asked.issuperset(members):
                 models = together(task.x, task.step, stream)
-                answers += map(partial(_reply, task), members, models)
+                sound = bool(np.isfinite(models).all())
+                answers += map(partial(self._reply, task, sound=sound), members, models)
                 asked.difference_update(members)
         for c in sorted(asked):
             try:
                 epoch = self._work.epoch(c)
-                model = epoch(task.x, task.step, task.round, stream, task.controls.get(c))
-                answers.append(_reply(task, c, model))
+                if "key" in task.more:
+                    passes = partial(_passes, epoch, task, stream)
+                    model, more = answer(c, task, passes, self.memory, self.folders.get(c))
+                else:
+                    model, more = _passes(epoch, task, stream, task.x, task.controls.get(c)), {}
+                answers.append(self._reply(task, c, model, more))
+            except LostState as error:
+                answers.append(Failure(c, str(error), lost=True))
             except Exception as error:  # the driver decides what to do about a client that fails
                 answers.append(Failure(c, f"{type(error).__name__}: {error}"))
         return answers
 
+    def _reply(
+        self,
+        task: Task,
+        client: int,
+        model: Array,
+        more: Record | None = None,
+        *,
+        sound: bool = False,
+    ) -> Reply | Failure:
+        if not (sound or np.isfinite(model).all()):
+            return Failure(client, "its model is not finite after the local work", diverged=True)
+        if "wants" in task.more:
+            more = {**(more or {}), **seen(self.problems[self.clients.index(client)], task)}
+        more = more or {}
+        check = checksum(model, more)
+        return Reply(task.run, task.round, client, task.digest, model, check, more)
+
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"_work": None, "_problems": None}
+        return vars(self) | {"_work": None, "_problems": None, "memory": Memory()}
 
 
-def _reply(task: Task, client: int, model: Array) -> Reply:
-    return Reply(task.run, task.round, client, task.digest, model)
+def _passes(
+    epoch: LocalEpoch, task: Task, stream: Stream, x: Array, control: Array | None
+) -> Array:
+    return epoch(x, task.step, task.round, stream, control)
+
+
+def seen(problem: FiniteSum, task: Task) -> dict[str, Plain]:
+    """What the task wants to know of f_m at x: its value, its gradient (without the ridge)."""
+    wanted = str(task.more.get("wants", "")).split()
+    found: dict[str, Plain] = {}
+    if "value" in wanted:
+        found["value"] = float(problem.value(task.x))
+    if "gradient" in wanted:
+        gradient = problem.gradient(task.x)
+        gradient[: problem.features] -= problem.ridge * task.x[: problem.features]
+        found["gradient"] = gradient
+    return found
 
 
 class _Work:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from reshuffle.federated.local import Corrected
 from reshuffle.federated.rounds import Plan, Rounds, plan
 from reshuffle.federated.server import ControlVariates, Server
 from reshuffle.federated.solvers import FederatedSolver
+from reshuffle.federated.summed import Summed
 from reshuffle.orders import Order, ShuffleOnce, check_order
 from reshuffle.solvers.sampling import inverse
 from reshuffle.validation import check_positive
@@ -25,7 +26,7 @@ CAP = 0.5  # of 1/L_max: at 1/L_max itself passes in a fixed order can be unstab
 
 @dataclass(frozen=True, kw_only=True)
 class ExactFedRR(FederatedSolver):
-    """Federated shuffling with control variates: the pooled solution, whatever the split.
+    """Federation shuffling with control variates: the pooled solution, whatever the split.
 
         client m:  from y = x, passes with  x_m ← x_m - γ(∇f_i(x_m) - ∇f_i(y) + ∇f_m(y) - h_m),
         server:    x⁺ = prox_{γ(N/M)R}( (1/M) Σ_m z_m ),    z_m = x_m - γN_m h_m,
@@ -55,6 +56,11 @@ class ExactFedRR(FederatedSolver):
     acceleration : rounds that the server remembers, 0 for plain rounds. It holds twice as many copies
         of all h_m. Where the residual grows, it falls back to a plain round from its best point. With
         a step that changes there is none.
+    state : where h_m and what is remembered of the rounds are. With "clients" the server has sums over
+        clients only, of length d, and goes through the same iterates to rounding; a client that loses its
+        part is named. With ``acceleration=0`` clients may then stay away (``participation``).
+    on_lost : where a client has lost its state: "raise" a ``ClientError`` that names it, or "restart" all
+        clients from x, with h_m = 0 and nothing remembered, which costs rounds and is logged.
 
     A run whose residual has not halved for 50 rounds when it ends says so (``ConvergenceWarning``), and what to try.
 
@@ -72,6 +78,8 @@ class ExactFedRR(FederatedSolver):
     order: Order = field(default_factory=ShuffleOnce)
     importance: bool | None = None
     acceleration: int = 10
+    state: Literal["server", "clients"] = "server"
+    on_lost: Literal["raise", "restart"] = "raise"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,8 +90,17 @@ class ExactFedRR(FederatedSolver):
             raise InputError(
                 f"acceleration must be a non-negative integer, got {self.acceleration!r}"
             )
-        if self.participation < 1:
-            raise InputError("ExactFedRR needs all clients in every round: participation must be 1")
+        if self.state not in ("server", "clients"):
+            raise InputError(f'state must be "server" or "clients", got {self.state!r}')
+        if self.on_lost not in ("raise", "restart"):
+            raise InputError(f'on_lost must be "raise" or "restart", got {self.on_lost!r}')
+        if self.state == "clients" and not hasattr(self.step, "value"):
+            raise InputError('state="clients" needs a constant step')
+        if self.participation < 1 and (self.state == "server" or self.acceleration):
+            raise InputError(
+                "ExactFedRR needs all clients in every round: participation must be 1, or "
+                'state="clients" with acceleration=0'
+            )
         if self.on_missing == "average":
             raise InputError('ExactFedRR cannot leave clients out: on_missing must be "raise"')
 
@@ -102,11 +119,14 @@ class ExactFedRR(FederatedSolver):
 
     def plan(self, federation: Federation) -> Plan:
         one = replace(self.local(federation), passes=1)
-        loads = [one.load(client) for client in federation.clients]
+        loads = federation.loads(one)
         passes = self.local_passes or self._enough(federation, plan(federation, one, loads))
         return plan(federation, replace(one, passes=passes), [load.times(passes) for load in loads])
 
     def server(self, federation: Federation, work: Plan) -> Server:
+        if self.state == "clients":
+            prox = federation.prox_with_ridge if federation.ridge else federation.prox
+            return Summed(prox, work.totals, self.acceleration)
         if self.acceleration and hasattr(self.step, "value"):  # a step that does not change
             chosen = getattr(self.step, "value", None) is None
             prox, totals = federation.prox_with_ridge, work.totals

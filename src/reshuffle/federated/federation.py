@@ -2,16 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from reshuffle.content import digest
-from reshuffle.errors import InputError
+from reshuffle.engines import Engine, Failure, Plain, Record, Reply, Session, Task, open_session
+from reshuffle.errors import InputError, shown
+from reshuffle.federated.client import ClientHost, Held
+from reshuffle.federated.local import Load, Local
 from reshuffle.objective import Array, FiniteSum, Objective, check_penalty
 from reshuffle.penalties import Penalty
 from reshuffle.smoothness import Smoothness
+
+if TYPE_CHECKING:
+    from reshuffle.federated.rounds import Plan
+
+
+def _settings(client: FiniteSum, penalty: bool) -> dict[str, Any]:
+    """What all clients must have alike."""
+    settings = {
+        "features": client.features,
+        "shape of the unknown": client.shape,
+        "intercept": bool(client.shape[0] - client.features),
+        "loss": getattr(client, "loss", None),
+        "ridge": client.ridge,
+    }
+    return settings | ({"penalty": client.penalty} if penalty else {})
+
+
+def check_alike(name: str, first: tuple[object, Any], other: tuple[object, Any]) -> None:
+    """Refuse clients that disagree, naming both and what each has."""
+    one, two = first[1], other[1]
+    plain = isinstance(one, (str, float, int, tuple)) and one == two
+    if not (one is two or plain or digest(one) == digest(two)):
+        raise InputError(
+            f"clients must agree: {name} of client {other[0]} is {shown(other[1])}, "
+            f"of client {first[0]} {shown(first[1])}"
+        )
+
+
+def _weighted(clients: Sequence[FiniteSum]) -> tuple[FiniteSum, ...]:
+    """The clients, their sample weights normalised over all of them: w_i·N/Σ w over the federation."""
+    means = np.array([client.weight for client in clients])
+    if np.all(means == means[0]):
+        return tuple(clients)
+    whole = means @ [client.n for client in clients] / sum(client.n for client in clients)
+    return tuple(
+        client.weighted(mean / whole) for client, mean in zip(clients, means.tolist(), strict=True)
+    )
 
 
 class Federation(Objective):
@@ -31,6 +72,16 @@ class Federation(Objective):
     (569, [200, 369])
     """
 
+    sizes: Any
+    """N_m of each client."""
+    late: ClassVar[bool] = False
+    """Whether P(x) is known only from what the clients answer, a round later."""
+
+    watch: Callable[[Task, Reply | Failure, str], None] | None = None
+    """Told of every answer of a run, for who wants to look on."""
+    tells: bool = True
+    """Whether clients say the value of their losses."""
+
     def __init__(self, clients: Sequence[FiniteSum], penalty: Penalty | None = None) -> None:
         if isinstance(clients, (str, Mapping)) or not isinstance(clients, Sequence):
             kind = type(clients).__name__
@@ -41,12 +92,11 @@ class Federation(Objective):
         for number, client in enumerate(clients):
             if not isinstance(client, FiniteSum):
                 raise InputError(f"client {number} must be a problem, got {type(client).__name__}")
-            if client.shape != first.shape or client.ridge != first.ridge:
-                raise InputError(
-                    f"client {number} has an unknown of shape {client.shape} and ridge "
-                    f"{client.ridge:g}, client 0 has {first.shape} and {first.ridge:g}"
-                )
-        self.clients = tuple(clients)
+        settings = [_settings(client, penalty is None) for client in clients]
+        for number, own in enumerate(settings):
+            for name, wanted in settings[0].items():
+                check_alike(name, (0, wanted), (number, own[name]))
+        self.clients = _weighted(clients)
         self.penalty = first.penalty if penalty is None else check_penalty(penalty)
         self.shape, self.ridge = first.shape, first.ridge
         self.sizes = np.array([client.n for client in clients])
@@ -56,12 +106,26 @@ class Federation(Objective):
     def features(self) -> int:
         return self.clients[0].features
 
+    @property
+    def count(self) -> int:
+        """M."""
+        return len(self.sizes)
+
+    @property
+    def described(self) -> str:
+        """The clients and their samples, for people."""
+        sizes = self.sizes
+        return f"{self.count} clients with {sizes.min()} to {sizes.max()} samples, {self.n} in all"
+
+    def called(self, client: int) -> str:
+        """A client in messages."""
+        return f"client {client}"
+
     def __repr__(self) -> str:
         loss = getattr(self.clients[0], "loss", None)
         about = "" if loss is None else f"loss={loss!r}, "
         return (
-            f"<Federation: {len(self.clients)} clients with {self.sizes.min()} to "
-            f"{self.sizes.max()} samples, {self.n} in all, unknown of shape {self.shape}, "
+            f"<Federation: {self.described}, unknown of shape {self.shape}, "
             f"{about}penalty={self.penalty!r}>"
         )
 
@@ -92,6 +156,52 @@ class Federation(Objective):
 
         known = len(products) == len(parts)
         return Smoothness(measure, product if known else None, self.shape[0])
+
+    # --- what a run asks of it -----------------------------------------------------------------
+
+    def loads(self, local: Local) -> list[Load]:
+        """What the local work amounts to, for each client."""
+        return [local.load(client) for client in self.clients]
+
+    def open(self, engine: Engine, plan: Plan) -> Session:
+        """The hosts of a run."""
+
+        session = open_session(engine, self.sizes.tolist(), partial(self.make_host, plan=plan))
+        for c, size in enumerate(self.sizes):
+            found = session.sizes.get(c)
+            if found != size:
+                session.close()
+                raise InputError(f"client {c} reports {found} samples, not {size}")
+        return session
+
+    def make_host(self, clients: Sequence[int], plan: Plan) -> ClientHost:
+        return ClientHost(
+            tuple(clients),
+            [Held(self.clients[c]) for c in clients],
+            plan.local,
+            [plan.positions[c] for c in clients],
+            [plan.factors[c] for c in clients],
+        )
+
+    def ask(self, kind: str, x: Array, more: Record | None = None) -> dict[int, Record]:
+        """A question to all clients, where they alone can answer."""
+        raise NotImplementedError
+
+    def value_of(self, found: Mapping[int, Record]) -> float:
+        """f(x), from what the clients say of f_m(x)."""
+        values = np.array([found[c]["value"] for c in range(self.count)], dtype=np.float64)
+        return float(self.sizes @ values / self.n)
+
+    def gradient_of(self, found: Mapping[int, Record]) -> Array:
+        """∇f(x) without the ridge, likewise."""
+        total = np.zeros(self.shape)
+        for c in range(self.count):
+            total += self.sizes[c] / self.n * np.asarray(found[c]["gradient"])
+        return total
+
+    def letter(self, plan: Plan) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+        """What goes along with every task: to all clients, and to each."""
+        return {}, {}
 
     def compile(self, *, gradient: bool = False) -> None:
         self.clients[0].compile(gradient=gradient)

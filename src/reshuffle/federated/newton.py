@@ -63,6 +63,10 @@ class FedNewton(FederatedSolver):
 
     def check_problem(self, problem: Any) -> None:
         super().check_problem(problem)
+        if problem.late:
+            raise InputError(
+                "FedNewton needs clients that one process has made (a Federation); for Sites use ExactFedRR"
+            )
         for number, client in enumerate(problem.clients):
             if client.datafit is None:
                 raise InputError(

@@ -12,38 +12,24 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from reshuffle.engines import Engine, Failure, Reply, Task, digest, open_session
-from reshuffle.errors import ClientError, InputError
-from reshuffle.federated.client import ClientHost, Held
+from reshuffle.engines import Engine, Record, Task, digest
+from reshuffle.federated.collect import TRAFFIC, Collect, Found, Policy
 from reshuffle.federated.federation import Federation
+from reshuffle.federated.held_out import HeldOut
 from reshuffle.federated.local import Load, Local
 from reshuffle.federated.server import Server
+from reshuffle.federated.sums import Sums
 from reshuffle.objective import Array
 from reshuffle.orders import shuffled
 from reshuffle.randomness import generator
-from reshuffle.solvers.method import Epoch, Method, State
+from reshuffle.solvers.method import Epoch, Method, Seen, State
 from reshuffle.solvers.sampling import inverse
 from reshuffle.steps import Schedule
-
-logger = logging.getLogger("reshuffle")
-
-TRAFFIC = ("bytes_down", "bytes_up", "retries", "refused")
-
-
-@dataclass(frozen=True)
-class Policy:
-    """What to do about clients that take part, or fail to."""
-
-    participation: float = 1.0
-    retries: int = 2
-    timeout: float | None = None
-    on_missing: Literal["raise", "average"] = "raise"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +53,7 @@ def plan(federation: Federation, local: Local, loads: Sequence[Load] | None = No
     With one sample per step and no copies that is N_m, and all factors are 1. ``loads`` are the clients',
     where they are known already.
     """
-    loads = loads or [local.load(client) for client in federation.clients]
+    loads = loads or federation.loads(local)
     visits = np.array([load.visits for load in loads])
     steps = np.array([load.steps for load in loads])
     totals = steps.sum() * federation.sizes / federation.n
@@ -75,6 +61,9 @@ def plan(federation: Federation, local: Local, loads: Sequence[Load] | None = No
     smoothness = max(f * load.smoothness for f, load in zip(factors, loads, strict=True))
     positions = np.concatenate([[0], np.cumsum(visits)[:-1]])
     return Plan(local, positions.tolist(), factors.tolist(), totals, visits, float(smoothness))
+
+
+logger = logging.getLogger("reshuffle")
 
 
 class Rounds(Method):
@@ -92,61 +81,130 @@ class Rounds(Method):
         policy: Policy,
         *,
         seed: int,
+        certify: bool = False,
+        evaluate: int | None = None,
     ) -> None:
         super().__init__(federation)
         self.plan, self.server, self.schedule = work, server, schedule
         self.engine, self.policy, self.seed = engine, policy, seed
+        self.held_out = None if evaluate is None else HeldOut(federation, evaluate)
         self.safe_step = inverse(work.smoothness)
         self.run = uuid.uuid4().hex
-        self.header |= {"clients": str(len(federation.clients)), "samples": str(federation.n)}
+        self.header |= {"clients": str(federation.count), "samples": str(federation.n)}
         clock = time.perf_counter()
-        self.session = open_session(engine, federation.sizes.tolist(), self.make_host)
+        self.session = federation.open(engine, work)
         self.setup_seconds = time.perf_counter() - clock
-        for c, size in enumerate(federation.sizes):
-            found = self.session.sizes.get(c)
-            if found != size:
-                self.session.close()
-                raise InputError(f"client {c} reports {found} samples, not {size}")
+        self.letter = federation.letter(work)
+        self.late = federation.late
+        self.wants = [*(["value"] if federation.tells else []), *(["gradient"] if certify else [])]
+        if self.late and self.wants:
+            self.letter[0]["wants"] = " ".join(self.wants)
+        average = policy.on_missing == "average" and not server.needs_all
+        self.collect = Collect(
+            self.session,
+            type(engine).__name__,
+            policy,
+            average,
+            federation.called,
+            federation.watch,
+            work.local.reply_shape,
+        )
 
     def start(self, x0: Array) -> State:
-        return self.server.start(x0) | {"traffic": np.zeros(len(TRAFFIC))}
+        held = {} if self.held_out is None else self.held_out.start()
+        return self.server.start(x0) | {"traffic": np.zeros(len(TRAFFIC))} | held
 
     def columns(self, state: State) -> dict[str, float]:
-        return dict(zip(TRAFFIC, state["traffic"].tolist(), strict=True))
+        held = {} if self.held_out is None else self.held_out.columns(state)
+        return dict(zip(TRAFFIC, state["traffic"].tolist(), strict=True)) | held
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
-        chosen, x = self._participants(epoch), self.server.message(state)
         step = self.server.shortened(state, step)
-        held = self.server.controls(state)
-        controls = {} if held is None else {c: held[c] for c in chosen}
-        task = Task(self.run, epoch, step, x, digest(x), tuple(chosen), controls)
-        models, traffic = self._collect(task)
-        new = self.server.step(state, models, step) | {"traffic": state["traffic"] + traffic}
-        answered = list(models)
+        task = self._task(state, epoch, step)
+        shares = self.problem.sizes / self.problem.n
+        found = self.collect(task, Sums(task.x.shape, shares) if self.server.sums else None)
+        traffic = state["traffic"] + found.traffic
+        if found.lost:
+            logger.warning(
+                "round %d: %s; all clients begin anew from x",
+                epoch,
+                found.told(self.problem.called),
+            )
+            return self.advance(
+                state | self.server.start(state["x"]) | {"traffic": traffic}, epoch, step
+            )
+        if found.diverged:
+            self.blame = found.diverged
+            return Epoch(state | {"x": np.full_like(task.x, np.nan), "traffic": traffic}, 0, 0)
+        seen = self._seen(state | {"traffic": traffic}, found)
+        new = self._step(state, found, step, epoch) | {"traffic": traffic}
+        if self.held_out is not None:
+            new |= self.held_out.after(epoch + 1, state | new)
+        answered = sorted(found.replies)
         visits, samples = self.plan.visits[answered].sum(), self.problem.sizes[answered].sum()
         gradients = self.plan.local.gradients(int(visits), int(samples), epoch)
-        return Epoch(new, gradients, 1, step, self.server.stalled(new))
+        return Epoch(new, gradients, 1, step, self.server.stalled(new), seen=seen)
 
     def doubts(self, state: State) -> str:
         return self.server.doubts(state)
+
+    def _task(self, state: State, epoch: int, step: float) -> Task:
+        chosen, x = self._participants(epoch), self.server.message(state)
+        held = self.server.controls(state)
+        controls = {} if held is None else {c: held[c] for c in chosen}
+        more, own = self.server.letter(state)
+        always, each = self.letter
+        told = {c: {**each.get(c, {}), **own.get(c, {})} for c in chosen} if own or each else {}
+        return Task(
+            self.run, epoch, step, x, digest(x), tuple(chosen), controls,
+            more={**always, **more}, own=told,
+        )  # fmt: skip
+
+    def _step(self, state: State, found: Found, step: float, epoch: int) -> State:
+        if found.sums is not None:
+            said = {c: reply.more for c, reply in found.replies.items()}
+            return self.server.add_up(state, found.sums.model.value(), said, step, epoch)
+        models = {c: found.replies[c].model for c in sorted(found.replies)}
+        return self.server.step(state, models, step)
+
+    # --- what the clients say of x, where the driver cannot know ---------------------------------
+
+    def objective(self, state: State) -> float:
+        return np.nan if self.late else super().objective(state)
+
+    def look(self, state: State) -> Seen:
+        if not self.wants:
+            return Seen(np.nan, np.nan, state)
+        found = self.problem.ask("value", state["x"], {"wants": " ".join(self.wants)})
+        return self._seen_in(state, found)
+
+    def _seen(self, state: State, found: Found) -> Seen | None:
+        """P(x) and the certificate, where all clients took part."""
+        if not self.late or len(found.replies) < self.problem.count:
+            return None
+        total = found.sums and found.sums.gradient
+        said = {c: reply.more for c, reply in found.replies.items()}
+        return self._seen_in(state, said, total.value() if total else None)
+
+    def _seen_in(
+        self, state: State, said: Mapping[int, Record], gradient: Array | None = None
+    ) -> Seen:
+        x, objective, measure = state["x"], np.nan, np.nan
+        if "value" in self.wants:
+            objective = self.problem.objective(x, self.problem.value_of(said))
+        if "gradient" in self.wants:
+            g = self.problem.gradient_of(said) if gradient is None else gradient
+            measure = self.measure.from_slopes(x, np.empty(0), g)
+        return Seen(objective, measure, state)
 
     def close(self) -> None:
         self.session.close()
 
     # --- clients -------------------------------------------------------------------------------
 
-    def make_host(self, clients: Sequence[int]) -> ClientHost:
-        return ClientHost(
-            tuple(clients),
-            [Held(self.problem.clients[c]) for c in clients],
-            self.plan.local,
-            [self.plan.positions[c] for c in clients],
-            [self.plan.factors[c] for c in clients],
-        )
-
     def _participants(self, number: int) -> list[int]:
         """All clients, or the next few of a random order in which each comes once."""
-        everyone = np.arange(len(self.problem.clients), dtype=np.uint32)
+        everyone = np.arange(self.problem.count, dtype=np.uint32)
         few = max(1, round(self.policy.participation * everyone.size))
         if few >= everyone.size:
             return everyone.tolist()
@@ -154,57 +212,3 @@ class Rounds(Method):
         order = shuffled(everyone, generator(self.seed, number // turns, 1))
         turn = number % turns
         return sorted(order[turn * few : (turn + 1) * few].tolist())
-
-    def _collect(self, task: Task) -> tuple[dict[int, Array], Array]:
-        """The models, in the order of the clients, asking again where one is missing or wrong."""
-        models: dict[int, Array] = {}
-        reasons: dict[int, str] = {}
-        traffic = np.zeros(len(TRAFFIC))
-        size = task.x.nbytes * (2 if task.controls else 1)
-        for attempt in range(self.policy.retries + 1):
-            asked = [c for c in task.clients if c not in models]
-            if not asked:
-                break
-            wanted = set(asked)
-            traffic[0] += len(asked) * size
-            traffic[2] += len(asked) if attempt else 0
-            for answer in self._ask(task.part(asked)):
-                if isinstance(answer, Failure):
-                    reasons[answer.client] = answer.reason
-                elif answer.client in wanted and self._belongs(answer, task):
-                    models[answer.client] = answer.model
-                    traffic[1] += answer.model.nbytes
-                else:
-                    traffic[3] += 1
-                    reasons[answer.client] = "its reply belongs to another run, round or model"
-        missing = [c for c in task.clients if c not in models]
-        if missing:
-            self._handle_missing(missing, reasons, task, len(models))
-        return {c: models[c] for c in task.clients if c in models}, traffic
-
-    def _ask(self, task: Task) -> list[Reply | Failure]:
-        """What the engine brings back, refused where it is something else."""
-        answers = self.session.run_round(task, self.policy.timeout)
-        if not isinstance(answers, list) or not all(
-            isinstance(a, (Reply, Failure)) for a in answers
-        ):
-            name, kind = type(self.engine).__name__, type(answers).__name__
-            raise InputError(
-                f"engine {name}: run_round must return a list of Reply and Failure, got a {kind}"
-            )
-        return answers
-
-    def _belongs(self, reply: Reply, task: Task) -> bool:
-        same = (reply.run, reply.round, reply.digest) == (task.run, task.round, task.digest)
-        model: object = reply.model
-        good = type(model) is np.ndarray and model.dtype == np.float64  # a mask would be lost
-        return same and good and reply.model.shape == self.plan.local.reply_shape(task.x)
-
-    def _handle_missing(
-        self, missing: list[int], reasons: dict[int, str], task: Task, answered: int
-    ) -> None:
-        told = "; ".join(f"client {c}: {reasons.get(c, 'no answer')}" for c in missing[:5])
-        text = f"round {task.round}: {len(missing)} of {len(task.clients)} clients missing ({told})"
-        if self.policy.on_missing == "raise" or not answered or self.server.needs_all:
-            raise ClientError(text, missing)
-        logger.warning("%s; averaging the %d that answered", text, answered)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from reshuffle.engines import Plain, Record
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
 
@@ -23,6 +24,8 @@ class Server(ABC):
 
     needs_all: ClassVar[bool] = False
     """Whether a round without some client's model is of no use."""
+    sums: ClassVar[bool] = False
+    """Whether replies are added up as they come (``add_up``), and none is kept."""
 
     def __init__(self, prox: Prox, totals: Array) -> None:
         self.prox, self.totals = prox, totals
@@ -49,6 +52,16 @@ class Server(ABC):
     def doubts(self, state: State) -> str:
         """What whoever gets the model of this state should know and try, where it may be far off."""
         return ""
+
+    def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+        """What else clients need to know: all of them, and each."""
+        return {}, {}
+
+    def add_up(
+        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
+    ) -> State:
+        """The next state of a server that ``sums``, from Σ_m of the replies and what came with them."""
+        raise NotImplementedError
 
     @abstractmethod
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:

@@ -7,15 +7,17 @@ from typing import Any, ClassVar, Literal
 
 from reshuffle.engines import check_engine
 from reshuffle.errors import InputError, shown
+from reshuffle.federated.collect import Policy
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Local, Sampled, Shuffled
-from reshuffle.federated.rounds import Plan, Policy, Rounds, plan
+from reshuffle.federated.rounds import Plan, Rounds, plan
 from reshuffle.federated.server import Averaging, Server
 from reshuffle.orders import Order, Reshuffle, check_order
 from reshuffle.penalties.abilities import check_convex
 from reshuffle.solvers.sampling import bind_step, inverse
 from reshuffle.solvers.solver import LIMITS, BaseSolver
 from reshuffle.steps import Setting, check_step
+from reshuffle.trace import Result
 from reshuffle.validation import check_positive
 
 
@@ -31,9 +33,13 @@ class FederatedSolver(BaseSolver):
     participation : the fraction of clients in a round, drawn so that each takes part once before any
         takes part twice. The theory covers 1.
     retries : how often a client that did not answer is asked again in the same round.
-    round_timeout : seconds that a round may take before clients count as missing.
+    round_timeout : seconds that a client may take for its part of a round, from when it begins, before it
+        counts as missing. One that hangs costs its own answer and nobody else's.
     on_missing : "raise" a ``ClientError`` that names who stayed away, or "average" those that answered,
         which solves another problem in that round, and is logged.
+    evaluate : for ``Sites`` with ``test`` data: every so many rounds each says how good the model is on it.
+        The trace has the loss, accuracy, AUC and R² over all sites, ``result.state["held_out"]`` those of
+        each; ``federated.EarlyStopping`` stops on them.
     """
 
     rounds: int = 100
@@ -42,11 +48,12 @@ class FederatedSolver(BaseSolver):
     retries: int = 2
     round_timeout: float | None = None
     on_missing: Literal["raise", "average"] = "raise"
+    evaluate: int | None = None
     step: Any = None
 
     counted: ClassVar[str] = "rounds"
     limits: ClassVar[frozenset[str]] = LIMITS | {
-        "engine", "retries", "round_timeout", "on_missing",
+        "engine", "retries", "round_timeout", "on_missing", "on_lost", "evaluate",
     }  # fmt: skip
     takes: ClassVar[Any] = Federation
 
@@ -60,6 +67,8 @@ class FederatedSolver(BaseSolver):
             raise InputError(f"retries must be a non-negative integer, got {shown(self.retries)}")
         if self.round_timeout is not None:
             check_positive("round_timeout", self.round_timeout)
+        if self.evaluate is not None:
+            check_positive("evaluate", self.evaluate, integer=True)
         if self.on_missing not in ("raise", "average"):
             raise InputError(
                 f'on_missing must be "raise" or "average", got {shown(self.on_missing)}'
@@ -76,6 +85,19 @@ class FederatedSolver(BaseSolver):
     """The class of its server, where ``server`` need do no more than make one."""
     needs_all: ClassVar[bool] = False
     """Whether all clients must take part in every round."""
+
+    @property
+    def policy(self) -> Policy:
+        lost: Any = getattr(self, "on_lost", "raise")
+        return Policy(self.participation, self.retries, self.round_timeout, self.on_missing, lost)
+
+    def solve(self, problem: Any, x0: Any = None, **settings: Any) -> Result:
+        """Minimise P over a federation, as ``Solver.solve`` does; sites are asked for what they have first."""
+        gather = getattr(problem, "gather", None)
+        if gather is None:
+            return super().solve(problem, x0, **settings)
+        with gather(check_engine(self.engine), self.policy) as gathered:
+            return super().solve(gathered, x0, **settings)
 
     def local(self, federation: Federation) -> Local:
         """What each client does in a round."""
@@ -105,10 +127,15 @@ class FederatedSolver(BaseSolver):
         if not isinstance(problem, Federation):
             raise InputError(
                 f"{type(self).__name__} takes a Federation: reshuffle.federated.split(problem, ...), or "
-                "reshuffle.federated.Federation([...]) with one problem per client; "
+                "reshuffle.federated.Federation([...]) with one problem per client, or "
+                "reshuffle.federated.Sites([...]) with one place of data per client; "
                 f"got {shown(problem)}"
             )
         check_convex(problem.penalty, type(self).__name__)
+        if self.evaluate is not None and not problem.late:
+            raise InputError(
+                "evaluate is for federated.Sites with test data: this federation has none"
+            )
 
     def plan(self, federation: Federation) -> Plan:
         """What the clients' work amounts to."""
@@ -116,7 +143,7 @@ class FederatedSolver(BaseSolver):
 
     def bind(self, problem: Federation) -> Rounds:
         work = self.plan(problem)
-        steps = float(work.totals.sum()) / len(problem.clients)
+        steps = float(work.totals.sum()) / problem.count
         setting = Setting(
             work.smoothness,
             problem.strong_convexity,
@@ -125,21 +152,22 @@ class FederatedSolver(BaseSolver):
             self.rounds,
             default=self.default_step(problem, work),
         )
-        policy = Policy(self.participation, self.retries, self.round_timeout, self.on_missing)
         return Rounds(
             problem,
             work,
             self.server(problem, work),
             bind_step(self.step, setting, problem),
             check_engine(self.engine),
-            policy,
+            self.policy,
             seed=self.seed,
+            certify=self.tol > 0,
+            evaluate=self.evaluate,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedRR(FederatedSolver):
-    """Federated random reshuffling: a local pass, an average, a prox (Algorithm 2 of the paper).
+    """Federation random reshuffling: a local pass, an average, a prox (Algorithm 2 of the paper).
 
         client m:  x_m = x_t;  x_m ← x_m - γ∇f_{m,π_i}(x_m)  for its N_m samples, reshuffled,
         server:    x_{t+1} = prox_{γ(N/M)R}( (1/M) Σ_m x_m ).
@@ -206,7 +234,7 @@ class LocalSGD(FederatedSolver):
             check_positive("local_steps", self.local_steps, integer=True)
 
     def local(self, federation: Federation) -> Local:
-        passes = federation.n / len(federation.clients) / self.batch_size
+        passes = federation.n / federation.count / self.batch_size
         return Sampled(self.local_steps or max(1, round(passes)), self.batch_size, self.seed)
 
     def default_step(self, federation: Federation, work: Plan) -> float:

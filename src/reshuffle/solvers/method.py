@@ -21,6 +21,17 @@ State = dict[str, NDArray[Any]]
 """All that an epoch changes: ``x``, and what else the method carries. Never changed in place."""
 
 
+class Seen(NamedTuple):
+    """What an epoch found out about the point that it began from."""
+
+    objective: float
+    """P(x)."""
+    measure: float
+    """What ``tol`` is compared with."""
+    state: State
+    """The state with that x again, for where it is good enough."""
+
+
 class Epoch(NamedTuple):
     """What one epoch did."""
 
@@ -35,6 +46,8 @@ class Epoch(NamedTuple):
     """Of compilation on the way, which the trace leaves out."""
     epochs: int = 1
     """How many epochs were made at once."""
+    seen: Seen | None = None
+    """For a method that is ``late``."""
 
 
 class Check(NamedTuple):
@@ -57,6 +70,8 @@ class Method(ABC):
     """A step beyond which an end above the start is the step's fault, and an error."""
     certificate: str
     """The column of the trace that ``tol`` is compared with."""
+    late: bool = False
+    """Whether P(x) and the certificate of an epoch's end are known only when the next one is done."""
     watched: bool = False
     """Whether someone looks at every epoch, so that no more than one should be made at once."""
     keeps_best: bool = False
@@ -67,6 +82,8 @@ class Method(ABC):
     """Seconds of ``__init__`` that the trace leaves out, such as the start of a cluster."""
     start_gradients: int = 0
     """Gradients that ``start`` evaluates."""
+    blame: str = ""
+    """Who made it diverge, where that is known."""
     header: dict[str, str]
     """What the method chose by itself, for the header of the trace."""
 
@@ -140,6 +157,10 @@ class Method(ABC):
     def doubts(self, state: State) -> str:
         """What to know and try where a run ends here before it has converged; mostly nothing."""
         return ""
+
+    def look(self, state: State) -> Seen:
+        """What a method that is ``late`` can find out about x without a further epoch."""
+        return Seen(np.nan, np.nan, state)
 
     def check_state(self, state: State) -> None:
         """Refuse a saved state that no run of this method on this problem can have.

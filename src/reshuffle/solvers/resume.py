@@ -66,7 +66,7 @@ class Previous:
                 result = result_of(stored)
         check_columns(list(result.trace), columns)
         check_numbers(result.state, fresh)
-        _check_progress(result)
+        _check_progress(result, method.late)
         method.check_state(result.state)
         _check_objective(result, method)
         return result
@@ -109,12 +109,13 @@ def check_columns(found: list[str], wanted: list[str]) -> None:
         raise InputError(f"resume: the saved trace has the columns {found}, this run's {wanted}")
 
 
-def _check_progress(result: Result) -> None:
-    """Refuse counts and seconds that are none."""
+def _check_progress(result: Result, late: bool) -> None:
+    """Refuse counts and seconds that are none. P(x) may be missing where it comes ``late``."""
     row, first = result.trace.last(), result.trace["objective"][0]
     counts = ("epoch", "gradients", "prox_evals", "seconds", "step")
     wrong = [name for name in counts if not 0 <= row[name] < 2.0**63]
-    if wrong or row["epoch"] > result.epoch or not np.isfinite([first, row["objective"]]).all():
+    known = np.isfinite([first, row["objective"]]).all()
+    if wrong or row["epoch"] > result.epoch or not (known or late):
         names = ", ".join(wrong or ["epoch", "objective"])
         raise InputError(f"resume: the last row of the saved trace is not one of a run ({names})")
 
@@ -122,6 +123,8 @@ def _check_progress(result: Result) -> None:
 def _check_objective(result: Result, method: Method) -> None:
     """Refuse P(x) that is not that of x, at the best point where the method returns that one."""
     row, state = result.trace.last(), result.state
+    if method.late:
+        return  # it is the clients' to know
     if method.keeps_best:
         name, said, true = BEST, float(state[BEST_VALUE][0]), method.problem.objective(state[BEST])
     elif row["epoch"] == result.epoch:

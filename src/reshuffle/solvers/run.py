@@ -15,7 +15,7 @@ from reshuffle.interruption import OutOfTime, until
 from reshuffle.losses import named
 from reshuffle.objective import Array, Objective
 from reshuffle.solvers.compiling import announced
-from reshuffle.solvers.method import Check, Epoch, Method, State
+from reshuffle.solvers.method import Check, Epoch, Method, Seen, State
 from reshuffle.solvers.resume import BEST, BEST_VALUE, Previous
 from reshuffle.trace import INTERRUPTED, Result, Trace
 from reshuffle.validation import check_number
@@ -46,6 +46,7 @@ class Run:
         self.config = solver.config(problem)
         self.epoch, self.gradients, self.prox_evals, self.seconds = 0, 0, 0, 0.0
         self.trace, self.stalled, self.best = Trace(), "", (np.inf, x0)
+        self.settled = False
         previous = None if resume is None else Previous(resume)
         if previous:
             previous.check_run(self.config, problem)
@@ -98,7 +99,7 @@ class Run:
         self.method.watched = bool(callbacks) or self.solver.eval_every is not None
         if not self.trace:
             self.start_objective = self._evaluate(self._certify())
-            if np.isnan(self.start_objective):
+            if np.isnan(self.start_objective) and not self.method.late:
                 self._refuse_start()
         else:
             self.start_objective = self.trace["objective"][0]
@@ -109,6 +110,8 @@ class Run:
                 if not message:
                     measure = np.nan  # of a state that an interruption may leave behind
                     measure = self._epoch_in_time()
+                    if self.settled:  # before that epoch, which is not counted
+                        continue
                     message = self._look(measure, callbacks)
                     if message and self._stop(measure)[1]:  # the last epoch reached tol as well
                         message, converged = self._stop(measure)
@@ -118,6 +121,11 @@ class Run:
             message = self._late()
         if self.trace.last()["epoch"] != self.epoch:
             self._evaluate(measure)
+        if self.method.late and not self.settled:
+            measure = self._amend(self.method.look(self.state))
+            message, converged = (
+                self._stop(measure) if measure <= self.solver.tol else (message, converged)
+            )
         return self._finish(converged, message)
 
     def _refuse_start(self) -> NoReturn:
@@ -221,6 +229,10 @@ class Run:
         if not np.isfinite(done.state["x"]).all():
             self._raise_divergence(step)
         seconds = self.seconds + time.perf_counter() - clock - done.setup_seconds
+        if done.seen is not None and self._amend(done.seen) <= self.solver.tol:
+            self.settled, self.state, self.seconds = True, done.seen.state, seconds
+            self.gradients += done.gradients
+            return done.seen.measure
         vars(self).update(  # in one call, which no signal interrupts
             state=done.state, seconds=seconds, epoch=self.epoch + done.epochs, stalled=done.stalled,
             step=step if done.step is None else done.step,
@@ -231,9 +243,19 @@ class Run:
         last = self.epoch >= self.solver.limit or self.stalled
         return self._certify() if due or last else np.nan
 
+    def _amend(self, seen: Seen) -> float:
+        """Write into the last row what is known of it only now; the certificate, NaN where there is none."""
+        if self.trace.last()["epoch"] == self.epoch:
+            self.trace.amend(**{"objective": seen.objective, self.method.certificate: seen.measure})
+        if np.isnan(self.start_objective):
+            self.start_objective = self.trace["objective"][0]
+        if seen.objective > BLOW_UP * (1.0 + abs(self.start_objective)):
+            self._raise_divergence(self.step)
+        return seen.measure if self.solver.tol > 0 else np.nan
+
     def _certify(self) -> float:
-        """What ``tol`` is compared with; NaN where no one asked for it."""
-        if not self.solver.tol > 0:
+        """What ``tol`` is compared with; NaN where no one asked for it, or where it is late."""
+        if not self.solver.tol > 0 or self.method.late:
             return np.nan
         clock = time.perf_counter()
         done = self.method.certify(self.state)
@@ -247,7 +269,7 @@ class Run:
 
     def _evaluate(self, measure: float) -> float:
         objective = check_number("objective(state)", self.method.objective(self.state))
-        watched = self.trace and not self.method.takes_back
+        watched = self.trace and not (self.method.takes_back or self.method.late)
         if watched and not objective <= BLOW_UP * (1.0 + abs(self.start_objective)):
             self._raise_divergence(self.step)
         counts = (self.epoch, objective, self.gradients, self.prox_evals, self.seconds, self.step)
@@ -279,8 +301,9 @@ class Run:
 
     def _raise_divergence(self, step: float) -> NoReturn:
         safe = min(self.method.safe_step, step / 10.0)
+        blame = f" ({self.method.blame})" if self.method.blame else ""
         raise DivergenceError(
-            f"{type(self.solver).__name__} diverged in epoch {self.epoch} with step {step:.3g}; "
+            f"{type(self.solver).__name__} diverged in epoch {self.epoch} with step {step:.3g}{blame}; "
             f"try step={safe:.3g} or smaller",
             self._result(False, "diverged"),
         )

@@ -1,0 +1,88 @@
+"""The live table of a federated run: what each client last said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from reshuffle.engines import Failure, Reply, Task
+
+MOST = 25  # lines: more would not fit on a screen
+
+
+@dataclass
+class Line:
+    """A client."""
+
+    name: str
+    samples: int | None = None
+    round: int | None = None
+    """Of its last answer."""
+    loss: float | None = None
+    answers: int = 0
+    refused: int = 0
+    state: str = "not asked yet"
+
+
+class Board(AbstractContextManager["Board"]):
+    """Told of every answer (``watch`` of a federation), it shows a line per client while the run goes on."""
+
+    def __init__(self, names: Sequence[str], shown: bool) -> None:
+        self.lines = [Line(name) for name in names]
+        self._shown = shown
+        self._live = Live(
+            get_renderable=self.table,
+            console=Console(stderr=True),
+            refresh_per_second=4,
+            transient=True,
+        )
+
+    def __enter__(self) -> Board:
+        if self._shown:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._shown:
+            self._live.stop()
+
+    def __call__(self, task: Task, answer: Reply | Failure, reason: str) -> None:
+        if not isinstance(answer.client, int) or not 0 <= answer.client < len(self.lines):
+            return
+        line = self.lines[answer.client]
+        if reason:
+            line.refused += not isinstance(answer, Failure)
+            line.state = reason
+            return
+        line.answers += 1
+        line.state = "answered"
+        if isinstance(answer, Reply):
+            if task.kind == "train":
+                line.round = task.round + 1
+            if task.kind == "hello":
+                line.samples = int(answer.more["samples"])
+            if "value" in answer.more:
+                line.loss = float(answer.more["value"])
+
+    def table(self) -> Table:
+        """Those in trouble first, then the largest."""
+        table = Table("client", "samples", "round", "loss", "answers", "refused", "state")
+        order = sorted(self.lines, key=lambda one: (one.state == "answered", -(one.samples or 0)))
+        for line in order[:MOST]:
+            table.add_row(
+                line.name,
+                *("–" if v is None else f"{v:,}" for v in (line.samples, line.round)),
+                "–" if line.loss is None else f"{line.loss:.5g}",
+                str(line.answers),
+                str(line.refused),
+                line.state[:60],
+            )
+        if len(order) > MOST:
+            table.caption = f"and {len(order) - MOST} more"
+        return table

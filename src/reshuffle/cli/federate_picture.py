@@ -1,0 +1,45 @@
+"""A federated run as a picture: the gap to its best value, and what each client has to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from reshuffle.trace import Trace
+
+COLOUR, OTHER = "#0072B2", "#D55E00"
+
+
+def draw(trace: Trace, sizes: Sequence[int], losses: Sequence[float], path: Path) -> None:
+    """P(x) - P(best) on a logarithmic axis; each client's samples, and its loss at the end."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    known = ~np.isnan(trace["objective"])
+    rounds, values = trace["epoch"][known], trace["objective"][known]
+    if values.size:
+        gap = values - values.min()
+        left.plot(rounds[gap > 0], gap[gap > 0], color=COLOUR, lw=1.8, marker="o", ms=3)
+    if np.any(values > values.min(initial=np.inf)):
+        left.set_yscale("log")
+    left.set_xlabel("rounds")
+    left.set_ylabel("P(x) − P(best of this run)")
+    places = np.arange(len(sizes))
+    middle.bar(places, sizes, color=COLOUR)
+    if max(sizes) > 20 * min(sizes):
+        middle.set_yscale("log")  # so that small clients are seen too
+    middle.set_ylabel("samples")
+    told = np.asarray(losses, dtype=float)
+    shares = told * np.asarray(sizes) / np.sum(sizes)
+    right.bar(places, shares, color=OTHER)
+    right.set_ylabel("contribution to f(x) at the end")
+    for axes in (middle, right):
+        axes.set_xlabel("client")
+    left.grid(alpha=0.3)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

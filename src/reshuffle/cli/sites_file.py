@@ -1,0 +1,97 @@
+"""Sites as a file says them: ``sites.toml``, or a folder with a file for each."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from reshuffle import losses
+from reshuffle.engines import check_engine
+from reshuffle.errors import InputError
+from reshuffle.federated import Site, Sites
+from reshuffle.penalties import ElasticNet
+
+LOSSES = {
+    "logistic": losses.Logistic, "squared": losses.Squared, "huber": losses.Huber,
+    "squared_hinge": losses.SquaredHinge, "multinomial": losses.Multinomial,
+}  # fmt: skip
+SETTINGS = {
+    "loss": str, "l1": (int, float), "l2": (int, float), "intercept": bool, "standardise": bool,
+    "objective": bool, "power_rounds": int, "target": str,
+}  # fmt: skip
+SITE = ("data", "name", "test", "audit", "state", "target")
+PATHS = ("data", "test", "audit", "state")
+
+
+def is_sites(data: str) -> bool:
+    """Whether this names sites rather than data."""
+    return data.endswith(".toml") or Path(data).is_dir()
+
+
+def sites_of(data: str, l1: float, l2: float | None, engine: str) -> tuple[Sites, list[str]]:
+    """The sites and their names. The file's l1 and l2 go before those of the command."""
+    path = Path(data)
+    settings, sites = _folder(path) if path.is_dir() else _toml(path)
+    loss = settings.get("loss", "logistic")
+    if loss not in LOSSES:
+        raise InputError(f"{data}: loss must be one of {', '.join(LOSSES)}, got {loss!r}")
+    common: dict[str, Any] = {
+        "loss": LOSSES[loss](),
+        "fit_intercept": settings.get("intercept", False),
+        "standardise": settings.get("standardise", False),
+        "objective": settings.get("objective", True),
+        "power_rounds": settings.get("power_rounds", 0),
+    }
+    l1, l2 = settings.get("l1", l1), settings.get("l2", l2)
+    if l2 is None:  # L_f/N, which the sites are asked for
+        with Sites(sites, **common).gather(check_engine(engine)) as gathered:
+            l2 = gathered.smoothness.L_f / gathered.n
+    names = [site.name or str(number) for number, site in enumerate(sites)]
+    return Sites(sites, penalty=ElasticNet(l1, l2), **common), names
+
+
+def _folder(path: Path) -> tuple[dict[str, Any], list[Site]]:
+    entries = sorted(
+        p for p in path.iterdir()
+        if not p.name.startswith(".") and (p.is_file() or (p / "X.npy").exists())
+    )  # fmt: skip
+    if not entries:
+        raise InputError(f"there is no file of a site in {path}")
+    return {}, [Site(entry, name=entry.stem) for entry in entries]
+
+
+def _toml(path: Path) -> tuple[dict[str, Any], list[Site]]:
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not in TOML format: {error}") from None
+    tables = settings.pop("site", [])
+    _check(f"{path}", settings, SETTINGS)
+    if not isinstance(tables, list) or not tables:
+        raise InputError(f"{path} must have a [[site]] with data = ... for each client")
+    sites = []
+    for number, table in enumerate(tables):
+        where = f"{path}: site {number}"
+        _check(where, table, dict.fromkeys(SITE, str))
+        if "data" not in table:
+            raise InputError(f"{where} must say where its data lies: data = ...")
+        placed = {k: path.parent / v if k in PATHS else v for k, v in table.items()}
+        placed.setdefault("target", settings.get("target"))
+        sites.append(Site(**{"name": Path(table["data"]).stem} | placed))
+    return settings, sites
+
+
+def _check(where: str, found: Any, known: dict[str, Any]) -> None:
+    """Refuse words that are not known, and values of another kind."""
+    if not isinstance(found, dict):
+        raise InputError(f"{where} must be a table, got {found!r}")
+    for name, value in found.items():
+        if name not in known:
+            raise InputError(f"{where}: {name!r} is not known; there are {', '.join(known)}")
+        if not isinstance(value, known[name]) or (
+            isinstance(value, bool) and known[name] is not bool
+        ):
+            raise InputError(f"{where}: {name} cannot be {value!r}")

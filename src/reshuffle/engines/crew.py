@@ -1,0 +1,157 @@
+"""Threads that do jobs, each with a deadline of its own; no one waits for a thread that hangs."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Condition, Thread
+
+from reshuffle.engines.base import Failure, Host, Reply, Task
+
+Answers = list[Reply | Failure]
+
+
+@dataclass(eq=False)
+class Job:
+    """Some clients' part of a round."""
+
+    clients: tuple[int, ...]
+    work: Callable[[], Answers]
+    asked: float = field(default_factory=time.monotonic)
+    began: float | None = None
+    answers: Answers | None = None
+    late: bool = False
+
+    @property
+    def ended(self) -> bool:
+        return self.late or self.answers is not None
+
+    def run(self) -> None:
+        """The answers; a host that raises has failed for all clients of the job."""
+        try:
+            self.answers = self.work()
+        except Exception as error:  # the driver decides what to do about it
+            reason = f"{type(error).__name__}: {error}"
+            self.answers = [Failure(c, reason) for c in self.clients]
+
+
+class Crew:
+    """Workers, as daemon threads: the process does not wait for them when it ends.
+
+    A job's time counts from when it begins. A worker that is late is written off and another takes its
+    place, so that a client that hangs costs its own answer and nobody else's; what it says later goes
+    nowhere. Until then the same client is not given another job.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._change = Condition()
+        self._waiting: deque[Job] = deque()
+        self._busy: dict[int, Job] = {}
+        self._closed = False
+        for _ in range(workers):
+            self._hire()
+
+    def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Job]:
+        """The jobs as they end, with answers or late."""
+        left = list(jobs)
+        try:
+            with self._change:
+                self._waiting.extend(jobs)
+                self._change.notify_all()
+            while left:
+                with self._change:
+                    while not (done := [job for job in left if job.ended]):
+                        self._change.wait(self._write_off(left, timeout))
+                left = [job for job in left if job not in done]
+                yield from done
+        finally:  # also where the driver was interrupted
+            with self._change:
+                for job in left:
+                    self._drop(job)
+
+    def close(self) -> None:
+        with self._change:
+            self._closed = True
+            self._waiting.clear()
+            self._change.notify_all()
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _hire(self) -> None:
+        Thread(target=self._serve, name="reshuffle", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            with self._change:
+                while (job := self._next()) is None and not self._closed:
+                    self._change.wait()
+                if job is None:
+                    return
+                job.began = time.monotonic()
+                self._busy.update(dict.fromkeys(job.clients, job))
+                self._change.notify_all()
+            job.run()
+            with self._change:
+                for client in job.clients:
+                    self._busy.pop(client)
+                self._change.notify_all()
+                if job.late:
+                    return
+
+    def _next(self) -> Job | None:
+        """The first job that waits and none of whose clients is at work."""
+        for job in self._waiting:
+            if not self._busy.keys() & set(job.clients):
+                self._waiting.remove(job)
+                return job
+        return None
+
+    def _write_off(self, jobs: Sequence[Job], timeout: float | None) -> float | None:
+        """Declare late what is; seconds until the next can be, at most."""
+        if timeout is None:
+            return None
+        now, next_one = time.monotonic(), timeout
+        for job in jobs:
+            held = any(self._busy[c].late for c in job.clients if c in self._busy)
+            since = job.asked if held and job.began is None else job.began
+            if job.ended or since is None:
+                continue
+            if now - since >= timeout:
+                self._drop(job)
+            next_one = min(next_one, max(since + timeout - now, 0.0))
+        return next_one
+
+    def _drop(self, job: Job) -> None:
+        """Expect nothing more of a job."""
+        job.late = True
+        if job.began is None:
+            self._waiting.remove(job)
+        else:
+            self._hire()
+
+
+def answers(
+    crew: Crew, hosts: Sequence[Host], task: Task, timeout: float | None, apart: bool
+) -> Iterator[Reply | Failure]:
+    """What the hosts' clients answer, as it comes.
+
+    A host does its clients' work in one go, or, where they are kept ``apart``, each client's by itself, with
+    a time limit of its own.
+    """
+    for job in crew.run([*_jobs(hosts, task, apart)], timeout):
+        if job.answers is not None:
+            yield from job.answers
+        elif timeout is not None:
+            yield from (Failure(c, f"no answer within {timeout:g} s") for c in job.clients)
+
+
+def _jobs(hosts: Sequence[Host], task: Task, apart: bool) -> Iterator[Job]:
+    for host in hosts:
+        part = task.part(host.clients)
+        parts = [task.part([c]) for c in part.clients] if apart else [part]
+        for one in parts:
+            if one.clients:
+                yield Job(one.clients, partial(host.work, one))

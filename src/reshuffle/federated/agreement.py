@@ -1,0 +1,133 @@
+"""What the sites agree on before the first round; whoever disagrees is named, with both sides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reshuffle.content import digest
+from reshuffle.engines import Plain, Record
+from reshuffle.errors import InputError
+from reshuffle.federated.site import Model
+from reshuffle.objective import Array
+
+SAME = ("version", "loss", "ridge", "intercept", "outputs", "names")
+"""Parts of the handshake that must be equal at all sites."""
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """What every site is told of the others, all together."""
+
+    record: Mapping[str, Plain]
+    """Features and classes, and the moments where features are standardised."""
+    sizes: Array
+    weights: list[float]
+    """The factor of each client's sample weights: over the federation, their mean is 1."""
+    names: tuple[str, ...]
+    classes: tuple[Any, ...]
+    outputs: tuple[int, ...]
+    data: list[str]
+    """Fingerprints."""
+
+
+def agree(
+    said: Mapping[int, Record],
+    called: Callable[[int], str],
+    model: Model,
+    mu: float,
+    standardise: bool,
+) -> Agreement:
+    """Compare what the sites said. ``mu`` is the strong convexity of the penalty, which they are told."""
+    for name in SAME:
+        _same(name, {c: record[name] for c, record in said.items()}, called)
+    features = _features(said, called)
+    classes = _classes(said, called, model)
+    sizes = np.array([record["samples"] for record in said.values()])
+    means: Any = np.array([record["weight"] for record in said.values()])
+    alike = bool(np.all(means == means[0]))
+    factors = np.ones(len(said)) if alike else means / (means @ sizes / sizes.sum())
+    record: dict[str, Plain] = {
+        "features": features,
+        "classes": json.dumps(classes),
+        "mu": mu,
+    }
+    if standardise:
+        record |= _moments(said, factors, features)
+    first: Any = next(iter(said.values()))
+    several = model.loss.targets == "classes"
+    outputs = (len(classes),) if several else (first["outputs"],) if first["outputs"] else ()
+    return Agreement(
+        record | {"agreed": digest(record)},
+        sizes,
+        factors.tolist(),
+        tuple(json.loads(first["names"])),
+        tuple(classes),
+        outputs,
+        [str(r["data"]) for r in said.values()],
+    )
+
+
+def _same(name: str, values: Mapping[int, Any], called: Callable[[int], str]) -> None:
+    (first, wanted), *others = values.items()
+    for client, value in others:
+        if value != wanted:
+            raise InputError(
+                f"sites must agree: {name} of {called(client)} is {_short(value)}, "
+                f"of {called(first)} {_short(wanted)}"
+            )
+
+
+def _features(said: Mapping[int, Record], called: Callable[[int], str]) -> int:
+    """The number of features: of sparse data the largest, since trailing zeros are not written."""
+    counts: Any = {c: record["features"] for c, record in said.items()}
+    dense = {c: counts[c] for c in counts if not said[c]["sparse"]}
+    _same("features", dense, called) if len(dense) > 1 else None
+    most = max(counts, key=lambda c: counts[c])
+    for c in dense:
+        _same("features", {most: counts[most], c: counts[c]}, called)
+    return int(counts[most])
+
+
+def _classes(said: Mapping[int, Record], called: Callable[[int], str], model: Model) -> list[Any]:
+    """All labels that occur anywhere. A site may have one of them only."""
+    if not model.labelled:
+        return []
+    found = {c: json.loads(str(record["classes"])) for c, record in said.items()}
+    _same("kind of labels", {c: "text" if isinstance(labels[0], str) else "numbers"
+                             for c, labels in found.items()}, called)  # fmt: skip
+    union = sorted({label for labels in found.values() for label in labels})
+    if model.loss.targets == "signs" and len(union) != 2:
+        told = "; ".join(f"{called(c)}: {_short(labels)}" for c, labels in list(found.items())[:4])
+        advice = "" if len(union) < 2 else "; for more than two use losses.Multinomial()"
+        raise InputError(
+            f"sites must agree: {model.loss!r} needs two labels over all sites, and these have "
+            f"{len(union)} ({told}){advice}"
+        )
+    if len(union) < 2:
+        raise InputError(f"all sites together hold one class only, {_short(union)}")
+    return union
+
+
+def _moments(said: Mapping[int, Record], factors: Array, features: int) -> dict[str, Plain]:
+    """Mean and standard deviation of every feature over the federation, from the sites' sums."""
+    sums, squares, n = np.zeros(features), np.zeros(features), 0
+    sparse = any(record["sparse"] for record in said.values())
+    for record, factor in zip(said.values(), factors, strict=True):
+        own: Any = record["sums"], record["squares"]
+        sums[: own[0].size] += factor * own[0]
+        squares[: own[1].size] += factor * own[1]
+        n += int(record["samples"])
+    mean = sums / n
+    scale = np.sqrt(np.maximum(squares / n - mean**2, 0.0))
+    scale[~(scale > 1e-12 * np.sqrt(squares / n))] = 1.0  # constant features stay as they are
+    return {"mean": np.zeros(features) if sparse else mean, "scale": scale}
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 80 else f"{text[:60]}… (sha256 {digest(value)[:12]})"

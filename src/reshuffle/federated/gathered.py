@@ -1,0 +1,153 @@
+"""The pooled problem of sites, as far as the driver knows it: by what they answer."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reshuffle.content import digest
+from reshuffle.engines import Engine, Plain, Record, Session, Task
+from reshuffle.engines import digest as digest_of
+from reshuffle.federated.agreement import Agreement
+from reshuffle.federated.collect import Collect
+from reshuffle.federated.federation import Federation
+from reshuffle.federated.local import Load, Local, Sampled
+from reshuffle.federated.work import described
+from reshuffle.objective import Array
+from reshuffle.penalties import Penalty
+from reshuffle.smoothness import Smoothness
+
+if TYPE_CHECKING:
+    from reshuffle.federated.rounds import Plan
+
+NOTHING = np.empty(0)
+
+
+class Known(Smoothness):
+    """Constants that were told, not measured."""
+
+    def __init__(self, L_max: float, L_mean: float, L_f: float) -> None:
+        super().__init__(lambda: np.array([L_max]))
+        vars(self).update(_summary=(L_max, L_mean), _largest_eigenvalue=(L_f, 0.0), rough_L_f=L_f)
+
+
+class Gathered(Federation):
+    """P(x) = (1/N) Σ_m F_m(x) + R(x), where each F_m is known to its site alone.
+
+    Values, gradients and constants are sums, means or maxima of what the sites answer.
+    """
+
+    late = True
+
+    def __init__(
+        self,
+        session: Session,
+        collect: Collect,
+        agreed: Agreement,
+        penalty: Penalty,
+        ridge: float,
+        intercept: bool,
+        power_rounds: int,
+        tells: bool,
+    ) -> None:
+        self.session, self.collect, self.agreed = session, collect, agreed
+        self.penalty, self.ridge, self.power_rounds, self.tells = (
+            penalty,
+            ridge,
+            power_rounds,
+            tells,
+        )
+        self._features = int(agreed.record["features"])
+        self.shape = (self._features + intercept, *agreed.outputs)
+        self.sizes = agreed.sizes
+        self.n = int(self.sizes.sum())
+        self._constants: list[Record] = []
+
+    @property
+    def features(self) -> int:
+        return self._features
+
+    def __repr__(self) -> str:
+        return f"<Sites: {self.described}, unknown of shape {self.shape}, penalty={self.penalty!r}>"
+
+    def called(self, client: int) -> str:
+        return self.collect.called(client)
+
+    # --- what is asked -------------------------------------------------------------------------
+
+    def ask(self, kind: str, x: Array, more: Record | None = None) -> dict[int, Record]:
+        """A message to all sites."""
+        everyone = tuple(range(self.count))
+        told: dict[str, Plain] = {**self.agreed.record, **(more or {})}
+        own = {c: {"weight": self.agreed.weights[c]} for c in everyone}
+        task = Task(
+            uuid.uuid4().hex, 0, 0.0, x, digest_of(x), everyone, kind=kind, more=told, own=own
+        )
+        replies = self.collect(task).replies
+        return {c: replies[c].more for c in everyone}
+
+    def loads(self, local: Local) -> list[Load]:
+        self._constants = list(self.ask("load", NOTHING, described(local)).values())
+        found: Any = self._constants
+        return [Load(r["visits"], r["steps"], r["smoothness"]) for r in found]
+
+    def value(self, x: Array) -> float:
+        return self.value_of(self.ask("value", x, {"wants": "value"}))
+
+    def gradient(self, x: Array) -> Array:
+        gradient = self.gradient_of(self.ask("value", x, {"wants": "gradient"}))
+        gradient[: self.features] += self.ridge * x[: self.features]
+        return gradient
+
+    @cached_property
+    def smoothness(self) -> Smoothness:
+        """L_max and L̄ of all functions, and L_f ≤ Σ (N_m/N) L_f,m, or closer by the power method."""
+        if not self._constants:
+            self.loads(Sampled(1, 1, 0))
+        told: Any = self._constants
+        mean, bound = (
+            float(self.sizes @ [r[name] for r in told] / self.n) for name in ("L_mean", "L_f")
+        )
+        return Known(max(r["L_max"] for r in told), mean, self._closer(bound))
+
+    def _closer(self, bound: float) -> float:
+        """A few rounds of the power method come from below: 1.1 times what they say, or the bound."""
+        v = np.random.default_rng(0).standard_normal(self.shape[0])
+        found = np.inf
+        for _ in range(self.power_rounds):
+            replies = self.ask("curvature", v / np.linalg.norm(v))
+            v = sum(self.sizes[c] / self.n * np.asarray(r["product"]) for c, r in replies.items())
+            found = 1.1 * float(np.linalg.norm(v))
+        return min(bound, found)
+
+    # --- the run's business --------------------------------------------------------------------
+
+    def open(self, engine: Engine, plan: Plan) -> Session:
+        return self.session
+
+    def letter(self, plan: Plan) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+        work = described(plan.local)
+        more: dict[str, Plain] = {**self.agreed.record, **work}
+        own: dict[int, dict[str, Plain]] = {
+            c: {"weight": weight, "position": plan.positions[c], "factor": plan.factors[c]}
+            for c, weight in enumerate(self.agreed.weights)
+        }
+        return more | {"setup": digest(more, own)}, own
+
+    def compile(self, *, gradient: bool = False) -> None:
+        return  # sites compile for themselves
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        return (Gathered,)
+
+    def contents(self) -> Mapping[str, str]:
+        return {
+            "clients": digest(self.agreed.data, self.agreed.weights),
+            "agreement": digest(dict(self.agreed.record), self.ridge, self.shape),
+            "penalty": digest(self.penalty),
+        }

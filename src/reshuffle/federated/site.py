@@ -1,0 +1,172 @@
+"""A client that is described by where its data lies, and the problem that its host makes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from reshuffle.content import digest
+from reshuffle.design import check_rows
+from reshuffle.engines import Plain, Record
+from reshuffle.errors import InputError, shown
+from reshuffle.federated.tables import Source, Table, load
+from reshuffle.losses import Loss
+from reshuffle.penalties import L2
+from reshuffle.problem import Problem
+from reshuffle.validation import check_weights
+
+LABELLED = ("signs", "classes")
+"""Kinds of targets that are labels: which there are is agreed by all sites."""
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One client of ``Sites``.
+
+    Parameters
+    ----------
+    data : a path, a function or arrays (see ``Sites``). A path and a function are used where the host
+        of this client runs, and nowhere else.
+    name : for messages and tables; where not given, the path, or the client's number.
+    test : held-out data of the same form, for ``evaluate``.
+    audit : a file at the client, to which a line is added for every message in and out.
+    state : a folder at the client, where its part of ``ExactFedRR(state="clients")`` is saved in every round.
+    target : of a CSV file, the column to predict; the last where not given.
+    """
+
+    data: Source
+    name: str | None = None
+    test: Source | None = None
+    audit: str | os.PathLike[str] | None = None
+    state: str | os.PathLike[str] | None = None
+    target: str | None = None
+
+    def table(self) -> Table:
+        return load(self.data, self.target)
+
+    def test_table(self) -> Table | None:
+        return None if self.test is None else load(self.test, self.target)
+
+    def called(self, number: int) -> str:
+        """In messages."""
+        path = isinstance(self.data, (str, os.PathLike))
+        name = self.name or (os.fspath(self.data) if path else None)  # type: ignore[arg-type]
+        return f"client {number}" if name is None else f"client {number} ({name})"
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What is trained: the same at every site."""
+
+    loss: Loss
+    ridge: float
+    intercept: bool
+
+    @property
+    def labelled(self) -> bool:
+        return self.loss.targets in LABELLED
+
+    def report(self, table: Table, version: str, moments: bool) -> dict[str, Plain]:
+        """What a site says of itself before the first round, and all that it says."""
+        rows, n, features = check_rows(table.X)
+        weights = check_weights(table.sample_weight, n)
+        if table.y.shape[:1] != (n,):
+            raise InputError(f"y must have one entry for each of {n} rows, got {table.y.shape}")
+        mean = 1.0 if table.sample_weight is None else float(np.mean(table.sample_weight))
+        record: dict[str, Plain] = {
+            "version": version,
+            "samples": n,
+            "features": features,
+            "sparse": int(not rows.dense),
+            "names": json.dumps(table.names),
+            "classes": json.dumps(labels_of(table.y) if self.labelled else []),
+            "outputs": int(table.y.shape[1]) if table.y.ndim == 2 else 0,
+            "loss": repr(self.loss),
+            "ridge": self.ridge,
+            "intercept": int(self.intercept),
+            "weight": mean,
+            "data": digest(*rows, table.y, weights),
+        }
+        return record | (_moments(table.X, weights) if moments else {})
+
+    def problem(self, table: Table, agreed: Record, weight: float = 1.0) -> Problem:
+        """The client's problem, as all sites have agreed on it."""
+        X: Any = table.X
+        d = int(agreed["features"])
+        if _sparse(X) and X.shape[1] < d:
+            X = sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], d))
+        if "scale" in agreed:
+            X = standardised(X, np.asarray(agreed["mean"]), np.asarray(agreed["scale"]))
+        convex = L2(float(agreed["mu"])) if agreed["mu"] else None  # all that local work asks of ψ
+        if not self.labelled:
+            problem = Problem(
+                X, table.y, self.loss, convex, self.ridge, table.sample_weight, self.intercept
+            )
+        else:
+            problem = self._of_labels(X, table, json.loads(str(agreed["classes"])), convex)
+        return problem if weight == 1.0 else problem.weighted(weight)
+
+    def _of_labels(
+        self, X: Any, table: Table, classes: Sequence[Any], convex: L2 | None
+    ) -> Problem:
+        """One that knows all classes, also those that do not occur here."""
+        signs = self.loss.targets == "signs"
+        every = np.array([-1.0, 1.0]) if signs else np.arange(len(classes), dtype=np.int32)
+        rows, n, features = check_rows(X)
+        empty = sp.csr_matrix((every.size, features))
+        template = Problem(empty, every, self.loss, convex, self.ridge, None, self.intercept)
+        codes = encoded(table.y, np.array(classes))
+        weights = check_weights(table.sample_weight, n)
+        fit = template.datafit.on_samples(rows, every[codes], weights)
+        return template.with_datafit(fit)
+
+
+def labels_of(y: NDArray[Any]) -> list[Any]:
+    """The labels that occur, as JSON has them."""
+    if y.ndim != 1 or y.dtype.kind not in "fiubU":
+        raise InputError(f"y must hold one label per row, got {y.dtype} of shape {y.shape}")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise InputError("y must hold labels, got NaN or infinity")
+    labels: list[Any] = np.unique(y if y.dtype.kind == "U" else y.astype(np.float64)).tolist()
+    return labels
+
+
+def encoded(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    """The place of each label among the classes."""
+    codes = np.searchsorted(classes, y).clip(max=classes.size - 1)
+    strange = classes[codes] != y
+    if strange.any():
+        raise InputError(
+            f"label {shown(y[strange][0])} is none of the agreed classes {classes.tolist()}"
+        )
+    return codes
+
+
+def _sparse(X: Any) -> bool:
+    return bool(sp.issparse(X))
+
+
+def _moments(X: Any, weights: NDArray[Any]) -> dict[str, Plain]:
+    """Σ w x and Σ w x² of every feature."""
+    w = weights if weights.size else np.ones(X.shape[0])
+    if _sparse(X):
+        return {"sums": np.asarray(X.T @ w), "squares": np.asarray(X.power(2).T @ w)}
+    values = np.asarray(X)
+    return {
+        "sums": np.einsum("ij,i->j", values, w, dtype=np.float64),
+        "squares": np.einsum("ij,ij,i->j", values, values, w, dtype=np.float64),
+    }
+
+
+def standardised(X: Any, mean: NDArray[Any], scale: NDArray[Any]) -> Any:
+    """(X - mean)/scale; sparse data is scaled only, so that it stays sparse."""
+    if _sparse(X):
+        return sp.csr_matrix(X.multiply(1.0 / scale))
+    return (np.asarray(X, dtype=np.float64) - mean) / scale

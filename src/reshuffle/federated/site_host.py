@@ -1,0 +1,155 @@
+"""The host of sites: loads their data where it lies, and answers what the driver asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from reshuffle.engines import Failure, Plain, Reply, Task, checksum
+from reshuffle.errors import InputError
+from reshuffle.federated.at_home import Memory
+from reshuffle.federated.audit import Audit
+from reshuffle.federated.client import ClientHost, Held, seen
+from reshuffle.federated.metrics import metrics
+from reshuffle.federated.site import Model, Site
+from reshuffle.federated.tables import Table
+from reshuffle.federated.work import local_of
+from reshuffle.problem import Problem
+
+NOTHING = np.empty(0)
+
+
+@dataclass(eq=False)
+class SiteHost:
+    """Some sites, each described by where its data lies.
+
+    Every message says all that is needed to answer it (what was agreed on, the local work), so that the
+    process may be a new one each time; what was loaded is kept while it lives.
+    """
+
+    clients: tuple[int, ...]
+    sites: Sequence[Site]
+    model: Model
+    version: str
+    _memory: Memory = field(default_factory=Memory, init=False, repr=False)
+    _tables: dict[int, Table] = field(default_factory=dict, init=False, repr=False)
+    _ready: dict[tuple[str, tuple[int, ...]], Any] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    def sizes(self) -> dict[int, int]:
+        """Nothing yet: sites say what they have in the handshake."""
+        return {}
+
+    def work(self, task: Task) -> list[Reply | Failure]:
+        audits = {c: Audit(path) for c in task.clients if (path := self._site(c).audit) is not None}
+        for client, audit in audits.items():
+            audit.came(task, client)
+        answers = self._train(task) if task.kind == "train" else self._each(task)
+        for answer in answers:
+            if answer.client in audits:
+                audits[answer.client].left(task, answer)
+        return answers
+
+    def _each(self, task: Task) -> list[Reply | Failure]:
+        answer: Callable[[int, Task], dict[str, Plain]] | None = {
+            "hello": self._hello, "load": self._load, "curvature": self._curvature,
+            "value": self._value, "metrics": self._metrics,
+        }.get(task.kind)  # fmt: skip
+        found: list[Reply | Failure] = []
+        for c in task.clients:
+            try:
+                if answer is None:
+                    raise InputError(f"a message of kind {task.kind!r} is not known here")
+                more = answer(c, task)
+                check = checksum(NOTHING, more)
+                found.append(Reply(task.run, task.round, c, task.digest, NOTHING, check, more))
+            except Exception as error:  # the driver decides what to do about a client that fails
+                found.append(Failure(c, _reason(error)))
+        return found
+
+    # --- answers -------------------------------------------------------------------------------
+
+    def _hello(self, client: int, task: Task) -> dict[str, Plain]:
+        moments = bool(task.more.get("moments"))
+        return self.model.report(self._table(client), self.version, moments)
+
+    def _load(self, client: int, task: Task) -> dict[str, Plain]:
+        """What the local work amounts to, and the constants that steps are chosen by."""
+        problem, local = self._problem(client, task), local_of(task.more)
+        local.compile(problem)
+        load, constants = local.load(problem), problem.smoothness
+        return {
+            "visits": load.visits, "steps": float(load.steps), "smoothness": float(load.smoothness),
+            "L_max": constants.L_max, "L_mean": constants.L_mean, "L_f": constants.L_f,
+        }  # fmt: skip
+
+    def _curvature(self, client: int, task: Task) -> dict[str, Plain]:
+        """H_m·v, with H_m a bound on the Hessian of f_m: a step of the power method."""
+        problem = self._problem(client, task)
+        product = problem.datafit.curvature_product(task.x, problem.loss.curvature / problem.n)
+        product[: problem.features] += problem.ridge * task.x[: problem.features]
+        return {"product": product}
+
+    def _value(self, client: int, task: Task) -> dict[str, Plain]:
+        return seen(self._problem(client, task), task)
+
+    def _metrics(self, client: int, task: Task) -> dict[str, Plain]:
+        table = self._site(client).test_table()
+        return {} if table is None else metrics(self.model.problem(table, task.more), task.x)
+
+    def _train(self, task: Task) -> list[Reply | Failure]:
+        """All that are here in one go, where all are asked; else one by one."""
+        together = set(task.clients) == set(self.clients)
+        answers: list[Reply | Failure] = []
+        for clients in [self.clients] if together else [(c,) for c in task.clients]:
+            try:
+                answers += self._host(clients, task).work(task.part(clients))
+            except Exception as error:
+                answers += [Failure(c, _reason(error)) for c in clients]
+        return answers
+
+    # --- what is kept --------------------------------------------------------------------------
+
+    def _site(self, client: int) -> Site:
+        return self.sites[self.clients.index(client)]
+
+    def _table(self, client: int) -> Table:
+        if client not in self._tables:
+            self._tables[client] = self._site(client).table()
+        return self._tables[client]
+
+    def _problem(self, client: int, task: Task) -> Problem:
+        key = (f"problem {task.more['agreed']}", (client,))
+        if key not in self._ready:
+            weight = float(task.own[client]["weight"])
+            self._ready[key] = self.model.problem(self._table(client), task.more, weight)
+        found: Problem = self._ready[key]
+        return found
+
+    def _host(self, clients: tuple[int, ...], task: Task) -> ClientHost:
+        """The host that trains these."""
+        key = (f"host {task.more['setup']}", clients)
+        if key not in self._ready:
+            own: Any = [task.own[c] for c in clients]
+            self._ready[key] = ClientHost(
+                clients,
+                [Held(self._problem(c, task)) for c in clients],
+                local_of(task.more),
+                [int(o["position"]) for o in own],
+                [float(o["factor"]) for o in own],
+                self._memory,
+                {c: folder for c in clients if (folder := self._site(c).state) is not None},
+            )
+        found: ClientHost = self._ready[key]
+        return found
+
+    def __getstate__(self) -> dict[str, object]:
+        return vars(self) | {"_tables": {}, "_ready": {}, "_memory": Memory()}
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
