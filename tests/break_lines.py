@@ -89,8 +89,8 @@ BREAKS = (
     ),
     Break(
         "penalties/nuclear_norm.py",
-        "np.maximum(sigma - step * self.strength, 0.0)",
-        "np.maximum(sigma - self.strength, 0.0)",
+        "threshold = step * self.strength",
+        "threshold = self.strength",
         "the prox does not know its parameter",
         "test_nuclear_norm.py",
     ),
@@ -135,6 +135,20 @@ BREAKS = (
         "if not fit.bias:",
         "the gap forgets that the dual point was scaled",
         "test_duality.py test_exact.py",
+    ),
+    Break(
+        "penalties/base.py",
+        "return float(there + ridge * gap)",
+        "return float(there)",
+        "a duality gap trusts an inexact prox",
+        "test_inexact_prox.py",
+    ),
+    Break(
+        "solvers/certificate.py",
+        "moved = float(np.linalg.norm(x - found.point)) + found.error",
+        "moved = float(np.linalg.norm(x - found.point))",
+        "the gradient mapping trusts an inexact prox",
+        "test_inexact_prox.py",
     ),
     Break(
         "solvers/run.py",
