@@ -89,8 +89,8 @@ BREAKS = (
     ),
     Break(
         "penalties/nuclear_norm.py",
-        "np.maximum(sigma - step * self.strength, 0.0)",
-        "np.maximum(sigma - self.strength, 0.0)",
+        "threshold = step * self.strength",
+        "threshold = self.strength",
         "the prox does not know its parameter",
         "test_nuclear_norm.py",
     ),
@@ -138,6 +138,21 @@ BREAKS = (
     ),
     Break(
         "solvers/resume.py",
+        "penalties/base.py",
+        "return float(there + ridge * gap)",
+        "return float(there)",
+        "a duality gap trusts an inexact prox",
+        "test_inexact_prox.py",
+    ),
+    Break(
+        "solvers/certificate.py",
+        "moved = float(np.linalg.norm(x - found.point)) + found.error",
+        "moved = float(np.linalg.norm(x - found.point))",
+        "the gradient mapping trusts an inexact prox",
+        "test_inexact_prox.py",
+    ),
+    Break(
+        "solvers/run.py",
         "        if differ:",
         "        if not differ and differ:",
         "a run is resumed on any problem",
