@@ -84,6 +84,8 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
     monkeypatch.setenv("RESHUFFLE_URL", f"http://127.0.0.1:{server.server_port}/")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr(download, "PAUSE", 0.01)
+    for name in ("w1a", "ijcnn1"):
+        monkeypatch.setitem(CATALOGUE, name, replace(CATALOGUE[name], rows=15000, features=3))
     yield page
     server.shutdown()
     server.server_close()

@@ -13,7 +13,8 @@ import reshuffle as rs
 
 ROOT = Path(rs.__file__).parent
 LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer and those before it
-    {"errors", "deprecation", "randomness", "files"},
+    {"errors", "deprecation", "randomness", "files", "interruption"},
+    {"archive"},
     {"validation"},
     {"penalties.forms"},
     {"kernels"},
@@ -33,6 +34,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"theory"},
     {"tables", "compared", "comparison"},
     {"estimators"},
+    {"report"},
     {"experiments"},
     {"cli"},
 ]

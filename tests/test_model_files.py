@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import pickle
 import zipfile
@@ -16,7 +15,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 
 import reshuffle as rs
-from reshuffle.estimators.model_file import read
+from reshuffle.archive import read_archive, write_archive
 
 MODELS: dict[str, Any] = {
     "two classes": rs.RRClassifier(penalty="l1", l1=0.01, class_weight={0: 2.0, 1: 1.0}),
@@ -60,7 +59,8 @@ def test_a_loaded_model_answers_the_same(fitted: Any, tmp_path: Path) -> None:
     assert again.score(X, y) == model.score(X, y)
     assert not hasattr(again, "trace_")
     assert os.path.getsize(tmp_path / "model.npz") < 10_000
-    about, _ = read(tmp_path / "model.npz")
+    with read_archive(tmp_path / "model.npz", "model file", 2) as stored:
+        about = stored.about
     assert set(about["data"]) == {"X", "y"}
     assert about["package"] == rs.__version__
     assert again.certificate_ == model.certificate_
@@ -96,6 +96,23 @@ def test_the_same_predictions_from_scikit_learn(fitted: Any) -> None:
             np.testing.assert_array_equal(one, other)
 
 
+LABELS: dict[str, Any] = {
+    "bytes": np.array([b"no", b"yes"]),
+    "dates": np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"),
+    "text of numpy": np.array(["no", "yes"], dtype=np.dtypes.StringDType()),
+    "flags": np.array([False, True]),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_of_any_kind_go_to_scikit_learn(kind: str) -> None:
+    X, y = data("two classes")
+    model = rs.RRClassifier(l2=0.01).fit(X, LABELS[kind][y])
+    theirs = model.to_sklearn()
+    np.testing.assert_array_equal(theirs.predict(X), model.predict(X))
+    np.testing.assert_array_equal(theirs.classes_, model.classes_)
+
+
 def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
     class WithMean(rs.losses.Squared):
         @staticmethod
@@ -119,14 +136,12 @@ def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
 
 
 def forged(change: Any, path: Path) -> bytes:
-    """The file again, with another 'about'."""
-    with np.load(path) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    about = json.loads(str(arrays["about"]))
+    """The file again, with another 'about', and a checksum that fits."""
+    with read_archive(path, "model file", 2) as stored:
+        about, arrays = stored.about, stored.arrays()
     change(about)
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays | {"about": np.array(json.dumps(about))})
-    return buffer.getvalue()
+    write_archive(path.with_name("forged"), "model file", 2, about, arrays)
+    return path.with_name("forged").read_bytes()
 
 
 def test_other_and_damaged_files_are_refused(tmp_path: Path) -> None:
@@ -145,7 +160,7 @@ def test_other_and_damaged_files_are_refused(tmp_path: Path) -> None:
         "pickle": pickle.dumps({"a": 1}),
         "compressed": buffer.getvalue(),
         "with objects": pickled.getvalue(),
-        "another format": forged(lambda about: about.update(format="other"), good),
+        "another format": forged(lambda about: about.update(kind="other"), good),
         "a later version": forged(lambda about: about.update(version=99), good),
         "another class": forged(lambda about: about.update(estimator="object"), good),
         "no loss": forged(lambda about: about.pop("loss"), good),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
+from reshuffle.interruption import WORK, listen
 from reshuffle.losses import Loss, named
 from reshuffle.penalties.forms import NO_PENALTY, Form
 from reshuffle.rows import Rows
@@ -22,7 +24,9 @@ Visits = NDArray[np.uint32]
 T = TypeVar("T")
 AHEAD = 8  # rows asked of the memory before their turn: see benchmarks/NOTES.md
 PIECE = 1 << 13  # rows of a piece: a fraction of a millisecond, so that threads share evenly
-CHUNK = 1 << 20  # visits of one kernel call, so that Ctrl-C is heard between them
+LEAST = (
+    1 << 10
+)  # visits of one kernel call, where rows are not far too long: calls cost microseconds
 NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
 
 
@@ -272,6 +276,35 @@ class Datafit:
 
     # --- shuffled passes -----------------------------------------------------------------------
 
+    def calls(
+        self, count: int, samples: Callable[[], Visits], besides: float, batch: int = 1
+    ) -> Iterator[tuple[int, int]]:
+        """Where calls of a kernel over so many visits begin and end, so that each does work that is bounded.
+
+        ``samples`` are the visited ones, ``besides`` what a visit costs but for the values of its row.
+        """
+        most = max(int(WORK / (self.longest + besides + 1.0)) // batch, 1) * batch
+        if most >= min(count, LEAST) or self.rows.dense:
+            yield from ((k, min(k + most, count)) for k in range(0, max(count, 1), most))
+            return
+        lengths = np.diff(self.rows.indptr)[samples()].astype(np.float64)
+        work = np.cumsum(lengths * prod(self.outputs) + (besides + 1.0))
+        start = 0
+        while start < count:
+            done = work[start - 1] if start else 0.0
+            stop = int(np.searchsorted(work, done + WORK, side="right"))
+            stop = min(start + max((stop - start) // batch, 1) * batch, count)
+            yield start, stop
+            start = stop
+
+    @cached_property
+    def longest(self) -> int:
+        """The most values that a row has, times the outputs."""
+        values = self.features
+        if not self.rows.dense:
+            values = int(np.max(np.diff(self.rows.indptr), initial=0))
+        return values * prod(self.outputs)
+
     def sweep(
         self,
         x: Array,
@@ -288,14 +321,18 @@ class Datafit:
         """Steps over the visits, in place; see ``FiniteSum.sweep``. The visits must be in range."""
         from reshuffle.kernels.sweep import sweep_kernel
 
-        each = self.weights if weights is None else weights
-        chunk = max(CHUNK // batch, 1) * batch
-        for start in range(0, max(visits.size, 1), chunk):
-            sweep_kernel(self.stamp)(
-                *self.rows, self.targets, each, self.loss.params, self.bias,
-                visits[start : start + chunk], batch, average, self.checked(x), x.reshape(-1),
-                self.flat(x), step, ridge, prox_step, form, self.scratch(batch), AHEAD,
+        each, scale = self.weights if weights is None else weights, 1.0
+        flat, penalised = self.checked(x).reshape(-1), self.flat(x)
+        besides = x.size / batch if prox_step > 0.0 else 0.0
+        for start, stop in self.calls(visits.size, lambda: visits, besides, batch):
+            listen()
+            scale = sweep_kernel(self.stamp)(
+                *self.rows, self.targets, each, self.loss.params, self.bias, visits[start:stop],
+                batch, average, x, flat, penalised, step, ridge, prox_step, form,
+                self.scratch(batch), AHEAD, scale,
             )  # fmt: skip
+        if scale != 1.0:
+            flat[:penalised] *= scale
 
     def block(
         self, y: Array, visits: Visits, step: float, table: Array, q: Array, copies: Copies = ALONE
@@ -304,10 +341,13 @@ class Datafit:
         from reshuffle.kernels.exact import block_kernel
 
         weights = copies.weights if copies.owner.size else self.weights
-        block_kernel(self.stamp)(
-            *self.quick, self.targets, weights, self.loss.params, self.bias, copies.owner, visits,
-            0, visits.size, table, y, q, step, self.scratch(), AHEAD,
-        )  # fmt: skip
+        samples = (lambda: copies.owner[visits]) if copies.owner.size else (lambda: visits)
+        for start, stop in self.calls(visits.size, samples, 0.0):
+            listen()
+            block_kernel(self.stamp)(
+                *self.quick, self.targets, weights, self.loss.params, self.bias, copies.owner, visits,
+                0, start, stop, table, y, q, step, self.scratch(), AHEAD,
+            )  # fmt: skip
 
     def single_functions(self) -> tuple[Any, Any, tuple[Any, ...]]:
         """The slope and the gradient of one loss, compiled, and the data that they take."""

@@ -20,6 +20,14 @@ class InputError(ValueError):
     """An argument cannot be used: the message names it, what was given and what is wanted."""
 
 
+class FileError(InputError, OSError):
+    """A file cannot be read or written: the message names it and says why."""
+
+    def __init__(self, message: str, errno: int | None = None) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+
 class DivergenceError(ArithmeticError):
     """A run diverged; ``result`` is its last finite state."""
 

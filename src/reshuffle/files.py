@@ -1,34 +1,159 @@
-"""Writing files so that a reader finds the old one or the new one, never half of it."""
+"""Files that a reader finds whole, the old one or the new one; and files that are read only where they are files.
+
+Writing goes to a fresh temporary file beside the target, which nobody else can have made or opened, and which
+takes the target's place when all of it has reached the disk. Its writer holds a lock on it: a temporary file
+without one was left behind by a process that was killed, and the next writer of the same target removes it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
-from collections.abc import Iterable
+import secrets
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
+
+from reshuffle.errors import FileError, InputError
+
+Location = str | os.PathLike[str]
+NAME = 180  # bytes of a target's name in that of its temporary file: file systems allow 255
+FRESH = (
+    os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+)
+WAITLESS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a temporary file beside the target, then put it in the target's place."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+def write_atomically(path: Location, content: bytes) -> None:
+    """Put ``content`` in the place of ``path``, whole or not at all."""
+    with replacing(path) as file:
+        file.write(content)
 
 
-def write_csv(
-    path: str | os.PathLike[str], columns: Iterable[str], rows: Iterable[Iterable[object]]
-) -> None:
+def write_csv(path: Location, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """Write a CSV file, whole or not at all."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(columns)
     writer.writerows(rows)
     write_atomically(path, text.getvalue().encode())
+
+
+@contextmanager
+def replacing(path: Location) -> Iterator[BinaryIO]:
+    """A file to write, which takes the place of ``path`` at the end; an error inside leaves all as it was.
+
+    A link at ``path`` is replaced, not followed. The permissions are those of the umask. What the system refuses
+    (a full disk, a folder that is not there or cannot be written) is a ``FileError``.
+    """
+    target = Path(path)
+    if not target.name or "\0" in str(target):
+        raise InputError(f"{str(path)!r} does not name a file")
+    try:
+        if not _replaceable(target):
+            raise FileError(f"cannot write {target}: there is something that is not a file")
+        _remove_litter(target)
+        temporary, file = _fresh(target)
+        try:
+            with file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        _sync_folder(target.parent)
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(f"cannot write {target}: {_reason(error)}", error.errno) from None
+
+
+@contextmanager
+def opened(path: Location) -> Iterator[BinaryIO]:
+    """A regular file to read: no folder, no device, no pipe that would make one wait."""
+    try:
+        number = os.open(path, WAITLESS)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no file {path}") from None
+    except (OSError, ValueError) as error:  # a name with a NUL in it is a ValueError
+        raise FileError(f"cannot read {path}: {_reason(error)}") from None
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise FileError(f"{path} is not a file")
+    with os.fdopen(number, "rb") as file:
+        yield file
+
+
+def _replaceable(target: Path) -> bool:
+    """Whether there is nothing yet, or a file, or a link (to whatever)."""
+    try:
+        mode = os.lstat(target).st_mode
+    except FileNotFoundError:
+        return True
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+
+
+def _fresh(target: Path) -> tuple[Path, BinaryIO]:
+    """A new file of a name that nobody can guess, locked."""
+    while True:
+        temporary = target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.tmp")
+        file = os.fdopen(os.open(temporary, FRESH, 0o666), "w+b")
+        _lock(file.fileno(), wait=True)
+        if os.fstat(file.fileno()).st_nlink:  # else a cleaner came between the two lines above
+            return temporary, file
+        file.close()
+
+
+def _remove_litter(target: Path) -> None:
+    """Remove temporary files of this target that no living process writes."""
+    prefix = _prefix(target)
+    with os.scandir(target.parent) as entries:
+        names = [e.name for e in entries if e.name.startswith(prefix) and e.name.endswith(".tmp")]
+    for name in names:
+        left = target.parent / name
+        with contextlib.suppress(OSError):
+            number = os.open(left, WAITLESS | getattr(os, "O_NOFOLLOW", 0))
+            try:
+                if stat.S_ISREG(os.fstat(number).st_mode) and _lock(number, wait=False):
+                    left.unlink()
+            finally:
+                os.close(number)
+
+
+def _prefix(target: Path) -> str:
+    return f".{os.fsencode(target.name)[:NAME].decode('utf-8', 'ignore')}."
+
+
+def _lock(number: int, *, wait: bool) -> bool:
+    """Whether the file is locked by us now; without locks (Windows) nothing is taken for litter."""
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:  # somebody writes it, or this file system has no locks
+        return False
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """The new name reaches the disk too, where the system can be told so."""
+    with contextlib.suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)

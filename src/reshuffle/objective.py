@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,9 @@ from reshuffle.content import Fingerprint, digest
 from reshuffle.datafit import ALONE, Copies, Datafit
 from reshuffle.deprecation import renamed
 from reshuffle.errors import InputError, shown
+from reshuffle.interruption import listen
 from reshuffle.penalties import Penalty, Zero, ability, strong_convexity
+from reshuffle.penalties.inexact import COLD, Approximate, approximate
 from reshuffle.smoothness import Smoothness
 from reshuffle.validation import check_number, check_vector, check_visits
 
@@ -70,19 +73,42 @@ class Objective(ABC):
 
     def prox(self, x: Array, step: float) -> Array:
         """prox_{step·ψ}(x); an intercept stays as it is."""
-        given = x[: self.features]
-        name = f"prox(x, step) of penalty {type(self.penalty).__name__}"
-        result = check_vector(name, self.penalty.prox(given, step), given.shape)
-        if not np.isfinite(result).all() and np.isfinite(given).all():
-            raise InputError(f"{name} must be finite where x is, it returned NaN or infinity")
-        return result if self.features == len(x) else np.concatenate([result, x[self.features :]])
+        return self._whole("prox(x, step)", self.penalty.prox(x[: self.features], step), x)
 
     def prox_with_ridge(self, x: Array, step: float) -> Array:
         """The prox of ψ + (ridge/2)‖·‖², by that of ψ alone."""
+        return self.prox(*self._shrunk(x, step))
+
+    def prox_from(
+        self, x: Array, step: float, start: Array, gap: float, *, with_ridge: bool
+    ) -> Approximate:
+        """Either of the two, from a warm start and to a gap where it is found by iterations.
+
+        With k = 1 + step·ridge the objective of the one is k times that of the other and a constant: so
+        are their gaps.
+        """
+        shrink = 1.0 + step * self.ridge if with_ridge else 1.0
+        point, length = self._shrunk(x, step) if with_ridge else (x, step)
+        if ability(self.penalty, "prox_from") is None:
+            return Approximate(self.prox(point, length), COLD)
+        found = approximate(self.penalty, point[: self.features], length, start, gap / shrink)
+        whole = self._whole("prox_from(x, step, start, gap)", found.point, point)
+        return found._replace(point=whole, gap=shrink * found.gap)
+
+    def _shrunk(self, x: Array, step: float) -> tuple[Array, float]:
+        """Where to take the prox of ψ, and with which step, for that of ψ + (ridge/2)‖·‖² at x."""
         shrink = 1.0 + step * self.ridge
         scaled = x.copy()
         scaled[: self.features] /= shrink
-        return self.prox(scaled, step / shrink)
+        return scaled, step / shrink
+
+    def _whole(self, function: str, found: object, x: Array) -> Array:
+        """What a function of the penalty has made of x, checked, and with the intercept of x."""
+        given, name = x[: self.features], f"{function} of penalty {type(self.penalty).__name__}"
+        result = check_vector(name, found, given.shape)
+        if not np.isfinite(result).all() and np.isfinite(given).all():
+            raise InputError(f"{name} must be finite where x is, it returned NaN or infinity")
+        return result if self.features == len(x) else np.concatenate([result, x[self.features :]])
 
     @property
     def strong_convexity(self) -> float:
@@ -163,6 +189,7 @@ class FiniteSum(Objective):
     def gradient(self, x: Array) -> Array:
         total = np.zeros(self.shape)
         for i in range(self.n):
+            listen()
             total += self.checked_component(i, x)
         return total / self.n
 
@@ -185,6 +212,7 @@ class FiniteSum(Objective):
         for start in range(0, visits.size, batch):
             direction = np.zeros(self.shape)
             for i in visits[start : start + batch]:
+                listen()
                 scale = average if weights is None or not weights.size else average * weights[i]
                 direction += scale * self.checked_component(int(i), x)
             x -= step * direction
@@ -232,6 +260,7 @@ class FiniteSum(Objective):
         Where there are importance copies, the visits name copies, and the table has an entry for each.
         """
         for k, c in enumerate(visits.tolist()):
+            listen()
             i, weight = (int(copies.owner[c]), copies.weights[c]) if copies.owner.size else (c, 1.0)
             new = self._without_ridge(i, y - step * k * q)
             y -= step * weight * (new - table[c])
@@ -296,8 +325,9 @@ def check_penalty(penalty: object) -> Penalty:
     """Anything with ``value`` and ``prox``; ``None`` is no penalty."""
     if penalty is None:
         return Zero()
-    if isinstance(penalty, type) or not isinstance(penalty, Penalty):
+    methods = (getattr(penalty, name, None) for name in ("value", "prox"))
+    if isinstance(penalty, type) or not all(map(callable, methods)):
         raise InputError(
             f"penalty must have methods value(x) and prox(x, step), got {shown(penalty)}"
         )
-    return penalty
+    return cast(Penalty, penalty)

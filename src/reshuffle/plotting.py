@@ -136,7 +136,7 @@ def plot_path(
         ax.plot(path.lambdas, coefs[:, j], color="0.75", lw=0.8)
     for k, j in enumerate(shown):
         style: dict[str, Any] = {"color": COLOURS[k % 7], "ls": LINES[k // 7 % 7]}
-        ax.plot(path.lambdas, coefs[:, j], label=str(known[j]), lw=1.8, **style)
+        ax.plot(path.lambdas, coefs[:, j], label=plain_label(known[j]), lw=1.8, **style)
     if mark is not None:
         ax.axvline(float(mark), color="0.3", lw=1.0, ls=":", label=f"λ = {mark:.3g}")
     ax.set_xscale("log")
@@ -147,3 +147,9 @@ def plot_path(
     if shown or mark is not None:
         ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax
+
+
+def plain_label(name: Any) -> str:
+    """A name as it is: a $ begins no formula, and a leading underscore hides nothing from a legend."""
+    text = str(name).replace("$", r"\$")
+    return f"\u200b{text}" if text.startswith("_") else text

@@ -86,7 +86,7 @@ class Problem(FiniteSum):
         outputs = loss.kind.outputs(targets)
         self.datafit = Datafit(rows, targets, weights, loss, bool(fit_intercept), features, outputs)
         self.penalty, self.ridge = check_penalty(penalty), float(ridge)
-        compiled_form(self.penalty, (features, *outputs))  # says so where its arrays do not fit
+        self.form  # noqa: B018 -- it says so where arrays of the penalty do not fit
 
     def __repr__(self) -> str:
         return (
@@ -119,6 +119,7 @@ class Problem(FiniteSum):
 
     @property
     def weights(self) -> Array:  # type: ignore[override]
+        """The w_i of the losses, whose mean is 1; empty where all are 1."""
         return self.datafit.weights
 
     @property

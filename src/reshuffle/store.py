@@ -60,7 +60,7 @@ class Store:
 
 def keep(result: Result, path: Path) -> None:
     """Save a finished run. One that Ctrl-C cut short is not kept as if it were whole."""
-    if result.message.startswith("interrupted"):
+    if result.interrupted:
         raise KeyboardInterrupt
     result.save(path)
 

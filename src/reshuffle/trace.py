@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import json
-import os
-import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.archive import Archive, read_archive, write_archive
 from reshuffle.content import Fingerprint
-from reshuffle.errors import InputError
-from reshuffle.files import write_atomically, write_csv
+from reshuffle.errors import InputError, shown
+from reshuffle.files import Location, write_csv
 
 Array = NDArray[np.float64]
-FORMAT = 2  # of saved results
+INTERRUPTED = "interrupted after"
+"""What the message of a run that Ctrl-C ended begins with."""
+KIND, VERSION = "saved result", 3
+TRACE, STATE = "trace/", "state/"
+"""What the names of its columns, and of its state's arrays, begin with in a file."""
+MOST_EPOCHS = 2**53  # beyond, the trace's numbers cannot count them
 
 
 class Trace(Mapping[str, Array]):
@@ -61,7 +64,7 @@ class Trace(Mapping[str, Array]):
     def copy(self) -> Trace:
         return Trace(self._columns, self.header)
 
-    def to_csv(self, path: str | os.PathLike[str]) -> None:
+    def to_csv(self, path: Location) -> None:
         """Write the columns as a CSV file."""
         write_csv(path, self._columns, zip(*self._columns.values(), strict=True))
 
@@ -97,6 +100,11 @@ class Result:
     config: dict[str, str] = field(repr=False)
     fingerprint: Fingerprint = field(repr=False, default_factory=lambda: Fingerprint({}))
     """Digests of the problem's parts; empty in results of version 0.1.0, which cannot be resumed."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C, or a signal to end, ended the run."""
+        return self.message.startswith(INTERRUPTED)
 
     @property
     def digest(self) -> str:
@@ -140,10 +148,9 @@ class Result:
         }
         return "\n".join(f"{name:<12} {text}" for name, text in lines.items())
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: Location) -> None:
         """Write to a .npz file (arrays and JSON, no pickle), whole or not at all."""
         about = {
-            "format": FORMAT,
             "converged": self.converged,
             "message": self.message,
             "epoch": self.epoch,
@@ -151,38 +158,16 @@ class Result:
             "fingerprint": dict(self.fingerprint),
             "header": self.trace.header,
         }
-        arrays: dict[str, Any] = {"about": np.array(json.dumps(about)), "x": self.x}
-        arrays |= {f"trace/{name}": column for name, column in self.trace.items()}
-        arrays |= {f"state/{name}": value for name, value in self.state.items()}
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
-        write_atomically(path, buffer.getvalue())
+        arrays: dict[str, Any] = {"x": self.x}
+        arrays |= {f"{TRACE}{name}": column for name, column in self.trace.items()}
+        arrays |= {f"{STATE}{name}": value for name, value in self.state.items()}
+        write_archive(path, KIND, VERSION, about, arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Result:
-        """Read what ``save`` wrote."""
-        try:
-            with np.load(path, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
-            about = json.loads(str(arrays["about"]))
-            if about["format"] not in (1, FORMAT):  # 1, of version 0.1.0, has no fingerprint
-                raise InputError(f"{path} has result format {about['format']}, this is {FORMAT}")
-            return cls(
-                x=arrays["x"],
-                trace=Trace(_under("trace/", arrays), about["header"]),
-                converged=bool(about["converged"]),
-                message=str(about["message"]),
-                epoch=int(about["epoch"]),
-                state=_under("state/", arrays),
-                config=dict(about["config"]),
-                fingerprint=Fingerprint(dict(about.get("fingerprint", {}))),
-            )
-        except FileNotFoundError:
-            raise
-        except InputError:
-            raise
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            raise InputError(f"{path} is not a saved result, or is damaged: {error}") from None
+    def load(cls, path: Location) -> Result:
+        """Read what ``save`` wrote; a file that is something else, or damaged, is an ``InputError``."""
+        with opened_result(path) as stored:
+            return result_of(stored)
 
     def snapshot(self) -> Result:
         """A copy that later epochs do not change."""
@@ -190,5 +175,48 @@ class Result:
         return replace(self, x=self.x.copy(), trace=self.trace.copy(), state=state)
 
 
-def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+@contextmanager
+def opened_result(path: Location) -> Iterator[Archive]:
+    """The file of a result, open."""
+    with read_archive(
+        path, KIND, 1, 2, VERSION
+    ) as stored:  # 1 has no fingerprint, 1 and 2 no checksum
+        yield stored
+
+
+def result_of(stored: Archive) -> Result:
+    """The result of an open file; a ``ValueError`` and its like where it is none."""
+    about, arrays = stored.about, stored.arrays()
+    epoch, x = about["epoch"], arrays["x"]
+    if not (isinstance(epoch, int) and 0 <= epoch < MOST_EPOCHS):
+        raise ValueError(f"its epoch is {shown(epoch)}")
+    if x.dtype != np.float64:
+        raise ValueError(f"x has dtype {x.dtype}")
+    columns = under(TRACE, arrays)
+    if any(c.ndim != 1 or c.dtype != np.float64 or not c.size for c in columns.values()):
+        raise ValueError("a column of its trace is no column of numbers")
+    return Result(
+        x=x,
+        trace=Trace(columns, _texts(about["header"])),
+        converged=bool(about["converged"]),
+        message=str(about["message"]),
+        epoch=epoch,
+        state=under(STATE, arrays),
+        config=_texts(about["config"]),
+        fingerprint=Fingerprint(_texts(about.get("fingerprint", {}))),
+    )
+
+
+T = TypeVar("T")
+
+
+def under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
+    """Those whose names begin so, by the rest of their names."""
+    return {k.removeprefix(prefix): v for k, v in named.items() if k.startswith(prefix)}
+
+
+def _texts(given: Any) -> dict[str, str]:
+    """A dict of texts, as JSON has it."""
+    if not isinstance(given, dict) or not all(isinstance(v, str) for v in given.values()):
+        raise ValueError("what it says about the run is no list of texts")
+    return given

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import click
 from rich import box
@@ -12,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from reshuffle import experiments
+from reshuffle.cli.common import Output
 from reshuffle.cli.tables import show
 from reshuffle.experiments import PAPER, RECIPES, Numbers, Report, Settings
 
@@ -33,7 +35,7 @@ def listed(text: str | None) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(part) for part in parts))
 
 
-def run(names: Sequence[str], settings: Settings) -> None:
+def run(names: Sequence[str], settings: Settings, output: Output) -> None:
     """Run the recipes of these names, ``all`` for the paper's; exit code 1 if a claim fails."""
     wanted = [*PAPER] if "all" in names else list(dict.fromkeys(names))
     if unknown := [name for name in wanted if name not in RECIPES]:
@@ -43,22 +45,24 @@ def run(names: Sequence[str], settings: Settings) -> None:
             raise click.UsageError(f"--{option} is for {' and '.join(takers)}")
     if settings.seeds is not None and settings.seed_list:
         raise click.UsageError("give --seeds, their number, or --seed-list, not both")
-    console, failed = Console(), []
+    console, failed, told = output.console, [], {}
     for name in wanted:
         clock = time.perf_counter()
         report = experiments.run(name, settings)
         _show(console, report)
         seconds = time.perf_counter() - clock
         page = settings.out / f"{name}.html"
-        console.print(f"{seconds:.1f} s; page: {page}\n", soft_wrap=True, highlight=False)
+        output.line(f"{seconds:.1f} s; page: {page}\n")
+        told[name] = _document(report) | {"seconds": seconds, "page": page}
         if report.elsewhere:
-            console.print(report.conclusion, soft_wrap=True, highlight=False, markup=False)
+            output.line(report.conclusion)
             continue
         failed += [
             f"{name}: {c.claim} Found: {c.found}."
             for c in report.checks
             if not (c.holds or c.known)
         ]
+    output.document(told)
     if failed:
         raise click.ClickException("a claim does not hold in this run.\n  " + "\n  ".join(failed))
 
@@ -83,3 +87,13 @@ def _table(numbers: Numbers) -> Table:
     for row in numbers.rows:
         table.add_row(*map(escape, row))
     return table
+
+
+def _document(report: Report) -> dict[str, Any]:
+    checks = [
+        {"claim": c.claim, "holds": c.holds, "verdict": c.verdict, "found": c.found}
+        for c in report.checks
+    ]
+    tables = [{"title": t.title, "columns": t.columns, "rows": t.rows} for t in report.tables]
+    about = {"title": report.title, "configuration": report.configuration}
+    return about | {"conclusion": report.conclusion, "checks": checks, "tables": tables}

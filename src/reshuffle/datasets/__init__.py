@@ -4,17 +4,23 @@ from reshuffle.datasets.bundled import breast_cancer, synthetic
 from reshuffle.datasets.catalogue import CATALOGUE, Entry
 from reshuffle.datasets.identity import Identity, identity
 from reshuffle.datasets.libsvm import VARIABLE, cache_folder, fetch, find, load_libsvm
+from reshuffle.datasets.reading import load_data, stream
+from reshuffle.datasets.table import Data, Reading
 
 __all__ = [
     "CATALOGUE",
     "VARIABLE",
+    "Data",
     "Entry",
     "Identity",
+    "Reading",
     "breast_cancer",
     "cache_folder",
     "fetch",
     "find",
     "identity",
+    "load_data",
     "load_libsvm",
+    "stream",
     "synthetic",
 ]

@@ -9,7 +9,10 @@ PAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 
 @dataclass(frozen=True)
 class Entry:
-    """A file of that page; where its sha256 is not known, that of the first download is kept."""
+    """A file of that page.
+
+    Where its sha256 is not known, a download must have its shape, and the sha256 of the first one is kept.
+    """
 
     name: str
     rows: int
@@ -21,6 +24,11 @@ class Entry:
     @property
     def filename(self) -> str:
         return self.file or self.name
+
+    @property
+    def most_bytes(self) -> int:
+        """More than the file can have: 24 characters for each entry of the matrix, and at most 1 GiB."""
+        return min(self.rows * (16 + 24 * self.features), 1 << 30)
 
 
 _KNOWN = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import sys
 import time
@@ -11,15 +12,35 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.request import Request
 
+from reshuffle.datasets.address import Refused, check_address, opener
 from reshuffle.errors import InputError
 from reshuffle.files import write_atomically
 
 PIECE = 1 << 16  # bytes between two looks at the clock of the progress bar
 PAUSE = 1.0  # seconds between the first two attempts, then twice as long
 TEMPORARY = (408, 416, 425, 429)  # refusals that another attempt may not meet
+
+logger = logging.getLogger("reshuffle")
+
+
+class Bounds(NamedTuple):
+    """What a download may take."""
+
+    most: int
+    timeout: float
+    end: float
+
+    def check(self, size: int) -> None:
+        """Refuse more bytes than the file can have, and more time than there is."""
+        if size > self.most:
+            raise Refused(f"it has more than the {self.most:,} bytes that it can have")
+        if time.monotonic() > self.end:
+            raise Refused("it takes longer than it may")
+
 
 Advance = Callable[[int, int | None], None]
 """Told the bytes that are there, and how many there will be, where the server says."""
@@ -30,24 +51,32 @@ def download(
     target: Path,
     *,
     sha256: str | None = None,
+    check: Callable[[Path], None] = lambda path: None,
+    most: int = 1 << 30,
     progress: bool = False,
     timeout: float = 30.0,
+    longest: float = 3600.0,
     attempts: int = 3,
 ) -> None:
     """Put the file at ``url`` into ``target``, and its sha256 into a JSON file beside it.
 
     What has arrived is kept in ``target``.part: a further attempt, or a later call, asks for the
-    rest only. ``timeout`` is that of connecting and of each wait for data, in seconds.
+    rest only. A file whose ``sha256`` is not known is kept only if ``check`` does not refuse it. ``timeout`` is that of
+    connecting and of each wait for data, ``longest`` that of all together, in seconds; ``most`` bounds the bytes.
     """
-    part = beside(target, ".part")
+    check_address(url)
+    part, end = beside(target, ".part"), time.monotonic() + longest
     with _alone(target.parent):
         if target.is_file():  # somebody else was first
             return
         with _bar(target.name, progress) as advance:
             for attempt in range(1, attempts + 1):
                 try:
-                    _receive(url, part, sha256 is not None, timeout, advance)
+                    _receive(url, part, sha256 is not None, Bounds(most, timeout, end), advance)
                     break
+                except Refused as error:
+                    _forget(part)
+                    raise InputError(f"cannot download {url}: {error}; nothing was kept") from None
                 except (OSError, HTTPException, ValueError) as error:
                     if attempt == attempts or not _may_pass(error):
                         raise InputError(_failure(url, target, error)) from None
@@ -59,10 +88,32 @@ def download(
                 f"{url} has sha256 {digest}, not {sha256} as it should: the file was damaged on its "
                 "way, or is another one now. It was not kept; try again"
             )
+        if sha256 is None:
+            _accept(url, part, check, digest)
         record = {"url": url, "bytes": part.stat().st_size, "sha256": digest}
+        record |= {
+            "first_seen": time.strftime("%Y-%m-%d", time.gmtime()),
+            "pinned": sha256 is not None,
+        }
         write_atomically(beside(target, ".json"), json.dumps(record, indent=1).encode())
         os.replace(part, target)
         beside(part, ".version").unlink(missing_ok=True)
+
+
+def _accept(url: str, part: Path, check: Callable[[Path], None], digest: str) -> None:
+    """A file that no sha256 speaks for: looked at, and said."""
+    try:
+        check(part)
+    except InputError as error:
+        _forget(part)
+        raise InputError(
+            f"{url} is not what the catalogue says: {error}. It was not kept; try again, or another address"
+        ) from None
+    logger.warning(
+        "no sha256 is known for %s: shape and classes fit, and it is taken as it came, with the sha256 %s. "
+        "It will have to keep that one",
+        url, digest,
+    )  # fmt: skip
 
 
 def recorded(target: Path) -> str | None:
@@ -84,8 +135,10 @@ def beside(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
 
 
-def _receive(url: str, part: Path, checked: bool, timeout: float, advance: Advance) -> None:
+def _receive(url: str, part: Path, checked: bool, bounds: Bounds, advance: Advance) -> None:
     """All of the file, or the rest of it, into ``part``; an ``OSError`` where the body broke off."""
+    if part.is_symlink() or (part.exists() and not part.is_file()):
+        _forget(part)
     have = part.stat().st_size if part.is_file() else 0
     headers = {"User-Agent": "reshuffle", "Accept-Encoding": "identity"}
     version = _read(beside(part, ".version"))
@@ -94,24 +147,28 @@ def _receive(url: str, part: Path, checked: bool, timeout: float, advance: Advan
         if version:
             headers["If-Range"] = version
     try:
-        response: HTTPResponse = urlopen(Request(url, headers=headers), timeout=timeout)
+        response: HTTPResponse = opener().open(
+            Request(url, headers=headers), timeout=bounds.timeout
+        )
     except HTTPError as error:
         if error.code == 416:  # there is nothing after what we have: it is not of this file
             _forget(part)
         raise
     with response:
         resumed = response.status == 206
-        if resumed and not response.headers["Content-Range"].startswith(f"bytes {have}-"):
+        if resumed and not _continues(response, have, version):
             _forget(part)
             raise ConnectionError("the server sent another piece of the file than it was asked for")
         have = have if resumed else 0
         length = response.headers["Content-Length"]
         total = have + int(length) if length else None
+        bounds.check(total or have)
         if not resumed:
-            beside(part, ".version").write_text(_version(response))
-        with open(part, "ab" if resumed else "wb") as file:
+            write_atomically(beside(part, ".version"), _version(response).encode())
+        with _opened(part, resumed) as file:
             advance(have, total)
-            while piece := response.read(PIECE):
+            while piece := response.read1(PIECE):  # what is there, so that the clock is looked at
+                bounds.check(have + len(piece))
                 file.write(piece)
                 have += len(piece)
                 advance(have, total)
@@ -121,6 +178,19 @@ def _receive(url: str, part: Path, checked: bool, timeout: float, advance: Advan
         raise ConnectionError(f"the connection ended after {have:,} of {total:,} bytes")
 
 
+def _continues(response: HTTPResponse, have: int, version: str) -> bool:
+    """Whether this is the rest of what we have: from there on, and of the same version of the file."""
+    where = response.headers["Content-Range"] or ""
+    return where.startswith(f"bytes {have}-") and _version(response) in (version, "")
+
+
+def _opened(part: Path, more: bool) -> BinaryIO:
+    """The file to write to, which is no link to another one."""
+    how = os.O_APPEND if more else os.O_TRUNC
+    flags = os.O_WRONLY | os.O_CREAT | how | getattr(os, "O_NOFOLLOW", 0)
+    return os.fdopen(os.open(part, flags, 0o666), "ab" if more else "wb")
+
+
 def _version(response: HTTPResponse) -> str:
     """What ``If-Range`` may name: a strong entity tag, or the time of the last change."""
     tag = response.headers["ETag"] or ""
@@ -128,7 +198,7 @@ def _version(response: HTTPResponse) -> str:
 
 
 def _read(path: Path) -> str:
-    return path.read_text() if path.is_file() else ""
+    return path.read_text(errors="replace") if path.is_file() and not path.is_symlink() else ""
 
 
 def _forget(part: Path) -> None:
@@ -156,14 +226,15 @@ def _failure(url: str, target: Path, error: Exception) -> str:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """One process at a time downloads into a folder; others wait."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / ".lock").touch()
+        number = os.open(folder / ".lock", flags, 0o666)
     except OSError as error:
         raise InputError(
             f"cannot write into {folder} ({error}); name another folder in RESHUFFLE_CACHE"
         ) from None
-    with open(folder / ".lock") as file:
+    with os.fdopen(number, "rb") as file:
         if sys.platform != "win32":
             import fcntl
 

@@ -11,13 +11,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from reshuffle.datasets.catalogue import CATALOGUE, PAGE
+from reshuffle.datasets.catalogue import CATALOGUE, PAGE, Entry
 from reshuffle.datasets.download import digest_of, download, recorded
+from reshuffle.datasets.svmlight import MOST_FEATURES, read_svmlight
 from reshuffle.errors import InputError
+from reshuffle.files import Location
 from reshuffle.labels import encode_labels
+from reshuffle.validation import check_positive
 
 VARIABLE = "RESHUFFLE_DATA"
-Location = str | os.PathLike[str]
 
 
 def cache_folder() -> Path:
@@ -31,9 +33,10 @@ def find(name: Location, folder: Location | None = None) -> Path | None:
     """The file of that path or name, if it is here.
 
     Looked for as a path, then in ``folder``, in the folder that RESHUFFLE_DATA names, and in the
-    cache; packed with bzip2 or gzip too.
+    cache; packed with bzip2 or gzip too. A file in the current folder that only happens to be called like a set
+    of the catalogue is not that set, unless it has its sha256: name it as ``./a1a`` to read it.
     """
-    return next((path for path in _candidates(Path(name), folder) if path.is_file()), None)
+    return next((path for path in _candidates(name, folder) if _is_file(path)), None)
 
 
 def fetch(
@@ -56,7 +59,7 @@ def fetch(
     progress : show a bar while downloading.
     timeout : seconds to wait for the server.
     """
-    entry = CATALOGUE.get(str(name))
+    entry = CATALOGUE.get(os.fspath(name))
     if found := find(name, folder):
         if found.parent == cache_folder():
             _check(found, entry.sha256 if entry else None)
@@ -69,6 +72,8 @@ def fetch(
         f"{base.rstrip('/')}/{entry.filename}",
         target,
         sha256=entry.sha256,
+        check=lambda path: _check_entry(path, entry),
+        most=entry.most_bytes,
         progress=progress,
         timeout=timeout,
     )
@@ -80,33 +85,65 @@ def load_libsvm(
     *,
     folder: Location | None = None,
     progress: bool = False,
+    n_features: int | None = None,
+    max_features: int = MOST_FEATURES,
 ) -> tuple[sp.csr_matrix, NDArray[Any]]:
     """A file in LIBSVM text format: CSR with 32-bit indices, and targets.
 
     ``path`` is a file, or the name of one: of a file in ``folder``, in the folder that
     ``RESHUFFLE_DATA`` names or in the cache, else of a file that ``fetch`` can download. Two
     distinct labels become -1 and +1; anything else is returned as it stands.
-    """
-    from sklearn.datasets import load_svmlight_file
 
+    Parameters
+    ----------
+    n_features : columns of the matrix; where not given, the largest index in the file.
+    max_features : the largest index that is believed. One number in a file decides how long every vector of a
+        run is, so that it has a bound.
+    """
+    check_positive("max_features", max_features, integer=True)
+    if n_features is not None:
+        check_positive("n_features", n_features, integer=True)
     file = fetch(path, folder=folder, progress=progress)
-    try:
-        X, labels = load_svmlight_file(str(file))
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{file} is not in LIBSVM format, or is damaged: {error}") from None
-    pointers = np.int32 if X.nnz < 2**31 else np.int64
-    X = sp.csr_matrix(
-        (X.data, X.indices.astype(np.int32), X.indptr.astype(pointers)), shape=X.shape
-    )
+    X, labels = read_svmlight(file, n_features=n_features, max_features=max_features)
     return X, encode_labels(labels)[0] if np.unique(labels).size == 2 else labels
 
 
-def _candidates(given: Path, folder: Location | None) -> Iterator[Path]:
+def _candidates(name: Location, folder: Location | None) -> Iterator[Path]:
+    given, entry = Path(name), CATALOGUE.get(os.fspath(name))
+    if not given.name:
+        return
     named = os.environ.get(VARIABLE)
     places = [Path(place) for place in (folder, named, cache_folder()) if place]
-    for whole in [given, *(place / given for place in places)]:
-        yield whole
-        yield from (whole.with_name(whole.name + ending) for ending in (".bz2", ".gz"))
+    if entry is None:
+        yield from _packed(given)
+    elif _is_file(given) and entry.sha256 is not None and digest_of(given) == entry.sha256:
+        yield given
+    for place in places:
+        yield from _packed(place / given)
+
+
+def _packed(path: Path) -> Iterator[Path]:
+    """A file, and what it may be called when it is packed."""
+    yield path
+    yield from (path.with_name(path.name + ending) for ending in (".bz2", ".gz"))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that no file can have
+        return False
+
+
+def _check_entry(path: Path, entry: Entry) -> None:
+    """Refuse what is not the set of the catalogue: another shape, or other than two classes."""
+    X, labels = read_svmlight(path)
+    rows, features, classes = *X.shape, np.unique(labels).size
+    if rows != entry.rows or features > entry.features or classes != 2:
+        raise InputError(
+            f"it has {rows:,} rows, {features:,} features and {classes} classes; {entry.name} has "
+            f"{entry.rows:,}, {entry.features:,} and 2"
+        )
 
 
 def _check(path: Path, known: str | None) -> None:

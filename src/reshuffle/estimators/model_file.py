@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import zipfile
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from reshuffle import losses
+from reshuffle.archive import read_archive, write_archive
 from reshuffle.content import digest
+from reshuffle.datasets.rows_encoding import encoding_of
 from reshuffle.errors import InputError, shown
 from reshuffle.estimators.described import Described, plain, restored
 from reshuffle.estimators.outcome import Certificate
 from reshuffle.estimators.summary import dense
-from reshuffle.files import write_atomically
+from reshuffle.files import Location
 from reshuffle.losses import Loss
 from reshuffle.losses.squared import SquaredOutputs
 
-FORMAT = "reshuffle model"
-VERSION = 1
+KIND, VERSION = "model file", 2
 NUMBERS = ("lambda_", "lambda_min_", "lambda_1se_", "objective_", "n_iter_", "n_samples_fit_")
 """Fitted attributes that are single numbers, kept where a model has them."""
-DAMAGE: tuple[type[Exception], ...] = (
-    OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError, OverflowError,
-    zipfile.BadZipFile, NotImplementedError, RuntimeError, MemoryError,
-)  # fmt: skip
-"""What reading a file that is not as it should be may raise."""
 
 
-def save(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None) -> None:
+def save(model: Any, path: Location, X: Any = None, y: Any = None) -> None:
     """Write a fitted model; with X and y, also a digest by which the data can be recognised."""
     from reshuffle import __version__
 
@@ -51,9 +42,9 @@ def save(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None)
     for name, attribute in (("classes", "classes_"), ("names", "feature_names_in_")):
         if hasattr(model, attribute):
             arrays[name] = _text_or_numbers(attribute, getattr(model, attribute))
+    if hasattr(model, "encoding_"):
+        arrays["encoding"] = np.array(json.dumps(model.encoding_.to_json()))
     about = {
-        "format": FORMAT,
-        "version": VERSION,
         "package": __version__,
         "estimator": type(model).__name__,
         "parameters": {k: plain(v) for k, v in model.get_params(deep=False).items()},
@@ -66,14 +57,11 @@ def save(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None)
         "certificate": asdict(model.certificate_),
         "objects": [n for n in ("classes_",) if getattr(model, n, np.empty(0)).dtype == object],
         "data": None if X is None else fingerprint(X, y),
-        "digest": digest(*(arrays[name] for name in sorted(arrays))),
     }
-    buffer = io.BytesIO()
-    np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
-    write_atomically(path, buffer.getvalue())
+    write_archive(path, KIND, VERSION, about, arrays)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: Location) -> Any:
     """The model of a file that ``save`` wrote, ready to predict.
 
     Files that are something else, or damaged, are refused with an ``InputError``. Nothing in a file is run.
@@ -89,57 +77,14 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    about, arrays = read(path)
-    try:
-        return _model(about, arrays)
-    except DAMAGE as error:
-        raise InputError(f"{path} is a damaged model file: {error}") from None
-
-
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """What a model file says about the model, and its arrays, checked against their digest."""
-    if not Path(path).exists():
-        raise FileNotFoundError(f"no file {path}")
-    if not Path(path).is_file():
-        raise InputError(f"{path} is not a file")
-    try:
-        with zipfile.ZipFile(path) as stored:
-            members = stored.infolist()
-            if any(m.compress_type or m.file_size != m.compress_size for m in members):
-                raise ValueError(
-                    "its parts are compressed"
-                )  # ours are not: what is read is what lies there
-            arrays = {m.filename.removesuffix(".npy"): _array(stored.read(m)) for m in members}
-        about = json.loads(str(arrays.pop("about")))
-        if about["format"] != FORMAT:
-            raise ValueError("it says that it is something else")
-    except DAMAGE as error:
-        raise InputError(
-            f"{path} is not a model file of reshuffle, or is damaged: {error}"
-        ) from None
-    if about.get("version") != VERSION:
-        raise InputError(
-            f"{path} has version {shown(about.get('version'))} of the model file; this is {VERSION}"
-        )
-    if about.get("digest") != digest(*(arrays[name] for name in sorted(arrays))):
-        raise InputError(
-            f"{path} is a damaged model file: its arrays are not those that were saved"
-        )
-    return about, arrays
+    with read_archive(path, KIND, VERSION) as stored:
+        return _model(stored.about, stored.arrays())
 
 
 def fingerprint(X: Any, y: Any) -> dict[str, str]:
     """Digests of data: equal for equal numbers in equal layout."""
     parts = (X.data, X.indices, X.indptr, X.shape) if hasattr(X, "indptr") else (np.asarray(X),)
     return {"X": digest(*parts)} | ({} if y is None else {"y": digest(np.asarray(y))})
-
-
-def _array(content: bytes) -> NDArray[Any]:
-    file = io.BytesIO(content)
-    found: NDArray[Any] = npy.read_array(file, allow_pickle=False)
-    if file.read(1):
-        raise ValueError("an array is followed by something else")
-    return found
 
 
 def _model(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
@@ -160,6 +105,10 @@ def _model(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         model.classes_ = arrays["classes"].astype(kind)
     if "names" in arrays:
         model.feature_names_in_ = arrays["names"].astype(object)
+    if "encoding" in arrays:
+        model.encoding_ = encoding_of(json.loads(str(arrays["encoding"])))
+        if len(model.encoding_.feature_names) != model.n_features_in_:
+            raise ValueError("its columns do not fit its features")
     model.loss_ = _loss(about["loss"])
     if isinstance(model.loss, Described):
         model.loss = model.loss_

@@ -33,9 +33,13 @@ def clients_kernel(stamp: int) -> Any:
             shuffle(mine, uniforms[first : last - 1], last - first - 1)
             model = models[c]
             model[...] = x
-            sweep_visits(
+            scale = sweep_visits(
                 stamp, values, indices, indptr, targets, weights, params, bias, mine, batch, averages[c],
-                model, model.reshape(-1), penalised, step, ridge, 0.0, form, coefs, ahead,
+                model, model.reshape(-1), penalised, step, ridge, 0.0, form, coefs, ahead, 1.0,
             )  # fmt: skip
+            if scale != 1.0:
+                flat = model.reshape(-1)
+                for j in range(penalised):
+                    flat[j] *= scale
 
     return run

@@ -83,25 +83,25 @@ def conjugate_kernel(stamp: int) -> Any:
 
 
 def steps_of_block(
-    stamp, values, indices, indptr, targets, weights, params, bias, owner, visits, first, last,
-    table, y, q, step, coefs, ahead,
+    stamp, values, indices, indptr, targets, weights, params, bias, owner, visits, origin, first,
+    last, table, y, q, step, coefs, ahead,
 ): ...  # fmt: skip
 
 
 @overload(steps_of_block, jit_options=OPTIONS, prefer_literal=True)
 def _steps_of_block(
-    stamp, values, indices, indptr, targets, weights, params, bias, owner, visits, first, last,
-    table, y, q, step, coefs, ahead,
+    stamp, values, indices, indptr, targets, weights, params, bias, owner, visits, origin, first,
+    last, table, y, q, step, coefs, ahead,
 ):  # fmt: skip
-    """Steps over one block of visits: changes ``y`` and the table, leaves the drift to the end.
+    """Steps over visits of the block that begins at ``origin``: changes ``y`` and the table, leaves the drift to the end.
 
     Not a compiled function that the kernels below close over: numba would then find none of them again
     in another process.
     """
 
     def steps(
-        stamp, values, indices, indptr, targets, weights, params, bias, owner, visits, first, last,
-        table, y, q, step, coefs, ahead,
+        stamp, values, indices, indptr, targets, weights, params, bias, owner, visits, origin,
+        first, last, table, y, q, step, coefs, ahead,
     ):  # fmt: skip
         for k in range(first, last):
             c = visits[k]
@@ -118,7 +118,7 @@ def _steps_of_block(
                 prefetch_pointer(values, indices, indptr, later)
                 prefetch_entry(targets, later)
                 prefetch(values, indices, indptr, soon)
-            drift = step * (k - first)
+            drift = step * (k - origin)
             z = drifted_margin(values, indices, indptr, i, y, q, drift, bias, coefs, 0)
             weight = weights[c] if weights.size > 0 else 1.0
             exchange(table, c, coefs, 0, weight, slope(stamp, params, z, targets[i]))
@@ -131,16 +131,16 @@ def _steps_of_block(
 
 @cache
 def block_kernel(stamp: int) -> Any:
-    """Steps over one block of visits."""
+    """Steps over visits of one block."""
 
     @njit(**KERNEL)
     def block(
-        values, indices, indptr, targets, weights, params, bias, owner, visits, first, last, table,
-        y, q, step, coefs, ahead,
+        values, indices, indptr, targets, weights, params, bias, owner, visits, origin, first, last,
+        table, y, q, step, coefs, ahead,
     ):  # fmt: skip
         steps_of_block(
-            stamp, values, indices, indptr, targets, weights, params, bias, owner, visits, first,
-            last, table, y, q, step, coefs, ahead,
+            stamp, values, indices, indptr, targets, weights, params, bias, owner, visits, origin,
+            first, last, table, y, q, step, coefs, ahead,
         )  # fmt: skip
 
     return block
@@ -148,23 +148,28 @@ def block_kernel(stamp: int) -> Any:
 
 @cache
 def epoch_kernel(stamp: int) -> Any:
-    """All blocks of an epoch, with the prox of a compiled penalty after each.
+    """The visits from ``begin`` up to ``end`` of an epoch in blocks, with the prox of a compiled penalty after each.
 
+    An epoch may come in several calls, to the same bits: ``start``, g and q are handed on.
     ``corrected`` is 1; with 0, and nothing remembered, the epoch is one of ProxRR that remembers.
     """
 
     @njit(**KERNEL)
     def epoch(
-        values, indices, indptr, targets, weights, params, bias, owner, visits, steps, corrected,
-        table, y, flat_y, q, flat_q, start, g, form, coefs, ahead,
+        values, indices, indptr, targets, weights, params, bias, owner, visits, begin, end, steps,
+        corrected, table, y, flat_y, q, flat_q, start, g, form, coefs, ahead,
     ):  # fmt: skip
         total, count, blocks = visits.size, table.shape[0], steps.size
         for b in range(blocks):
             first, last = b * total // blocks, (b + 1) * total // blocks
+            if last <= begin:
+                continue
             steps_of_block(
                 stamp, values, indices, indptr, targets, weights, params, bias, owner, visits,
-                first, last, table, y, q, steps[b], coefs, ahead,
+                first, max(first, begin), min(last, end), table, y, q, steps[b], coefs, ahead,
             )  # fmt: skip
+            if end < last:
+                return
             tau = steps[b] * (last - first)
             share = 1.0 / (steps[b] * count)
             penalised = form.l1.size

@@ -51,17 +51,17 @@ def _pack(values, indices, indptr, i, place, active, row):
     return dense if is_dense(values) else sparse
 
 
-def scatter(values, indices, indptr, scales, place, active, bias, out): ...
+def scatter(values, indices, indptr, scales, place, active, bias, begin, end, out): ...
 
 
 @overload(scatter, jit_options=OPTIONS)
-def _scatter(values, indices, indptr, scales, place, active, bias, out):
+def _scatter(values, indices, indptr, scales, place, active, bias, begin, end, out):
     """Entry by entry, on sparse rows."""
 
-    def sparse(values, indices, indptr, scales, place, active, bias, out):
+    def sparse(values, indices, indptr, scales, place, active, bias, begin, end, out):
         size = active.size
         where, what = np.empty(size + 1, dtype=np.uint32), np.empty(size + 1)
-        for i in range(scales.size):
+        for i in range(begin, end):
             if scales[i] == 0.0:
                 continue
             count = 0
@@ -79,7 +79,7 @@ def _scatter(values, indices, indptr, scales, place, active, bias, out):
                 for q in range(p, count):
                     out[j, where[q]] += a * what[q]
 
-    def dense(values, indices, indptr, scales, place, active, bias, out):
+    def dense(values, indices, indptr, scales, place, active, bias, begin, end, out):
         return None
 
     return dense if is_dense(values) else sparse
@@ -87,7 +87,9 @@ def _scatter(values, indices, indptr, scales, place, active, bias, out):
 
 @cache
 def gram_kernel(stamp: int) -> Any:
-    """out = sum_i scales_i b_i b_i^T, both triangles.
+    """Adds sum_i scales_i b_i b_i^T over rows from ``begin`` to about ``end``; returns the row to go on from.
+
+    After the last row both triangles of ``out`` are whole. Wherever a call ends, the bits are the same.
 
     b_i has the active columns of row i (place[j] says where column j goes, ABSENT if nowhere; in
     increasing order), and a one at its end where there is an intercept. ``packed``: rows are laid out
@@ -96,16 +98,15 @@ def gram_kernel(stamp: int) -> Any:
     """
 
     @njit(**KERNEL)
-    def gram(values, indices, indptr, scales, place, active, shift, bias, packed, out):
+    def gram(values, indices, indptr, scales, place, active, shift, bias, packed, begin, end, out):
         _ = stamp
-        out[:] = 0.0
-        width = out.shape[0]
+        width, i = out.shape[0], begin
         if not packed:
-            scatter(values, indices, indptr, scales, place, active, bias, out)
+            scatter(values, indices, indptr, scales, place, active, bias, begin, end, out)
+            i = end
         else:
             rows, scaled = np.empty((PACKED, width)), np.empty((PACKED, width))
-            i = 0
-            while i < scales.size:
+            while i < end:
                 count = 0
                 while i < scales.size and count < PACKED:
                     if scales[i] != 0.0:
@@ -122,9 +123,11 @@ def gram_kernel(stamp: int) -> Any:
                     for j in range(width):
                         rows[r, j] = scaled[r, j] = 0.0
                 multiply(rows, scaled, count + (-count) % 4, out)
-        for j in range(width):
-            for k in range(j):
-                out[j, k] = out[k, j]
+        if i == scales.size:
+            for j in range(width):
+                for k in range(j):
+                    out[j, k] = out[k, j]
+        return i
 
     return gram
 

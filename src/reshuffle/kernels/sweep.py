@@ -3,7 +3,7 @@
     x <- x - step * (sum over the batch of  w_i l_i'(a_i^T x) a_i  + ridge x) * average
 
 over a given list of visits, in their order. The ridge costs nothing on sparse rows: the iterate is
-kept as ``scale * x``, and shrinking touches ``scale`` alone. ``prox_step > 0`` adds the prox of a
+kept as ``scale * x``, and shrinking touches ``scale`` alone. A long list comes in several calls, which hand it on. ``prox_step > 0`` adds the prox of a
 compiled penalty after every step (the baselines that the paper compares with): O(d) by nature.
 """
 
@@ -24,22 +24,22 @@ from reshuffle.kernels.rows import add_bias, add_row, margin
 
 def sweep_visits(
     stamp, values, indices, indptr, targets, weights, params, bias, visits, batch, average, x, flat,
-    penalised, step, ridge, prox_step, form, coefs, ahead,
+    penalised, step, ridge, prox_step, form, coefs, ahead, scale,
 ): ...  # fmt: skip
 
 
 @overload(sweep_visits, jit_options=OPTIONS, prefer_literal=True)
 def _sweep_visits(
     stamp, values, indices, indptr, targets, weights, params, bias, visits, batch, average, x, flat,
-    penalised, step, ridge, prox_step, form, coefs, ahead,
+    penalised, step, ridge, prox_step, form, coefs, ahead, scale,
 ):  # fmt: skip
-    """The sweep, for the kernels of this file and of ``clients.py``."""
+    """The sweep, for the kernels of this file and of ``clients.py``, and the scale of the iterate at its end."""
 
     def sweep(
         stamp, values, indices, indptr, targets, weights, params, bias, visits, batch, average, x,
-        flat, penalised, step, ridge, prox_step, form, coefs, ahead,
+        flat, penalised, step, ridge, prox_step, form, coefs, ahead, scale,
     ):  # fmt: skip
-        total, scale = visits.size, 1.0
+        total = visits.size
         for start in range(0, total, batch):
             stop = min(start + batch, total)
             for k in range(start, stop):
@@ -71,9 +71,7 @@ def _sweep_visits(
                         flat[j] *= scale
                     scale = 1.0
                 prox(form, flat, prox_step)
-        if scale != 1.0:
-            for j in range(penalised):
-                flat[j] *= scale
+        return scale
 
     return sweep
 
@@ -85,11 +83,11 @@ def sweep_kernel(stamp: int) -> Any:
     @njit(**KERNEL)
     def sweep(
         values, indices, indptr, targets, weights, params, bias, visits, batch, average, x, flat,
-        penalised, step, ridge, prox_step, form, coefs, ahead,
+        penalised, step, ridge, prox_step, form, coefs, ahead, scale,
     ):  # fmt: skip
-        sweep_visits(
+        return sweep_visits(
             stamp, values, indices, indptr, targets, weights, params, bias, visits, batch, average,
-            x, flat, penalised, step, ridge, prox_step, form, coefs, ahead,
+            x, flat, penalised, step, ridge, prox_step, form, coefs, ahead, scale,
         )  # fmt: skip
 
     return sweep

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.datafit import Datafit
+from reshuffle.interruption import WORK, listen
 from reshuffle.objective import Array, Visits
 from reshuffle.penalties.forms import Form
 
@@ -60,7 +62,7 @@ class Curves:
 
     @property
     def outputs(self) -> int:
-        return int(np.prod(self.fit.outputs))
+        return prod(self.fit.outputs)
 
     @cached_property
     def weights(self) -> Array:
@@ -75,6 +77,7 @@ class Curves:
 
         if self.fit.pieces:
             return self._linearised_in_pieces(x)
+        listen()
         p, shape = self.fit, (self.fit.n, *self.fit.outputs)
         margins, slopes, curvatures = (np.empty(shape) for _ in range(3))
         g = np.zeros(p.shape)
@@ -101,11 +104,13 @@ class Curves:
 
     def margins(self, d: Array) -> Array:
         """a_iᵀd for every row, and what d has for an intercept."""
+        listen()
         self.passes += 1
         return self.fit.quick_margins(d)
 
     def combine(self, table: Array) -> Array:
         """(1/n) Σ w_i table_i a_iᵀ."""
+        listen()
         self.passes += 1
         return self.fit.combined(table)
 
@@ -170,19 +175,19 @@ class Curves:
         place = np.full(p.features, ABSENT, dtype=np.uint32)
         place[active] = np.arange(active.size, dtype=np.uint32)
         width = active.size + p.bias
-        out, shift = np.empty((width, width)), self.centre[active]
+        shift = self.centre[active]
         packed = p.quick.dense or self._packs(active)
         kernel = gram_kernel(stamp_of())
 
-        def add(part: Datafit, own: Array) -> Array:
-            part_of = np.empty((width, width))
-            kernel(*part.quick, own, place, active, shift, p.bias, packed, part_of)
-            return part_of
+        def gram_of(part: Datafit, own: Array) -> Array:
+            out, end, most = np.zeros((width, width)), 0, max(2 * WORK // max(width, 1) ** 2, 1)
+            while end < own.size:
+                listen()
+                stop = min(end + most, own.size)
+                end = kernel(*part.quick, own, place, active, shift, p.bias, packed, end, stop, out)
+            return out
 
-        if p.pieces:
-            out = np.sum(p.each_with(scales, add), axis=0)
-        else:
-            kernel(*p.quick, scales, place, active, shift, p.bias, packed, out)
+        out = np.sum(p.each_with(scales, gram_of), axis=0) if p.pieces else gram_of(p, scales)
         if p.bias and not packed:  # (b - m)(b - m)ᵀ, from bbᵀ
             ones = out[:-1, -1].copy()
             cross = np.multiply.outer(shift, ones)

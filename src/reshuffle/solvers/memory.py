@@ -8,6 +8,7 @@ number (or K) per copy is all there is to remember.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.datafit import AHEAD, Copies, Datafit
+from reshuffle.interruption import listen
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
+from reshuffle.solvers.inexact import taken
 from reshuffle.validation import read_only
 
 State = dict[str, NDArray[Any]]
@@ -89,20 +92,23 @@ class Memory(ABC):
         """An epoch in as many blocks as there are steps, a prox after each.
 
         See ``kernels/exact.py`` for the formulas. An epoch that is not ``corrected`` must have nothing
-        to remember (table, g and q zero): it is one of ProxRR, and remembers what it sees.
+        to remember (table, g and q zero): it is one of ProxRR, and remembers what it sees. A state that has a
+        warm start of the prox (``solvers.inexact``) keeps one.
         """
         new = {name: value.copy() for name, value in state.items()}
         blocks = steps.size
         for b, step in enumerate(steps):
+            listen()
             first, last = b * visits.size // blocks, (b + 1) * visits.size // blocks
             y = new["x"].copy()
             self.block(new, y, visits, first, last, step)
             tau = step * (last - first)
-            x = self.problem.prox_with_ridge(y - corrected * tau * new["g"], tau)
+            point = y - corrected * tau * new["g"]
+            x, warm = taken(self.problem, new, new["x"], point, tau, with_ridge=True)
             change = (new["x"] - y) / (step * self.count)
             new["q"] = corrected * (change + (y - x) / tau)
             new["g"] = new["g"] + change
-            new["x"] = x
+            new |= warm | {"x": x}
         return new
 
 
@@ -159,12 +165,20 @@ class SlopeMemory(Memory):
 
         new = {name: value.copy() for name, value in state.items()}
         x, q = new["x"], new["q"]
-        epoch_kernel(self.fit.stamp)(
-            *self._data, visits, steps, float(corrected), new["table"], x, x.reshape(-1),
-            q, q.reshape(-1), x.ravel().copy(), new["g"].reshape(-1), self._form,
-            self.fit.scratch(), AHEAD,
-        )  # fmt: skip
+        start = x.ravel().copy()
+        for begin, end in self._calls(visits, x.size * steps.size / max(visits.size, 1)):
+            listen()
+            epoch_kernel(self.fit.stamp)(
+                *self._data, visits, begin, end, steps, float(corrected), new["table"], x,
+                x.reshape(-1), q, q.reshape(-1), start, new["g"].reshape(-1), self._form,
+                self.fit.scratch(), AHEAD,
+            )  # fmt: skip
         return new
+
+    def _calls(self, visits: Visits, besides: float) -> Iterator[tuple[int, int]]:
+        """See ``Datafit.calls``; the samples are the owners of the visited copies."""
+        owner = self.owner
+        return self.fit.calls(visits.size, lambda: owner[visits] if owner.size else visits, besides)
 
     @property
     def _form(self) -> Form | None:

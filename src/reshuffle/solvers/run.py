@@ -11,11 +11,13 @@ import numpy as np
 
 from reshuffle.callbacks import Callback
 from reshuffle.errors import DivergenceError, InputError, not_converged, shown, warn_user
+from reshuffle.interruption import OutOfTime, until
 from reshuffle.losses import named
 from reshuffle.objective import Array, Objective
 from reshuffle.solvers.compiling import announced
 from reshuffle.solvers.method import Check, Epoch, Method, State
-from reshuffle.trace import Result, Trace
+from reshuffle.solvers.resume import BEST, BEST_VALUE, Previous
+from reshuffle.trace import INTERRUPTED, Result, Trace
 from reshuffle.validation import check_number
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 READY: set[tuple[object, ...]] = set()
 """What kernels have been compiled for in this process."""
+COLUMNS = ("epoch", "objective", "gradients", "prox_evals", "seconds", "step")
+"""Of every trace, in front of the certificate and those of the method."""
 BLOW_UP = 1e6  # growth of the objective that no convergent run shows
 
 
@@ -41,7 +45,9 @@ class Run:
         self.config = solver.config(problem)
         self.epoch, self.gradients, self.prox_evals, self.seconds = 0, 0, 0, 0.0
         self.trace, self.stalled, self.best = Trace(), "", (np.inf, x0)
-        previous = None if resume is None else self._check_resume(resume)
+        previous = None if resume is None else Previous(resume)
+        if previous:
+            previous.check_run(self.config, problem)
 
         ready = solver.kernels(problem)
         if ready not in READY:
@@ -58,7 +64,7 @@ class Run:
             getattr(self.method, "close", lambda: None)()
             raise
 
-    def _begin(self, x0: Array, previous: Result | None, clock: float) -> None:
+    def _begin(self, x0: Array, previous: Previous | None, clock: float) -> None:
         method = self.method
         for name in ("schedule", "header", "certificate"):
             if not hasattr(method, name):
@@ -66,24 +72,24 @@ class Run:
         about = {"problem": repr(self.problem), "samples": str(self.problem.n)}
         self.trace.header.update(about | method.header)
         self.step = check_number("schedule(0)", method.schedule(0))
-        self.state = previous.state if previous else self._checked(method.start(x0), "start(x0)")
+        self.state = self._checked(method.start(x0), "start(x0)")
         self.seconds += time.perf_counter() - clock - method.setup_seconds
         self.gradients += method.start_gradients
         if previous:
-            row = previous.trace.last()
-            self.trace, self.epoch = previous.trace, previous.epoch
-            self.gradients, self.prox_evals = int(row["gradients"]), int(row["prox_evals"])
-            self.seconds, self.step = row["seconds"], row["step"]
-            if self.method.keeps_best:
-                self._take_best()
-            method.check_state(self.state)
+            self._go_on(previous.result(method, self._columns()))
 
-    def _take_best(self) -> None:
-        """The best point of the saved run, out of its state."""
-        value, x = self.state.pop("best_value", np.empty(0)), self.state.pop("best", np.empty(0))
-        if value.shape != (1,) or x.shape != self.problem.shape or x.dtype != np.float64:
-            raise InputError("resume: the saved state has no best point of this problem")
-        self.best = float(value[0]), x
+    def _columns(self) -> list[str]:
+        """Of the trace."""
+        return [*COLUMNS, self.method.certificate, *self.method.columns(self.state)]
+
+    def _go_on(self, previous: Result) -> None:
+        """Take up a run where it was saved."""
+        row, self.state = previous.trace.last(), previous.state
+        self.trace, self.epoch = previous.trace, previous.epoch
+        self.gradients, self.prox_evals = int(row["gradients"]), int(row["prox_evals"])
+        self.seconds, self.step = row["seconds"], row["step"]
+        if self.method.keeps_best:
+            self.best = float(self.state.pop(BEST_VALUE)[0]), self.state.pop(BEST)
 
     def go(self, callbacks: Sequence[Callback]) -> Result:
         """Epoch after epoch, until something says stop."""
@@ -100,12 +106,15 @@ class Run:
             while not message:
                 message, converged = self._stop(measure)
                 if not message:
-                    measure = self._one_epoch()
+                    measure = np.nan  # of a state that an interruption may leave behind
+                    measure = self._epoch_in_time()
                     message = self._look(measure, callbacks)
                     if message and self._stop(measure)[1]:  # the last epoch reached tol as well
                         message, converged = self._stop(measure)
         except KeyboardInterrupt:
-            message = f"interrupted after {self.epoch} {self.solver.counted}"
+            message = f"{INTERRUPTED} {self.epoch} {self.solver.counted}"
+        except OutOfTime:
+            message = self._late()
         if self.trace.last()["epoch"] != self.epoch:
             self._evaluate(measure)
         return self._finish(converged, message)
@@ -130,8 +139,17 @@ class Run:
             return f"all {self.epoch} {solver.counted} done", False
         limit = solver.time_limit
         if limit is not None and self._elapsed() >= limit:
-            return f"time limit of {limit:g} s reached", False
+            return self._late(), False
         return "", False
+
+    def _late(self) -> str:
+        return f"time limit of {self.solver.time_limit:g} s reached"
+
+    def _epoch_in_time(self) -> float:
+        """An epoch, left where time is up."""
+        limit = self.solver.time_limit
+        with until(np.inf if limit is None else self.called + limit):
+            return self._one_epoch()
 
     def _look(self, measure: float, callbacks: Sequence[Callback]) -> str:
         """Evaluate where it is time to, and ask the callbacks; why the run should end, if it should."""
@@ -141,6 +159,8 @@ class Run:
         if not (done or wanted):
             return ""
         self._evaluate(measure)
+        if not callbacks:
+            return ""
         so_far = self._result(False, "running")
         answers = [_answer(callback, callback(so_far)) for callback in callbacks]
         return "stopped by a callback" if any(answers) else ""
@@ -192,12 +212,12 @@ class Run:
         if not np.isfinite(done.state["x"]).all():
             self._raise_divergence(step)
         seconds = self.seconds + time.perf_counter() - clock - done.setup_seconds
-        step = step if done.step is None else done.step
-        self.state, self.step, self.seconds = done.state, step, seconds
-        self.epoch += done.epochs
-        self.gradients += done.gradients
-        self.prox_evals += done.prox_evals
-        self.stalled = done.stalled
+        vars(self).update(  # in one call, which no signal interrupts
+            state=done.state, seconds=seconds, epoch=self.epoch + done.epochs, stalled=done.stalled,
+            step=step if done.step is None else done.step,
+            gradients=self.gradients + done.gradients,
+            prox_evals=self.prox_evals + done.prox_evals,
+        )  # fmt: skip
         due = self.method.due(self.state, self.epoch, self.solver.check_every)
         last = self.epoch >= self.solver.limit or self.stalled
         return self._certify() if due or last else np.nan
@@ -220,18 +240,9 @@ class Run:
         objective = check_number("objective(state)", self.method.objective(self.state))
         if self.trace and not objective <= BLOW_UP * (1.0 + abs(self.start_objective)):
             self._raise_divergence(self.step)
-        self.trace.append(
-            {
-                "epoch": self.epoch,
-                "objective": objective,
-                "gradients": self.gradients,
-                "prox_evals": self.prox_evals,
-                "seconds": self.seconds,
-                "step": self.step,
-                self.method.certificate: measure,
-            }
-            | self.method.columns(self.state)
-        )
+        counts = (self.epoch, objective, self.gradients, self.prox_evals, self.seconds, self.step)
+        row = dict(zip(COLUMNS, counts, strict=True)) | {self.method.certificate: measure}
+        self.trace.append(row | self.method.columns(self.state))
         if objective < self.best[0]:
             self.best = objective, self.state["x"]
         return objective
@@ -267,27 +278,9 @@ class Run:
     def _result(self, converged: bool, message: str, best: Array | None = None) -> Result:
         x, state, problem = self.state["x"], self.state, self.problem.fingerprint
         if self.method.keeps_best:
-            state = state | {"best": self.best[1], "best_value": np.array(self.best[:1])}
+            state = state | {BEST: self.best[1], BEST_VALUE: np.array(self.best[:1])}
         x = x if best is None else best
         return Result(x, self.trace, converged, message, self.epoch, state, self.config, problem)
-
-    def _check_resume(self, resume: Result | str | os.PathLike[str]) -> Result:
-        """The saved run, refused where solver, settings or the problem's content differ."""
-        if not isinstance(resume, (Result, str, os.PathLike)):
-            raise InputError(
-                f"resume must be a Result or the path of a saved one, got {shown(resume)}"
-            )
-        previous = (resume if isinstance(resume, Result) else Result.load(resume)).snapshot()
-        for name in dict.fromkeys([*self.config, *previous.config]):
-            old, new = previous.config.get(name), self.config.get(name)
-            if old != new:
-                raise InputError(f"resume: the saved run has {name} = {old}, this one {new}")
-        differ = self.problem.fingerprint.differences(previous.fingerprint)
-        if differ:
-            raise InputError(
-                f"resume: the saved run was on another problem (different: {', '.join(differ)})"
-            )
-        return previous
 
 
 def _answer(callback: Callback, answer: object) -> bool:

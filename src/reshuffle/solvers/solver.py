@@ -42,8 +42,8 @@ class BaseSolver:
     eval_every : epochs between two rows of the trace (the objective costs a pass over the data,
         which the trace does not count). ``None`` writes a row where the certificate is computed, and one
         after every epoch where there are callbacks.
-    time_limit : seconds since the call of ``solve``, by the clock on the wall, after which no further
-        epoch is started.
+    time_limit : seconds since the call of ``solve``, by the clock on the wall, after which the run ends; an
+        epoch that is going on is left, and the result is that of the one before.
     """
 
     seed: int = 0

@@ -1,0 +1,63 @@
+"""Addresses that files are downloaded from: https, and never led away from it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+)
+
+from reshuffle.errors import InputError, shown
+
+ASKED = "RESHUFFLE_HTTP"
+"""Set to 1, it allows addresses without encryption."""
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Refused(Exception):
+    """A server wants something that no further attempt would make right."""
+
+
+def check_address(url: str) -> None:
+    """https; http too to this machine itself, or where RESHUFFLE_HTTP=1 asks for it."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        raise InputError(f"{shown(url)} is no address") from None
+    if not host or any(c.isspace() or not c.isprintable() for c in url):
+        raise InputError(f"{shown(url)} is no address of a server")
+    plain = parts.scheme == "http" and (host in LOOPBACK or os.environ.get(ASKED) == "1")
+    if parts.scheme != "https" and not plain:
+        raise InputError(
+            f"{shown(url)} must begin with https://: nobody can change on its way what comes from there. "
+            f"{ASKED}=1 in the environment allows http:// too"
+        )
+
+
+class _Redirects(HTTPRedirectHandler):
+    def redirect_request(
+        self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Request | None:
+        if urlsplit(newurl).scheme != urlsplit(req.full_url).scheme:
+            raise Refused(f"the server points to {shown(newurl)}, with another scheme")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def opener() -> OpenerDirector:
+    """What opens http and https addresses and no others, through the proxies of the environment."""
+    director = OpenerDirector()
+    for handler in (
+        ProxyHandler, HTTPHandler, HTTPSHandler, HTTPDefaultErrorHandler, HTTPErrorProcessor, _Redirects,
+    ):  # fmt: skip
+        director.add_handler(handler())
+    return director

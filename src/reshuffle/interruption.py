@@ -1,0 +1,35 @@
+"""Ctrl-C and time limits are heard between two calls of a kernel, so that no call may do much.
+
+Python hears a signal when a kernel returns. A time limit is looked at in the same places (``listen``): an epoch that
+is still going on when time is up is left, and the run ends where the epoch before it did.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+WORK = 1 << 24  # values and coordinates of one call: about a tenth of a second where memory is slow
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=float("inf"))
+
+
+class OutOfTime(BaseException):
+    """Time is up. Not an ``Exception``: nobody on the way should take it for a failure of theirs."""
+
+
+@contextmanager
+def until(deadline: float) -> Iterator[None]:
+    """What listens inside ends at this time of ``time.perf_counter`` with ``OutOfTime``; other threads go on."""
+    token = _DEADLINE.set(deadline)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def listen() -> None:
+    """Ask whether time is up."""
+    if time.perf_counter() >= _DEADLINE.get():
+        raise OutOfTime
