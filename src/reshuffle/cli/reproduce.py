@@ -90,6 +90,10 @@ def _table(numbers: Numbers) -> Table:
 
 
 def _document(report: Report) -> dict[str, Any]:
-    checks = [{"claim": c.claim, "holds": c.holds, "found": c.found} for c in report.checks]
+    checks = [
+        {"claim": c.claim, "holds": c.holds, "verdict": c.verdict, "found": c.found}
+        for c in report.checks
+    ]
     tables = [{"title": t.title, "columns": t.columns, "rows": t.rows} for t in report.tables]
-    return {"title": report.title, "checks": checks, "tables": tables}
+    about = {"title": report.title, "configuration": report.configuration}
+    return about | {"conclusion": report.conclusion, "checks": checks, "tables": tables}
