@@ -297,6 +297,15 @@ def test_poisson_is_scikit_learns() -> None:
         rs.RRRegressor(loss="poisson").partial_fit(X, y)
 
 
+def test_an_intercept_is_a_number_of_numpy_as_in_scikit_learn(tmp_path: Path) -> None:
+    X, y = load_diabetes(return_X_y=True)
+    for model in (rs.RRRegressor().fit(X, y), rs.RRRegressor(fit_intercept=False).fit(X, y)):
+        model.save(tmp_path / "model")
+        for each in (model, rs.estimators.load(tmp_path / "model"), model.to_sklearn()):
+            assert each.intercept_.shape == ()
+            assert each.intercept_.dtype == np.float64
+
+
 def test_several_outputs_are_saved_again_and_again(tmp_path: Path) -> None:
     X, y = load_diabetes(return_X_y=True)
     model = rs.RRRegressor(l2=0.1).fit(X, np.c_[y, -y])

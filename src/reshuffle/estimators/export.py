@@ -25,7 +25,7 @@ def to_sklearn(model: Any) -> Any:
         other = kind().fit(np.eye(2), np.ones(2))
     other.coef_, other.intercept_ = dense(model.coef_).copy(), np.copy(model.intercept_)
     if np.ndim(model.intercept_) == 0:
-        other.intercept_ = float(model.intercept_)
+        other.intercept_ = np.float64(model.intercept_)
     other.n_features_in_ = model.n_features_in_
     if hasattr(model, "feature_names_in_"):
         other.feature_names_in_ = model.feature_names_in_

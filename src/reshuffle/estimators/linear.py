@@ -60,8 +60,11 @@ class Linear:
         d = self.n_features_in_
         coef = np.ascontiguousarray(x[:d].T) + 0.0  # no minus in front of a zero
         if self.fit_intercept:
-            return {"coef_": coef, "intercept_": x[d] if x.ndim > 1 else float(x[d])}
-        return {"coef_": coef, "intercept_": np.zeros(x.shape[1]) if x.ndim > 1 else 0.0}
+            return {"coef_": coef, "intercept_": x[d] if x.ndim > 1 else np.float64(x[d])}
+        return {
+            "coef_": coef,
+            "intercept_": np.zeros(x.shape[1]) if x.ndim > 1 else np.float64(0.0),
+        }
 
     def _solution(self) -> Array:
         """x of ``coef_`` and ``intercept_``."""

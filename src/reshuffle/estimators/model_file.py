@@ -96,7 +96,7 @@ def _model(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     model = getattr(estimators, about["estimator"])()
     model.set_params(**{k: restored(v) for k, v in about["parameters"].items()})
     model.coef_ = arrays["coef"]
-    model.intercept_ = float(arrays["intercept"]) if arrays["scalar"] else arrays["intercept"]
+    model.intercept_ = np.float64(arrays["intercept"]) if arrays["scalar"] else arrays["intercept"]
     model.n_features_in_ = int(about["features"])
     if model.coef_.shape[-1] != model.n_features_in_ or model.coef_.dtype != np.float64:
         raise ValueError("its coefficients do not fit its features")

@@ -30,7 +30,7 @@ class RRRegressor(LinearRegression, LinearEstimator):
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = rs.RRRegressor(penalty="l1", l1=1.0).fit(X, y)  # the lasso
-    >>> [j for j in range(10) if model.coef_[j]], round(model.intercept_, 3)
+    >>> [j for j in range(10) if model.coef_[j]], round(float(model.intercept_), 3)
     ([2, 3, 8], 152.133)
     """
 
