@@ -423,3 +423,14 @@ def test_other_solvers_say_who_takes_sites() -> None:
     for solver in (rs.FISTA(), rs.ExactProxRR(), rs.ProxRR()):
         with pytest.raises(rs.InputError, match="for sites use ExactFedRR"):
             solver.solve(both()[1])
+
+
+def test_a_model_is_not_lost_where_sites_leave_before_the_last_message(caplog: Any) -> None:
+    def gone(task: Task, answer: Any) -> Any:
+        return Failure(answer.client, "gone") if task.kind == "value" else answer
+
+    with caplog.at_level("WARNING", logger="reshuffle"):
+        found = rs.FedRR(rounds=2, engine=Recording(gone), retries=0).solve(both()[1])
+    assert found.epoch == 2
+    assert np.isfinite(found.trace["objective"][:-1]).all()
+    assert "P(x) of the last round is not known" in caplog.text
