@@ -239,3 +239,11 @@ def test_sample_weights_are_normalised_over_the_federation() -> None:
     )
     ones = rs.Problem(X, y, sample_weight=np.repeat([1.0, 2.0], [10, 20]))
     assert np.isclose(some.objective(x), ones.objective(x), rtol=1e-14)
+
+
+def test_checkpoints_every_so_many_seconds(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    SOLVER.solve(federation(), callbacks=[rs.Checkpoint(path, seconds=3600.0)])
+    assert rs.Result.load(path).epoch == 1  # the first, and none since
+    with pytest.raises(rs.InputError, match="seconds"):
+        rs.Checkpoint(path, seconds=0.0)

@@ -396,3 +396,41 @@ def test_local_work_travels_as_a_record() -> None:
 
     with pytest.raises(rs.InputError, match="not known to sites: use Reshuffle"):
         rs.FedRR(order=Backwards()).solve(both()[1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"ridge": -1.0}, "ridge"), ({"ridge": np.nan}, "ridge"), ({"power_rounds": -1}, "power_rounds")],
+)  # fmt: skip
+def test_bad_settings_of_sites_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(rs.InputError, match=words):
+        Sites([pooled()], **settings)
+
+
+def test_what_else_sites_may_bring() -> None:
+    """Text as pandas has it, rows that are all zero, a single sample, sparse beside dense."""
+    X, y = pooled()
+    text = np.array(["up" if label > 0 else "down" for label in y], dtype=object)
+    homes = [(X[:30], text[:30]), (0 * X[30:50], text[30:50]), (X[50:51], text[50:51]), (sp.csr_matrix(X[51:]), text[51:])]  # fmt: skip
+    found = rs.ExactFedRR(rounds=400, tol=1e-7).solve(Sites(homes, penalty=PENALTY))
+    assert found.converged
+    Z = np.vstack([X[:30], 0 * X[30:50], X[50:]])
+    best = rs.FISTA(tol=1e-11, epochs=9999).solve(rs.Problem(Z, y, penalty=PENALTY))
+    np.testing.assert_allclose(found.x, best.x, atol=1e-5)
+
+
+def test_other_solvers_say_who_takes_sites() -> None:
+    for solver in (rs.FISTA(), rs.ExactProxRR(), rs.ProxRR()):
+        with pytest.raises(rs.InputError, match="for sites use ExactFedRR"):
+            solver.solve(both()[1])
+
+
+def test_a_model_is_not_lost_where_sites_leave_before_the_last_message(caplog: Any) -> None:
+    def gone(task: Task, answer: Any) -> Any:
+        return Failure(answer.client, "gone") if task.kind == "value" else answer
+
+    with caplog.at_level("WARNING", logger="reshuffle"):
+        found = rs.FedRR(rounds=2, engine=Recording(gone), retries=0).solve(both()[1])
+    assert found.epoch == 2
+    assert np.isfinite(found.trace["objective"][:-1]).all()
+    assert "P(x) of the last round is not known" in caplog.text

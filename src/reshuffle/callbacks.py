@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
@@ -21,20 +23,29 @@ The arrays of the result go on changing: use ``result.snapshot()`` to keep it.
 class Checkpoint:
     """Saves the run so far every ``every`` evaluations, atomically, to be resumed from.
 
+    With ``seconds`` no more often than that, for states that take long to write; what came after the last
+    save is then lost with the process.
+
     >>> import reshuffle as rs
     >>> rs.ProxRR(epochs=10).solve(problem, callbacks=[rs.Checkpoint("run.npz")])  # doctest: +SKIP
     >>> rs.ProxRR(epochs=10).solve(problem, resume="run.npz")  # doctest: +SKIP
     """
 
-    def __init__(self, path: str | os.PathLike[str], every: int = 1) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], every: int = 1, seconds: float | None = None
+    ) -> None:
         check_positive("every", every, integer=True)
-        self.path, self.every = path, every
-        self._seen = 0
+        if seconds is not None:
+            check_positive("seconds", seconds)
+        self.path, self.every, self.seconds = path, every, seconds or 0.0
+        self._seen, self._saved = 0, -math.inf
 
     def __call__(self, result: Result) -> None:
         self._seen += 1
-        if self._seen % self.every == 0:
+        late = time.monotonic() - self._saved >= self.seconds
+        if self._seen % self.every == 0 and late:
             result.save(self.path)
+            self._saved = time.monotonic()
 
 
 class ProgressBar(AbstractContextManager["ProgressBar"]):

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle.engines import Engine, Record, Task, digest
+from reshuffle.errors import ClientError
 from reshuffle.federated.collect import TRAFFIC, Collect, Found, Policy
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import HeldOut
@@ -143,6 +144,8 @@ class Rounds(Method):
         answered = sorted(found.replies)
         visits, samples = self.plan.visits[answered].sum(), self.problem.sizes[answered].sum()
         gradients = self.plan.local.gradients(int(visits), int(samples), epoch)
+        if self.late and "gradient" in self.wants:
+            gradients += int(samples)
         return Epoch(new, gradients, 1, step, self.server.stalled(new), seen=seen)
 
     def doubts(self, state: State) -> str:
@@ -175,7 +178,11 @@ class Rounds(Method):
     def look(self, state: State) -> Seen:
         if not self.wants:
             return Seen(np.nan, np.nan, state)
-        found = self.problem.ask("value", state["x"], {"wants": " ".join(self.wants)})
+        try:
+            found = self.problem.ask("value", state["x"], {"wants": " ".join(self.wants)})
+        except ClientError as error:  # the model is there all the same
+            logger.warning("P(x) of the last round is not known: %s", error)
+            return Seen(np.nan, np.nan, state)
         return self._seen_in(state, found)
 
     def _seen(self, state: State, found: Found) -> Seen | None:

@@ -128,23 +128,31 @@ class Model:
         return template.with_datafit(fit)
 
 
+def labels(y: NDArray[Any]) -> NDArray[Any]:
+    """Labels as text or numbers; pandas has text as objects."""
+    text = y.dtype == object and all(isinstance(label, str) for label in y.ravel())
+    return y.astype(str) if text else y
+
+
 def labels_of(y: NDArray[Any]) -> list[Any]:
     """The labels that occur, as JSON has them."""
+    y = labels(y)
     if y.ndim != 1 or y.dtype.kind not in "fiubU":
         raise InputError(f"y must hold one label per row, got {y.dtype} of shape {y.shape}")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise InputError("y must hold labels, got NaN or infinity")
-    labels: list[Any] = np.unique(y if y.dtype.kind == "U" else y.astype(np.float64)).tolist()
-    return labels
+    found: list[Any] = np.unique(y if y.dtype.kind == "U" else y.astype(np.float64)).tolist()
+    return found
 
 
 def encoded(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     """The place of each label among the classes."""
+    y = labels(y)
     codes = np.searchsorted(classes, y).clip(max=classes.size - 1)
     strange = classes[codes] != y
     if strange.any():
         raise InputError(
-            f"label {shown(y[strange][0])} is none of the agreed classes {classes.tolist()}"
+            f"label {shown(y[strange][0].item())} is none of the agreed classes {classes.tolist()}"
         )
     return codes
 

@@ -82,9 +82,10 @@ class SiteHost:
         problem, local = self._problem(client, task), local_of(task.more)
         local.compile(problem)
         load, constants = local.load(problem), problem.smoothness
+        known = constants.L_f if constants.L_max != 0.0 else 0.0  # a site whose rows are all zero
         return {
             "visits": load.visits, "steps": float(load.steps), "smoothness": float(load.smoothness),
-            "L_max": constants.L_max, "L_mean": constants.L_mean, "L_f": constants.L_f,
+            "L_max": constants.L_max, "L_mean": constants.L_mean, "L_f": known,
         }  # fmt: skip
 
     def _curvature(self, client: int, task: Task) -> dict[str, Plain]:

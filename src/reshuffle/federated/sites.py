@@ -80,6 +80,12 @@ class Sites:
                 raise InputError(
                     f"site {number} must be a path, a function or (X, y), got {shown(data)}"
                 )
+        if not (isinstance(ridge, (int, float)) and 0 <= ridge < float("inf")):
+            raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
+        if not isinstance(power_rounds, int) or power_rounds < 0:
+            raise InputError(
+                f"power_rounds must be a number of messages, got {shown(power_rounds)}"
+            )
         checked = check_loss(Logistic() if loss is None else loss)
         self.model = Model(checked, float(ridge), bool(fit_intercept))
         self.penalty = check_penalty(penalty)

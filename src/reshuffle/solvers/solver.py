@@ -184,6 +184,10 @@ class BaseSolver:
                 f"{name} needs a {self.takes.__name__}, whose functions can be visited one by one; "
                 f"for {shown(problem)} use FedRR, ExactFedRR or FISTA"
             )
+        if hasattr(problem, "gather"):
+            raise InputError(
+                f"{name} needs the data here; for sites use ExactFedRR, FedRR or LocalSGD"
+            )
         raise InputError(
             "problem must be a Problem, an OracleProblem or a FiniteSum of your own, "
             f"got {shown(problem)}"
