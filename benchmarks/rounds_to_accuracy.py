@@ -209,7 +209,7 @@ def _findings(setting: Setting, runs: list[Run], most: int) -> Iterable[Finding]
             detail = "not reached" if run is None else _detail(run, int(count))
             limit = SECOND_BAR if method == SECOND and accuracy == ACCURACIES[-1] else None
             yield Finding(what, count, "rounds", "at most", limit, detail)
-        rival = min((m for m in METHODS if m not in (OURS, SECOND)), key=lambda m: least[m][0])
+        rival = min((m for m in FIRST_ORDER if m != OURS), key=lambda m: least[m][0])
         other = least[rival][0]
         told = f"{rival}, {other:.0f} rounds" if other < np.inf else f"none within {most} rounds"
         bar = 0.5 if setting.by == "label" and accuracy < 1e-2 else None

@@ -133,7 +133,7 @@ def test_the_pace_counts_rounds_since_the_residual_was_halved() -> None:
     assert pace == Pace(1.0, 8.0, 4.0, 1.0, 3.0)
     assert not pace.stalls
     assert pace._replace(since=PATIENCE).stalls
-    assert not pace._replace(since=PATIENCE).stuck
+    assert not pace._replace(since=PATIENCE, least=2.1).stuck
     assert pace._replace(since=PATIENCE, least=3.9).stuck
     assert not pace._replace(since=PATIENCE, halved=1e-12).stalls
     assert not Pace().after(0.0)._replace(since=PATIENCE).stalls

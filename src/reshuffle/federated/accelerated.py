@@ -14,7 +14,7 @@ from reshuffle.solvers.method import State
 
 PATIENCE = 50  # rounds in which a residual that falls at all should have been halved
 QUIET = 1e-8  # of the first residual: from here on rounding may have a part in it
-STUCK = 0.8  # of the residual that was last a half: above it there is next to no progress
+STUCK = 0.65  # of the residual that was last a half: above it there is next to no progress
 LEAST = 1.0 / 16.0  # of the step that was chosen: if it does not go with this, it is not the step
 
 

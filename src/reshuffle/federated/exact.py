@@ -45,7 +45,7 @@ class ExactFedRR(FederatedSolver):
     step : γ; by default the one with which the local passes have the length γkN/M = τ = 1/√(L_f·μ), the
         parameter at which Douglas-Rachford splitting is fastest, but at most 1/(2 L_max). μ is that of
         the penalty and the ridge, and at least L_f/N. Where the residual ‖T(z) - z‖ of a plain round
-        doubles, or has fallen by less than a fifth in 50 rounds (a half in 100), the server halves a default
+        doubles, or has fallen by less than a third in 50 rounds (a half in 100), the server halves a default
         step (column ``step`` of the trace); a step of yours it leaves alone, and a run that ends above its start with one beyond
         1/L_max raises ``DivergenceError``.
     local_passes : k, the stochastic passes of a round (a full one at y comes before them). By default as

@@ -30,7 +30,7 @@ class FedNewton(FederatedSolver):
     fall as the model promised, the server goes the best part of the way instead, or adds curvature to every sample
     (damping). So a failed step costs one round.
 
-    A client sends |A|(|A| + 1)/2 numbers besides the d of its gradient. With an ℓ1, or group, penalty A are the features
+    A client sends a(a + 1)/2 numbers for a active features besides the d of its gradient. With an ℓ1, or group, penalty A are the features
     that are not zero or may soon not be, else it is all of them. A Hessian says more about a client's samples than a model
     does: docs/federated-convergence.md.
 
