@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 import reshuffle as rs
@@ -194,8 +196,12 @@ def test_columns_of_targets(usual: Any) -> None:
     with pytest.warns(DataConversionWarning):
         model = rs.RRRegressor().fit(X, T[:, None])
     assert model.predict(X).shape == (60,)
-    with pytest.raises(ValueError, match="could not convert string"):
-        rs.RRRegressor().fit(X, np.array(["a"] * 60))
+    for texts in (np.array(["a"] * 60), [1.0, "b"] * 30, pd.Series(["12 kg"] * 60)):
+        for regression in (rs.RRRegressor(), rs.RRRegressorCV(lambdas=2, cv=2)):
+            with pytest.raises(rs.InputError, match=r"y must hold numbers, got .* a classifier"):
+                regression.fit(X, texts)
+    words = np.array(["1.5", "2"] * 30)  # numbers as text, which scikit-learn takes too
+    assert rs.RRRegressor().fit(X, words).converged_
 
 
 def test_small_and_degenerate_sets() -> None:
@@ -240,9 +246,18 @@ PARAMETERS: list[tuple[dict[str, Any], str]] = [
     ({"penalty": rs.penalties.L1(0.1), "positive": True}, "positive goes with a penalty by name"),
     ({"l1": 0.1}, "penalty='l2' has no l1, got l1=0.1; use penalty='l1' or 'elasticnet'"),
     ({"penalty": None, "l2": 0.1}, "penalty='none' has no l2"),
-    ({"l2": -1.0}, "l2 must be finite and not negative"),
-    ({"l2": np.nan}, "l2 must be finite and not negative"),
-    ({"l2": "strong"}, "l2 must be finite and not negative"),
+    ({"l2": -1.0}, "l2 must be a number, finite and not negative"),
+    ({"l2": np.nan}, "l2 must be a number, finite and not negative"),
+    ({"l2": "strong"}, "l2 must be a number, finite and not negative"),
+    ({"penalty": "l1", "l1": True}, "l1 must be a number, finite and not negative, got True"),
+    ({"l2": np.True_}, "l2 must be a number"),
+    ({"penalty": ""}, "penalty must be one of .*, got ''"),
+    ({"penalty": False}, r"penalty must have methods value\(x\) and prox"),
+    ({"verbose": "a"}, "verbose must be True, False or an integer from 0 on, got 'a'"),
+    ({"verbose": -1}, "verbose must be True, False or an integer from 0 on, got -1"),
+    ({"verbose": None}, "verbose must be"),
+    ({"tol": "tight"}, "tol must be"),
+    ({"tol": True}, "tol must be"),
     ({"tol": -1.0}, "tol must be finite and not negative"),
     ({"max_iter": 0}, "max_iter must be a positive integer"),
     ({"max_iter": 2.5}, "max_iter must be a positive integer"),
@@ -325,3 +340,53 @@ def test_a_clone_has_its_own_parts() -> None:
     assert other.penalty == model.penalty
     assert other.penalty is not model.penalty
     assert not hasattr(other, "coef_")
+
+
+def test_bags_of_words_are_put_in_order_without_a_word(usual: Any) -> None:
+    """Rows of text vectorisers have unsorted indices; what the user gave is not touched."""
+    matrix = sp.csr_matrix(X)
+    matrix.indices, matrix.data = matrix.indices[::-1].copy(), matrix.data[::-1].copy()
+    matrix = sp.csr_matrix((matrix.data, matrix.indices, matrix.indptr))  # rows in reverse order
+    matrix = matrix[::-1]
+    matrix.has_sorted_indices = matrix.has_canonical_format = False
+    before = matrix.indices.copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = rs.RRClassifier().fit(matrix, Y)
+        np.testing.assert_allclose(model.predict_proba(matrix), usual.predict_proba(X), atol=1e-9)
+    np.testing.assert_array_equal(matrix.indices, before)
+    np.testing.assert_allclose(model.coef_, usual.coef_, atol=1e-9)
+
+
+COSTLY: dict[str, Any] = {
+    "total variation": rs.penalties.TotalVariation2D(0.002, image=(8, 8), l1=0.001),
+    "fused lasso": rs.penalties.FusedLasso(0.002, 0.001),
+    "nuclear norm": rs.penalties.NuclearNorm(0.01),
+}
+
+
+@pytest.mark.parametrize("kind", COSTLY)
+def test_costly_penalties_converge_by_default(kind: str) -> None:
+    """On digits: 3 or 8, and all ten for the nuclear norm, to the looser of the default accuracies."""
+    digits, labels = load_digits(return_X_y=True)
+    some = np.isin(labels, (3, 8)) | (kind == "nuclear norm")
+    model = rs.RRClassifier(penalty=COSTLY[kind])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(digits[some] / 16.0, labels[some])
+    assert model.converged_
+    assert model.tol is None
+    assert model.certificate_.value <= model.certificate_.tol == 1e-4
+
+
+def test_the_default_accuracy_is_tight_where_newton_steps_end_the_run(usual: Any) -> None:
+    assert usual.certificate_.tol == 1e-13
+    three = rs.RRClassifier(penalty=rs.penalties.GroupLasso(0.01)).fit(X, np.arange(60) % 3)
+    assert three.certificate_.tol == 1e-13
+    assert rs.RRRegressor().fit(X, np.c_[T, -T]).certificate_.tol == 1e-13
+    assert rs.RRClassifier(solver="fista", l2=0.1).fit(X, Y).certificate_.tol == 1e-4
+    assert rs.RRClassifier(tol=1e-3).fit(X, Y).certificate_.tol == 1e-3
+    assert rs.RRClassifierCV(lambdas=3, cv=2).fit(X, Y).certificate_.tol == 1e-8
+    path = rs.rr_path(X, T, loss="squared", penalty=rs.penalties.FusedLasso(1.0, 1.0), lambdas=3)
+    assert {c.tol for c in path.certificates} == {1e-4}
+    assert path.converged.all()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from oracles import LOSSES, PAIRS, every_pair, oracle, penalty, random_data, sparse, unknown
+from scipy.sparse import csr_matrix
 from sparse_cases import shuffled
 
 import reshuffle as rs
@@ -254,8 +255,16 @@ def _stands_at(epoch: int, result: rs.Result) -> bool:
 
 def test_the_same_bits_after_a_resume() -> None:
     X, y = random_data(rs.losses.Logistic(), n=2000, d=60)  # more than a small set
-    problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.004, 0.006))
-    for finish, at in ((False, 3), (True, 1), (True, 2), (True, 3)):
+    penalty = rs.penalties.ElasticNet(0.004, 0.006)
+    dense, sparse = rs.Problem(X, y, penalty=penalty), rs.Problem(csr_matrix(X), y, penalty=penalty)
+    cases = (
+        (dense, False, 3),
+        (dense, True, 1),
+        (sparse, True, 1),
+        (sparse, True, 2),
+        (sparse, True, 3),
+    )
+    for problem, finish, at in cases:
         solver = shuffled(tol=1e-8, seed=3, finish=finish, eval_every=1)
         whole = solver.solve(problem)
         part = solver.solve(problem, callbacks=[partial(_stands_at, at)])

@@ -29,7 +29,7 @@ from reshuffle.experiments import (
     theorems,
 )
 from reshuffle.experiments.claim import Curve
-from reshuffle.experiments.store import Store, fingerprint
+from reshuffle.store import Store
 
 
 def reproduce(*arguments: str) -> Result:
@@ -107,11 +107,11 @@ def test_a_second_call_reuses_finished_seeds(
 
 def test_other_data_are_another_run(stand_in: Path, tmp_path: Path) -> None:
     X, y = rs.datasets.load_libsvm(stand_in / "a1a")
-    store = Store(tmp_path, fingerprint(rs.Problem(X, y)))
-    other = Store(tmp_path, fingerprint(rs.Problem(X, -y)))
+    store = Store(tmp_path)
+    other = Store(tmp_path)
     solver, problem = rs.ProxRR(epochs=2), rs.Problem(X, y)
     store.solve("run", solver, problem)
-    other.solve("run", solver, problem)
+    other.solve("run", solver, rs.Problem(X, -y))
     store.solve("run", rs.ProxRR(epochs=2, seed=1), problem)
     assert (store.computed, other.computed, store.reused) == (2, 1, 0)
     again = store.solve("run", solver, problem)
@@ -121,7 +121,7 @@ def test_other_data_are_another_run(stand_in: Path, tmp_path: Path) -> None:
 
 def test_the_penalty_is_the_weakest_with_under_half_nonzero(stand_in: Path, tmp_path: Path) -> None:
     X, y = rs.datasets.load_libsvm(stand_in / "a1a")
-    store = Store(tmp_path, fingerprint(rs.Problem(X, y)))
+    store = Store(tmp_path)
     chosen = figure1.choose(X, y, store)
     weaker = figure1.task(X, y, chosen.k + 1, store)
     assert 2 * chosen.nonzero < 24 <= 2 * weaker.nonzero

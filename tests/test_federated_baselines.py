@@ -70,7 +70,7 @@ def test_same_bits_on_any_number_of_threads_and_after_a_resume(solver: Any) -> N
 
 
 def test_all_clients_take_the_same_drawn_number_of_steps() -> None:
-    local = Descent(seed=3, steps=8.0, drawn=True)
+    local: Any = Descent(seed=3, steps=8.0, drawn=True)
     counts = np.array([local.count(t) for t in range(4000)])
     assert abs(counts.mean() - 8.0) < 0.4
     assert counts.min() == 1
@@ -79,5 +79,5 @@ def test_all_clients_take_the_same_drawn_number_of_steps() -> None:
 
 
 def test_full_participation_only() -> None:
-    with pytest.raises(rs.InputError, match="full participation"):
+    with pytest.raises(rs.InputError, match="needs all clients"):
         Scaffnew(participation=0.5)

@@ -96,6 +96,23 @@ def test_the_same_predictions_from_scikit_learn(fitted: Any) -> None:
             np.testing.assert_array_equal(one, other)
 
 
+LABELS: dict[str, Any] = {
+    "bytes": np.array([b"no", b"yes"]),
+    "dates": np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"),
+    "text of numpy": np.array(["no", "yes"], dtype=np.dtypes.StringDType()),
+    "flags": np.array([False, True]),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_of_any_kind_go_to_scikit_learn(kind: str) -> None:
+    X, y = data("two classes")
+    model = rs.RRClassifier(l2=0.01).fit(X, LABELS[kind][y])
+    theirs = model.to_sklearn()
+    np.testing.assert_array_equal(theirs.predict(X), model.predict(X))
+    np.testing.assert_array_equal(theirs.classes_, model.classes_)
+
+
 def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
     class WithMean(rs.losses.Squared):
         @staticmethod

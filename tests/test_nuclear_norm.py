@@ -77,3 +77,21 @@ def test_exact_method_and_fista_agree(fit_intercept: bool) -> None:
     found, reference = problem.objective(exact.x), problem.objective(fista.x)
     assert abs(found - reference) <= 1e-8 * (start - reference)
     assert np.linalg.matrix_rank(exact.x[:5], tol=1e-7) == 2  # of 3 without a penalty
+
+
+@pytest.mark.parametrize("shape", [(40, 7), (7, 40), (12, 12), (5, 1), (1, 5)])
+@pytest.mark.parametrize("share", [1e-6, 0.9e-3, 1.1e-3, 0.01, 0.3, 0.99, 1.0, 2.0])
+@pytest.mark.parametrize("spread", [0.0, 6.0])
+def test_the_gram_matrix_gives_the_same_prox(
+    shape: tuple[int, int], share: float, spread: float
+) -> None:
+    """On both sides of the threshold from which on it is used, also where singular values differ by 1e6."""
+    rng = np.random.default_rng(3)
+    left, _, right = np.linalg.svd(rng.standard_normal(shape), full_matrices=False)
+    sigma = 10.0 ** -np.linspace(0.0, spread, min(shape))
+    x, threshold = (left * sigma) @ right, share * float(np.linalg.norm(sigma))
+    expected = (left * np.maximum(sigma - threshold, 0.0)) @ right
+    p = NuclearNorm(2.0).prox(np.ascontiguousarray(x), 0.5 * threshold)
+    np.testing.assert_allclose(p, expected, atol=1e-12)
+    assert p.flags.c_contiguous
+    assert not NuclearNorm(1.0).prox(np.zeros(shape), 1.0).any()

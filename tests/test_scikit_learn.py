@@ -287,6 +287,8 @@ def test_poisson_is_scikit_learns() -> None:
         np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-6)
         np.testing.assert_allclose(ours.to_sklearn().predict(X), ours.predict(X), rtol=1e-12)
+        for weights in (None, np.arange(1.0, len(y) + 1.0)):  # D², not R²
+            assert ours.score(X, y, weights) == pytest.approx(theirs.score(X, y, weights), abs=1e-8)
     with pytest.raises(rs.InputError, match="no bound on its curvature"):
         rs.RRRegressor(loss="poisson").partial_fit(X, y)
 

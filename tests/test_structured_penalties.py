@@ -20,7 +20,6 @@ from reshuffle.penalties import (
     GraphFusedLasso,
     OverlappingGroupLasso,
     Polyhedron,
-    PSDCone,
     TotalVariation2D,
 )
 
@@ -223,60 +222,3 @@ def test_a_prox_that_gives_up_says_so() -> None:
         _, error = psi.prox_and_error(x, 1.0)
     assert error < 1e-3
     assert not told or "did not reach its tolerance" in str(told[0].message)
-
-
-BAD: list[tuple[Any, tuple[Any, ...], str]] = [
-    (FusedLasso, (-1.0,), "strength must be"),
-    (FusedLasso, (1.0, -1.0), "l1 must be finite"),
-    (FusedLasso, (1.0, np.ones(3)), "l1 must be one number"),
-    (FusedLasso, (1.0, 0.0, [-1.0]), "weights must be"),
-    (GraphFusedLasso, (-1.0, [(0, 1)]), "strength must be"),
-    (GraphFusedLasso, (1.0, []), "edges must be pairs"),
-    (GraphFusedLasso, (1.0, [(0, 1, 2)]), "edges must be pairs"),
-    (GraphFusedLasso, (1.0, [(0, 1), (2,)]), "edges must be pairs"),
-    (GraphFusedLasso, (1.0, [(0.5, 1.5)]), "edges must be pairs"),
-    (GraphFusedLasso, (1.0, [(0, -1)]), "edges must name coordinates from 0 on"),
-    (GraphFusedLasso, (1.0, [(0, 1), (2, 2)]), "a loop at 2"),
-    (GraphFusedLasso, (1.0, [(0, 1)], 0.0, [1.0, 2.0]), "weights must hold 1 numbers"),
-    (TotalVariation2D, (-1.0, (2, 2)), "strength must be"),
-    (TotalVariation2D, (1.0, (2, 0)), "image must be two positive integers"),
-    (TotalVariation2D, (1.0, 4), "image must be two positive integers"),
-    (OverlappingGroupLasso, (-1.0, [[0]]), "strength must be"),
-    (OverlappingGroupLasso, (1.0, []), "groups must be index lists"),
-    (OverlappingGroupLasso, (1.0, [[0], []]), "groups must not be empty, group 1"),
-    (OverlappingGroupLasso, (1.0, [[0, 0]]), "name each coordinate once"),
-    (OverlappingGroupLasso, (1.0, [[0, -1]]), "from 0 on"),
-    (OverlappingGroupLasso, (1.0, [0, 1]), "groups must be lists of integers"),
-    (OverlappingGroupLasso, (1.0, [["a"]]), "groups must be lists of integers"),
-    (OverlappingGroupLasso, (1.0, [[0]], [1.0, 2.0]), "weights must hold 1 numbers"),
-    (OverlappingGroupLasso, (1.0, [[0]], None, 0.0), "tolerance must lie between 0 and 1"),
-    (Polyhedron, (), "needs inequalities"),
-    (Polyhedron, (np.eye(2), [1.0]), "A must be a matrix with a row for each"),
-    (Polyhedron, (None, None, np.eye(2), [1.0]), "C must be a matrix with a row for each"),
-    (Polyhedron, (np.eye(2), [np.nan, 1.0]), "b must be finite"),
-    (Polyhedron, ("A", [1.0]), "A must hold numbers"),
-    (Polyhedron, (np.eye(2), np.ones(2), np.ones((1, 3)), [1.0]), "as many columns"),
-    (Polyhedron, ([[1.0], [-1.0]], [0.0, -1.0]), "Polyhedron is empty"),
-    (Polyhedron, (None, None, [[1.0], [1.0]], [0.0, 1.0]), "Polyhedron is empty"),
-]
-MISFITS: list[tuple[Any, str]] = [
-    (FusedLasso(1.0, weights=[1.0]), "weights must hold 4 numbers"),
-    (GraphFusedLasso(1.0, [(0, 7)]), "edges name coordinate 7, but x has 5 rows"),
-    (TotalVariation2D(1.0, (2, 3)), "image 2 × 3 does not fit x, which has 5 rows"),
-    (OverlappingGroupLasso(1.0, [[0, 5]]), "groups name coordinate 5, but x has 5"),
-    (Polyhedron(np.eye(2), np.ones(2)), "Polyhedron is for 2 coordinates, but x has 5"),
-    (PSDCone(), "PSDCone is for a square matrix"),
-]
-
-
-@pytest.mark.parametrize(("make", "arguments", "message"), BAD)
-def test_bad_parameters_are_named(make: Any, arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(rs.InputError, match=message):
-        make(*arguments)
-
-
-@pytest.mark.parametrize("method", ["value", "prox"])
-@pytest.mark.parametrize(("psi", "message"), MISFITS)
-def test_parameters_that_do_not_fit_the_unknown(psi: Any, message: str, method: str) -> None:
-    with pytest.raises(rs.InputError, match=message):
-        getattr(psi, method)(np.ones(5), *[1.0] * (method == "prox"))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from reshuffle.callbacks import Checkpoint
+    from reshuffle.compared import Comparison
+    from reshuffle.comparison import compare
     from reshuffle.errors import (
         ClientError,
         ConversionWarning,
@@ -49,6 +51,7 @@ __version__ = "0.2.0.dev0"
 _HOMES = {
     "Checkpoint": "callbacks",
     "ClientError": "errors",
+    "Comparison": "compared",
     "ConversionWarning": "errors",
     "DivergenceError": "errors",
     "ExactProxRR": "solvers",
@@ -72,6 +75,7 @@ _HOMES = {
     "StepWarning": "errors",
     "Trace": "trace",
     "rr_path": "estimators",
+    "compare": "comparison",
     "encode_labels": "labels",
 }
 _MODULES = (
@@ -91,6 +95,7 @@ __all__ = [
     "FISTA",
     "Checkpoint",
     "ClientError",
+    "Comparison",
     "ConversionWarning",
     "DivergenceError",
     "ExactFedRR",
@@ -113,6 +118,7 @@ __all__ = [
     "StepWarning",
     "Trace",
     "__version__",
+    "compare",
     "datasets",
     "encode_labels",
     "engines",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -91,3 +91,16 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         with self._bar.console.capture() as captured:
             self._bar.console.print(self._bar.make_tasks_table(self._bar.tasks))
         return captured.get()
+
+
+@contextmanager
+def progress_bar(title: str, total: int, shown: bool) -> Iterator[Callable[[], None]]:
+    """A bar on stderr; what it yields is to be called once for each of ``total`` pieces."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining())
+    with Progress(*columns, console=Console(stderr=True), disable=not shown) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda: bar.advance(task)

@@ -322,6 +322,37 @@ class Datafit:
         if scale != 1.0:
             flat[:penalised] *= scale
 
+    def block(
+        self,
+        y: Array,
+        visits: Visits,
+        first: int,
+        last: int,
+        step: float,
+        table: Array,
+        q: Array,
+        owner: Visits = NO_VISITS,
+        weights: Array | None = None,
+    ) -> None:
+        """Steps along differences to the slopes of a table; see ``FiniteSum.block``."""
+        from reshuffle.kernels.exact import block_kernel
+
+        each, part = self.weights if weights is None else weights, visits[first:last]
+        samples = (lambda: owner[part]) if owner.size else (lambda: part)
+        for start, stop in self.calls(part.size, samples, 0.0):
+            listen()
+            block_kernel(self.stamp)(
+                *self.quick, self.targets, each, self.loss.params, self.bias, owner, visits, first,
+                first + start, first + stop, table, y, q, step, self.scratch(), AHEAD,
+            )  # fmt: skip
+
+    def single_functions(self) -> tuple[Any, Any, tuple[Any, ...]]:
+        """The slope and the gradient of one loss, compiled, and the data that they take."""
+        from reshuffle.kernels.functions import single_functions
+
+        arrays = (*self.quick, *self.arrays[3:])
+        return (*single_functions(self.stamp), (*arrays, self.scratch()))
+
     def sweep_clients(
         self,
         x: Array,

@@ -8,11 +8,13 @@ without one was left behind by a process that was killed, and the next writer of
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -31,6 +33,15 @@ def write_atomically(path: Location, content: bytes) -> None:
     """Put ``content`` in the place of ``path``, whole or not at all."""
     with replacing(path) as file:
         file.write(content)
+
+
+def write_csv(path: Location, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """Write a CSV file, whole or not at all."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    writer.writerows(rows)
+    write_atomically(path, text.getvalue().encode())
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,16 @@ from reshuffle.deprecation import renamed
 from reshuffle.errors import InputError, shown
 from reshuffle.interruption import listen
 from reshuffle.penalties import Penalty, Zero, ability, strong_convexity
+from reshuffle.penalties.inexact import COLD, Approximate, approximate
 from reshuffle.smoothness import Smoothness
-from reshuffle.validation import check_number, check_vector
+from reshuffle.validation import check_number, check_vector, check_visits, read_only
 
 if TYPE_CHECKING:
     from reshuffle.datafit import Datafit
 
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
+NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
 
 
 class Objective(ABC):
@@ -74,19 +76,42 @@ class Objective(ABC):
 
     def prox(self, x: Array, step: float) -> Array:
         """prox_{step·ψ}(x); an intercept stays as it is."""
-        given = x[: self.features]
-        name = f"prox(x, step) of penalty {type(self.penalty).__name__}"
-        result = check_vector(name, self.penalty.prox(given, step), given.shape)
-        if not np.isfinite(result).all() and np.isfinite(given).all():
-            raise InputError(f"{name} must be finite where x is, it returned NaN or infinity")
-        return result if self.features == len(x) else np.concatenate([result, x[self.features :]])
+        return self._whole("prox(x, step)", self.penalty.prox(x[: self.features], step), x)
 
     def prox_with_ridge(self, x: Array, step: float) -> Array:
         """The prox of ψ + (ridge/2)‖·‖², by that of ψ alone."""
+        return self.prox(*self._shrunk(x, step))
+
+    def prox_from(
+        self, x: Array, step: float, start: Array, gap: float, *, with_ridge: bool
+    ) -> Approximate:
+        """Either of the two, from a warm start and to a gap where it is found by iterations.
+
+        With k = 1 + step·ridge the objective of the one is k times that of the other and a constant: so
+        are their gaps.
+        """
+        shrink = 1.0 + step * self.ridge if with_ridge else 1.0
+        point, length = self._shrunk(x, step) if with_ridge else (x, step)
+        if ability(self.penalty, "prox_from") is None:
+            return Approximate(self.prox(point, length), COLD)
+        found = approximate(self.penalty, point[: self.features], length, start, gap / shrink)
+        whole = self._whole("prox_from(x, step, start, gap)", found.point, point)
+        return found._replace(point=whole, gap=shrink * found.gap)
+
+    def _shrunk(self, x: Array, step: float) -> tuple[Array, float]:
+        """Where to take the prox of ψ, and with which step, for that of ψ + (ridge/2)‖·‖² at x."""
         shrink = 1.0 + step * self.ridge
         scaled = x.copy()
         scaled[: self.features] /= shrink
-        return self.prox(scaled, step / shrink)
+        return scaled, step / shrink
+
+    def _whole(self, function: str, found: object, x: Array) -> Array:
+        """What a function of the penalty has made of x, checked, and with the intercept of x."""
+        given, name = x[: self.features], f"{function} of penalty {type(self.penalty).__name__}"
+        result = check_vector(name, found, given.shape)
+        if not np.isfinite(result).all() and np.isfinite(given).all():
+            raise InputError(f"{name} must be finite where x is, it returned NaN or infinity")
+        return result if self.features == len(x) else np.concatenate([result, x[self.features :]])
 
     @property
     def strong_convexity(self) -> float:
@@ -197,6 +222,77 @@ class FiniteSum(Objective):
             if prox_step > 0:
                 x[...] = self.prox(x, prox_step)
 
+    # --- slopes: what is remembered of a gradient ---------------------------------------------------
+
+    def slopes(self, x: Array) -> tuple[Array, Array]:
+        """A table with what ∇f_i(x) depends on, an entry per function, and the mean gradient at x.
+
+        For a linear model an entry is a number (or one per output), elsewhere a whole gradient. A ridge
+        inside f_i is left out: with slopes it counts as part of ψ (``prox_with_ridge``).
+        """
+        table = np.array([self._without_ridge(i, x) for i in range(self.n)])
+        return table, table.mean(axis=0)
+
+    def corrected_sweep(
+        self, x: Array, visits: Visits, step: float, table: Array, drift: Array
+    ) -> None:
+        """x ← x - step·(∇f_i(x) - ∇̃f_i + drift),  ∇̃f_i ← ∇f_i(x), visit after visit.
+
+        ∇̃f_i is what ``table`` remembers of ∇f_i; x and the table are changed in place. A ridge is left
+        out, as in ``slopes``. With the table and the mean gradient at y, and the mean for the drift, these
+        are the steps of SVRG; with a table of zeros and the drift -h, gradient steps on f_i - ⟨h, ·⟩.
+        """
+        visits = check_visits(visits, self.n)
+        for name, array, shape in (
+            ("x", x, self.shape),
+            ("table", table, (self.n, *table.shape[1:])),
+        ):
+            if array.shape != shape or array.dtype != np.float64 or not array.flags.writeable:
+                raise InputError(
+                    f"{name} must be a float64 array of shape {shape} that can be changed"
+                )
+        drift = np.ascontiguousarray(check_vector("drift", drift, self.shape), dtype=np.float64)
+        self.block(x, visits, 0, visits.size, step, table, drift)
+        x -= step * visits.size * drift
+
+    def block(
+        self,
+        y: Array,
+        visits: Visits,
+        first: int,
+        last: int,
+        step: float,
+        table: Array,
+        q: Array,
+        owner: Visits = NO_VISITS,
+        weights: Array | None = None,
+    ) -> None:
+        """The same for some of the visits, without the drift along q, which is left to its end.
+
+        ``y`` is x without it: the k-th step reads x as y - step·k·q. ``owner`` and ``weights`` are those of
+        importance copies, where the table has an entry for each copy.
+        """
+        for k in range(first, last):
+            listen()
+            c = int(visits[k])
+            i = int(owner[c]) if owner.size else c
+            new = self._without_ridge(i, y - step * (k - first) * q)
+            weight = 1.0 if weights is None or not weights.size else weights[c]
+            y -= step * weight * (new - table[c])
+            table[c] = new
+
+    def _without_ridge(self, i: int, x: Array) -> Array:
+        gradient = self.checked_component(i, x)
+        if self.ridge:
+            features = slice(self.features)
+            gradient = gradient.copy()
+            gradient[features] -= self.ridge * x[features]
+        return gradient
+
+    def first(self) -> FiniteSum:
+        """The first function alone, to compile kernels with."""
+        return self.take(np.zeros(1, dtype=np.uint32))
+
     def take(self, order: Visits) -> FiniteSum:
         """The same functions in another order (repetitions allowed), laid out in that order."""
         return Reordered(self, order)
@@ -244,8 +340,9 @@ def check_penalty(penalty: object) -> Penalty:
     """Anything with ``value`` and ``prox``; ``None`` is no penalty."""
     if penalty is None:
         return Zero()
-    if isinstance(penalty, type) or not isinstance(penalty, Penalty):
+    methods = (getattr(penalty, name, None) for name in ("value", "prox"))
+    if isinstance(penalty, type) or not all(map(callable, methods)):
         raise InputError(
             f"penalty must have methods value(x) and prox(x, step), got {shown(penalty)}"
         )
-    return penalty
+    return cast(Penalty, penalty)

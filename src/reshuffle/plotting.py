@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reshuffle.bands import (
+    COLOURS,
+    LABELS,
+    LINES,
+    LOGARITHMIC,
+    MARKERS,
+    Run,
+    across,
+    band,
+    together,
+    trace_of,
+)
 from reshuffle.errors import InputError
 from reshuffle.trace import Result, Trace
+
+__all__ = ["COLOURS", "LINES", "MARKERS", "plot_gap", "plot_path", "plot_split"]
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,60 +30,59 @@ if TYPE_CHECKING:
     from reshuffle.estimators import Path
     from reshuffle.federated import Federation
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's palette: told apart by colour-blind readers too."""
-LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (3, 1)), (0, (1, 1)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-
-LABELS = {
-    "epoch": "epochs",
-    "passes": "passes over the data",
-    "gradients": "gradient evaluations",
-    "prox_evals": "prox evaluations",
-    "seconds": "seconds",
-}
-LOGARITHMIC = ("prox_evals", "seconds")
-
 
 def plot_gap(
-    traces: Mapping[str, Trace | Result],
+    traces: Mapping[str, Run | Sequence[Run]] | Sequence[Run] | Run,
     minimum: float,
     against: str = "epoch",
     *,
     n: int | None = None,
     ax: Axes | None = None,
+    legend: bool = True,
 ) -> Axes:
-    """The gap P(x) - P* of several runs, on a logarithmic axis, against a column of their traces.
+    """The gap P(x) - P* of several runs, on a logarithmic axis, against what they have cost.
 
-    ``against`` is "epoch", "gradients", "prox_evals", "seconds", or "passes" (gradients over ``n``).
+    ``traces`` maps names to runs (results or traces), or to lists of runs with several seeds: then the
+    line is their median, and the band goes from the smallest to the largest. A list of runs without names
+    is numbered. ``against`` is "epoch", "rounds", "passes", "gradients", "prox_evals", "seconds", or
+    "bytes"; ``n``, the samples of a pass, is needed where a trace does not know it.
     """
     import matplotlib.pyplot as plt
 
-    if against not in LABELS:
-        raise InputError(f"against must be one of {', '.join(LABELS)}, got {against!r}")
-    if against == "passes" and not n:
-        raise InputError("against='passes' needs n, the number of samples")
+    named = _named(traces)
+    costs = {name: [across(run, against, n) for run in runs] for name, runs in named.items()}
     if ax is None:
         _, ax = plt.subplots(figsize=(5, 3.6), layout="constrained")
-    for k, (name, run) in enumerate(traces.items()):
-        trace = run.trace if isinstance(run, Result) else run
-        across = trace["gradients"] / (n or 1) if against == "passes" else trace[against]
-        gap = np.maximum(trace["objective"] - minimum, np.finfo(float).eps)
-        if against in LOGARITHMIC:  # which has no place for the start at zero
-            across, gap = across[across > 0], gap[across > 0]
-        style: dict[str, Any] = {
-            "color": COLOURS[k % 7],
-            "ls": LINES[k % 7],
-            "marker": MARKERS[k % 7],
-        }
-        ax.plot(across, gap, label=name, lw=1.8, ms=4, markevery=0.1, **style)
     ax.set_yscale("log")
     if against in LOGARITHMIC:
         ax.set_xscale("log")
+    for k, (name, runs) in enumerate(named.items()):
+        gaps = [trace_of(run)["objective"] - minimum for run in runs]
+        band(
+            ax, *together(costs[name], gaps, against in LOGARITHMIC), name, k, quantiles=(0, 0.5, 1)
+        )
     ax.set_xlabel(LABELS[against])
     ax.set_ylabel("P(x) - P*")
     ax.grid(alpha=0.3)
+    if legend:
+        ax.legend(frameon=False)
     return ax
+
+
+def _named(traces: Any) -> dict[str, list[Run]]:
+    """Name -> runs, refused where something else is among them."""
+    if isinstance(traces, (Result, Trace)):
+        traces = [traces]
+    if not isinstance(traces, Mapping):
+        traces = {f"run {k}": run for k, run in enumerate(traces)}
+    named = {
+        str(name): [runs] if isinstance(runs, (Result, Trace)) else list(runs)
+        for name, runs in traces.items()
+    }
+    for name, runs in named.items():
+        if not runs or not all(isinstance(run, (Result, Trace)) for run in runs):
+            raise InputError(f"traces[{name!r}] must be a result, a trace or a list of them")
+    return named
 
 
 def plot_split(federation: Federation, ax: Axes | None = None) -> Axes:
@@ -123,7 +136,7 @@ def plot_path(
         ax.plot(path.lambdas, coefs[:, j], color="0.75", lw=0.8)
     for k, j in enumerate(shown):
         style: dict[str, Any] = {"color": COLOURS[k % 7], "ls": LINES[k // 7 % 7]}
-        ax.plot(path.lambdas, coefs[:, j], label=str(known[j]), lw=1.8, **style)
+        ax.plot(path.lambdas, coefs[:, j], label=plain_label(known[j]), lw=1.8, **style)
     if mark is not None:
         ax.axvline(float(mark), color="0.3", lw=1.0, ls=":", label=f"λ = {mark:.3g}")
     ax.set_xscale("log")
@@ -134,3 +147,9 @@ def plot_path(
     if shown or mark is not None:
         ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax
+
+
+def plain_label(name: Any) -> str:
+    """A name as it is: a $ begins no formula, and a leading underscore hides nothing from a legend."""
+    text = str(name).replace("$", r"\$")
+    return f"\u200b{text}" if text.startswith("_") else text

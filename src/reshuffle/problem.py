@@ -88,7 +88,7 @@ class Problem(FiniteSum):
         check_unknown((features + bool(fit_intercept), *outputs))
         self.datafit = Datafit(rows, targets, weights, loss, bool(fit_intercept), features, outputs)
         self.penalty, self.ridge = check_penalty(penalty), float(ridge)
-        compiled_form(self.penalty, (features, *outputs))  # says so where its arrays do not fit
+        self.form  # noqa: B018 -- it says so where arrays of the penalty do not fit
 
     def __repr__(self) -> str:
         return (
@@ -121,6 +121,7 @@ class Problem(FiniteSum):
 
     @property
     def weights(self) -> Array:  # type: ignore[override]
+        """The w_i of the losses, whose mean is 1; empty where all are 1."""
         return self.datafit.weights
 
     @property
@@ -255,12 +256,54 @@ class Problem(FiniteSum):
             return
         self.datafit.sweep(x, visits, step, **settings)
 
+    def slopes(self, x: Array) -> tuple[Array, Array]:
+        return self.datafit.slopes(x)
+
+    def block(
+        self,
+        y: Array,
+        visits: Visits,
+        first: int,
+        last: int,
+        step: float,
+        table: Array,
+        q: Array,
+        owner: Visits = NO_VISITS,
+        weights: Array | None = None,
+    ) -> None:
+        fit, entries = self.datafit, int(owner.size or self.n)
+        if table.shape != (entries, *fit.outputs) or not table.flags.c_contiguous:
+            raise InputError(f"table must be a C-ordered array of shape {(entries, *fit.outputs)}")
+        fit.block(fit.checked(y), visits, first, last, step, table, fit.checked(q), owner, weights)
+
+    @cached_property
+    def functions(self) -> tuple[Any, Any, tuple[Any, ...]]:
+        """(slope, add, data): single functions for a compiled loop of one's own.
+
+        ``slope(data, i, x)`` is l'(a_iᵀx + b, y_i), and ``add(data, i, s, out)`` adds w_i·s·a_i to ``out``:
+        with s the slope at x, that is ∇f_i(x) without the ridge. A function that ``numba.njit`` compiles takes
+        all three as arguments. An index out of range is not noticed there.
+        """
+        if self.datafit.outputs:
+            raise InputError("functions are for losses of one output; use component(i, x)")
+        return self.datafit.single_functions()
+
+    @property
+    def compiled_penalty(self) -> Form:
+        """ψ with the ridge, as ``kernels.prox.prox(form, x, step)`` takes it inside a compiled loop."""
+        if self.form_with_ridge is None:
+            raise InputError(f"penalty {self.penalty!r} has no compiled form; use prox_with_ridge")
+        return self.form_with_ridge
+
+    def first(self) -> Problem:
+        return self.with_datafit(self.datafit.first())
+
     # --- the run's business --------------------------------------------------------------------
 
     def compile(self, *, gradient: bool = False) -> None:
         from reshuffle.kernels.shuffle import shuffle
 
-        first = self.with_datafit(self.datafit.first())
+        first = self.first()
         x = np.zeros(self.shape)
         first.sweep(x, NO_VISITS, 1.0)
         first.value(x)

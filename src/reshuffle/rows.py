@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from reshuffle.validation import read_only
 
@@ -126,8 +127,11 @@ class Rows(NamedTuple):
         if self.dense:
             out += self.values
         else:
-            owners = np.repeat(np.arange(len(out)), np.diff(self.indptr).astype(np.int64))
-            np.add.at(out, (owners, self.indices), 1.0 if self.unit else self.values)
+            values = np.ones(self.indices.size) if self.unit else self.values
+            places = (
+                a.view(f"i{a.itemsize}") for a in (self.indices, self.indptr)
+            )  # as scipy has them
+            out += csr_array((values, *places), shape=out.shape).toarray()
 
     def squared_norms(self, n: int) -> NDArray[np.float64]:
         """‖a_i‖² of every row."""

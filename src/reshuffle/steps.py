@@ -142,6 +142,8 @@ class Custom:
 
 def check_step(step: Any) -> Step:
     """A number, a schedule of this module, a function of the epoch, or ``None`` for the default."""
+    if step is None:
+        return Constant(None)
     if isinstance(step, type):
         raise InputError(f"step must be an instance, got the class {step.__name__}")
     if isinstance(step, Step):
@@ -149,9 +151,9 @@ def check_step(step: Any) -> Step:
     if callable(step):
         return Custom(step)
     number = isinstance(step, (int, float, np.floating, np.integer)) and not isinstance(step, bool)
-    if step is not None and not number:
+    if not number:
         raise InputError(f"step must be a number, a schedule or a function, got {shown(step)}")
-    return Constant(None if step is None else float(step))
+    return Constant(float(step))
 
 
 def checked(schedule: Schedule) -> Schedule:

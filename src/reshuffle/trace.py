@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 from reshuffle.archive import Archive, read_archive, write_archive
 from reshuffle.content import Fingerprint
 from reshuffle.errors import InputError, shown
-from reshuffle.files import Location, write_atomically
+from reshuffle.files import Location, write_csv
 
 Array = NDArray[np.float64]
 INTERRUPTED = "interrupted after"
@@ -68,11 +66,7 @@ class Trace(Mapping[str, Array]):
 
     def to_csv(self, path: Location) -> None:
         """Write the columns as a CSV file."""
-        text = io.StringIO()
-        writer = csv.writer(text)
-        writer.writerow(self._columns)
-        writer.writerows(zip(*self._columns.values(), strict=True))
-        write_atomically(path, text.getvalue().encode())
+        write_csv(path, self._columns, zip(*self._columns.values(), strict=True))
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._columns:

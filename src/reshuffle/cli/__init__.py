@@ -8,36 +8,25 @@ from typing import Any
 import click
 
 from reshuffle import __version__
+from reshuffle.cli import models
+from reshuffle.cli.common import Group, Output, output_options
 
 
-class _Group(click.Group):
-    """Bad input, and files that cannot be read or written, are a message and exit code 1, not a traceback.
-
-    SIGTERM ends a command like Ctrl-C: the run that goes on returns what it has, the command saves it, and the
-    exit code tells the signal.
-    """
-
-    def invoke(self, ctx: click.Context) -> Any:
-        from reshuffle.cli.signals import heard
-        from reshuffle.errors import ClientError, DivergenceError, InputError
-
-        try:
-            with heard() as signals:
-                done = super().invoke(ctx)
-        except (InputError, ClientError, DivergenceError) as error:
-            raise click.ClickException(str(error)) from None
-        except OSError as error:
-            said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            raise click.ClickException(said) from None
-        if signals:
-            ctx.exit(128 + signals[0])
-        return done
-
-
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="reshuffle")
 def main() -> None:
-    """Regularised learning with shuffled data: one proximal step for many gradient steps."""
+    """Regularised learning with shuffled data: one proximal step for many gradient steps.
+
+    \b
+    Exit codes: 0 done; 1 the input cannot be used, a run failed or a claim does not hold; 2 wrong usage;
+    3 done, but the accuracy asked for was not reached; 130 interrupted (143 by SIGTERM).
+
+    \b
+    Completion, once per shell:
+      bash:  eval "$(_RESHUFFLE_COMPLETE=bash_source reshuffle)"
+      zsh:   eval "$(_RESHUFFLE_COMPLETE=zsh_source reshuffle)"
+      fish:  _RESHUFFLE_COMPLETE=fish_source reshuffle | source
+    """
 
 
 @main.command()
@@ -51,30 +40,43 @@ def main() -> None:
     help="Folder for the figure and the traces.",
 )
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
-def demo(epochs: int, seed: int, out: Path, no_progress: bool) -> None:
+@output_options
+def demo(epochs: int, seed: int, out: Path, no_progress: bool, output: Output) -> None:
     """Fit an elastic-net logistic model on breast-cancer data with the paper's methods.
 
     Prints a table and writes a figure: the gap to the minimum against passes over the data and
     against evaluations of the prox.
+
+    \b
+    Examples:
+      reshuffle demo
+      reshuffle demo --epochs 30 --out try --json
     """
     from reshuffle.cli.demo import run
 
-    run(epochs=epochs, seed=seed, out=out, progress=not no_progress)
+    run(epochs=epochs, seed=seed, out=out, progress=not no_progress and output.live, output=output)
 
 
 @main.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--fetch", is_flag=True, help="Download what is not here.")
-def datasets(names: tuple[str, ...], fetch: bool) -> None:
+@output_options
+def datasets(names: tuple[str, ...], fetch: bool, output: Output) -> None:
     """List data sets of LIBSVM's page: which are here, and where.
 
     They are looked for in the folder that RESHUFFLE_DATA names, then in the cache (RESHUFFLE_CACHE).
+
+    \b
+    Examples:
+      reshuffle datasets
+      reshuffle datasets a9a mushrooms --fetch
+      reshuffle datasets --json
     """
     from reshuffle.cli.datasets import run
 
     if fetch and not names:
         raise click.UsageError("--fetch needs the names of the sets to download")
-    run(names=names, fetch=fetch)
+    run(names=names, fetch=fetch, output=output)
 
 
 @main.command()
@@ -97,17 +99,21 @@ def datasets(names: tuple[str, ...], fetch: bool) -> None:
     type=click.FloatRange(min=0.0, min_open=True),
     help="ε, the wanted E‖x - x*‖².  [default: a hundredth of the start's]",
 )
-def theory(
-    data: str, l1: float, l2: float | None, ridge: float, loss: str, accuracy: float | None
-) -> None:
+@output_options
+def theory(output: Output, **options: Any) -> None:
     """What the paper's theorems say about DATA, a file in LIBSVM format or the name of one.
 
     Prints the constants, the step for a target accuracy, the epochs, gradients and prox evaluations
     that each method is predicted to need, and which method the theory prefers.
+
+    \b
+    Examples:
+      reshuffle theory a1a
+      reshuffle theory my.svm --l1 0.001 --accuracy 1e-4 --json
     """
     from reshuffle.cli.theory import run
 
-    run(data=data, l1=l1, l2=l2, ridge=ridge, loss=loss, accuracy=accuracy)
+    run(output=output, **options)
 
 
 @main.command()
@@ -135,6 +141,7 @@ def theory(
     help="Where the clients of figure2 run.",
 )
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
+@output_options
 def reproduce(
     names: tuple[str, ...],
     data: Path | None,
@@ -144,16 +151,23 @@ def reproduce(
     out: Path,
     engine: str,
     no_progress: bool,
+    output: Output,
 ) -> None:
     """Run the paper: its figures and its theorems, each with its claim checked.
 
     Writes figures (PNG and PDF), numbers (CSV) and an HTML page for each. Ends with exit code 1 if a
     claim does not hold in the run.
+
+    \b
+    Examples:
+      reshuffle reproduce theorems --quick
+      reshuffle reproduce all --data ~/data --out paper
     """
     from reshuffle.cli.reproduce import run
     from reshuffle.experiments import Settings
 
-    run(names, Settings(out, data, seeds, epochs, quick, not no_progress, engine))
+    progress = not no_progress and output.live
+    run(names, Settings(out, data, seeds, epochs, quick, progress, engine), output)
 
 
 @main.command()
@@ -189,11 +203,21 @@ def reproduce(
 )
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint in the folder.")
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
-def federate(no_progress: bool, **options: Any) -> None:
+@output_options
+def federate(no_progress: bool, output: Output, **options: Any) -> None:
     """Train a logistic model on DATA, split among clients, with rounds of local work.
 
     DATA is a file in LIBSVM format or the name of one. A checkpoint is written after every round.
+
+    \b
+    Examples:
+      reshuffle federate a9a --clients 20 --split by-label
+      reshuffle federate my.svm --method fedrr --rounds 50 --out run --resume
     """
     from reshuffle.cli.federate import Options, run
 
-    run(Options(progress=not no_progress, **options))
+    run(Options(progress=not no_progress and output.live, **options), output)
+
+
+for command in (models.fit, models.path, models.predict, models.compare):
+    main.add_command(command)

@@ -5,27 +5,35 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
+from reshuffle.cli.common import Output
 from reshuffle.datasets import CATALOGUE, VARIABLE, cache_folder, fetch, find
 
 
-def run(*, names: Sequence[str], fetch: bool) -> None:
+def run(*, names: Sequence[str], fetch: bool, output: Output) -> None:
     """List the sets of these names (all, where none is given), downloaded first where asked."""
     if fetch:
-        _fetch(names)
-    console = Console()
-    console.print(_table(names or list(CATALOGUE)))
+        _fetch(names, output.live)
+    listed = names or list(CATALOGUE)
+    output.console.print(_table(listed))
     for place, folder in _places().items():
-        console.print(f"{place}: {folder or 'names no folder'}", soft_wrap=True, highlight=False)
+        output.line(f"{place}: {folder or 'names no folder'}")
+    output.document([_entry(name) for name in listed])
 
 
-def _fetch(names: Sequence[str]) -> None:
+def _fetch(names: Sequence[str], progress: bool) -> None:
     for name in names:
-        fetch(name, progress=True)
+        fetch(name, progress=progress)
+
+
+def _entry(name: str) -> dict[str, Any]:
+    entry, path = CATALOGUE.get(name), find(name)
+    about = {"rows": entry.rows, "features": entry.features} if entry else {}
+    return {"name": name, **about, "path": path, "bytes": path.stat().st_size if path else None}
 
 
 def _places() -> dict[str, Path | None]:

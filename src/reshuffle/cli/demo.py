@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from reshuffle import datasets, plotting
+from reshuffle.cli.common import Output
 from reshuffle.cli.tables import show
 from reshuffle.orders import ShuffleOnce
 from reshuffle.penalties import L1, ElasticNet
@@ -47,9 +48,9 @@ def methods(epochs: int, seed: int) -> dict[str, Solver]:
     }
 
 
-def run(*, epochs: int, seed: int, out: Path, progress: bool) -> None:
+def run(*, epochs: int, seed: int, out: Path, progress: bool, output: Output) -> None:
     """Run all methods, print the table, write figure and traces."""
-    console = Console()
+    console = output.console
     task = problem()
     console.print(f"breast cancer: {task.n} samples, {task.features} features, logistic loss")
     console.print(f"penalty: {task.penalty}", soft_wrap=True, highlight=False)
@@ -62,7 +63,9 @@ def run(*, epochs: int, seed: int, out: Path, progress: bool) -> None:
     for name, result in results.items():
         stem = name.lower().replace(", ", "-").replace(" ", "-")
         result.trace.to_csv(out / f"{stem}.csv")
-    console.print(f"figure: {figure}   traces: {out / '*.csv'}", soft_wrap=True, highlight=False)
+    output.line(f"figure: {figure}   traces: {out / '*.csv'}")
+    rows = {n: r.trace.last() | {"nonzeros": np.count_nonzero(r.x)} for n, r in results.items()}
+    output.document({"minimum": minimum, "methods": rows, "figure": figure})
 
 
 def _run_all(task: Problem, solvers: dict[str, Solver], progress: bool) -> dict[str, Result]:
@@ -108,12 +111,11 @@ def _draw(results: dict[str, Result], minimum: float, task: Problem, out: Path) 
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
-    plotting.plot_gap(results, minimum, "passes", n=task.n, ax=left)
-    plotting.plot_gap(results, minimum, "prox_evals", ax=right)
+    plotting.plot_gap(results, minimum, "passes", ax=left)
+    plotting.plot_gap(results, minimum, "prox_evals", ax=right, legend=False)
     right.set_ylabel("")
     left.set_title("work: passes over the data")
     right.set_title("work: evaluations of the prox")
-    left.legend(frameon=False)
     out.mkdir(parents=True, exist_ok=True)
     path = out / "gap.png"
     figure.savefig(path, dpi=150)

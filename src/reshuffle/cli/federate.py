@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from reshuffle import datasets
 from reshuffle.callbacks import Checkpoint
+from reshuffle.cli.common import Output
 from reshuffle.cli.tables import show
 from reshuffle.errors import InputError
 from reshuffle.federated import ExactFedRR, Federation, FedRR, LocalSGD, split
@@ -47,11 +47,10 @@ class Options:
     progress: bool
 
 
-def run(options: Options) -> None:
+def run(options: Options, output: Output) -> None:
     """Split, train, print the table, write model, trace and pictures."""
-    console = Console()
     federation = _federation(options)
-    console.print(str(federation), soft_wrap=True, highlight=False)
+    output.line(str(federation))
     step = None if options.method == "exact" else InverseTime()
     solver = METHODS[options.method](
         rounds=options.rounds, step=step, engine=options.engine, seed=options.seed
@@ -74,8 +73,10 @@ def run(options: Options) -> None:
     result.save(options.out / "result.npz")
     result.trace.to_csv(options.out / "trace.csv")
     _draw(federation, result, options.out)
-    show(console, _table(result))
-    console.print(f"model, trace and pictures: {options.out}", soft_wrap=True, highlight=False)
+    show(output.console, _table(result))
+    output.line(f"model, trace and pictures: {options.out}")
+    ended = {"message": result.message, "digest": result.digest, "out": options.out}
+    output.document(result.trace.last() | ended | {"nonzeros": np.count_nonzero(result.x)})
 
 
 def _unfinished(out: Path) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from reshuffle import datasets, losses, theory
+from reshuffle.cli.common import Output
 from reshuffle.cli.tables import show
 from reshuffle.penalties import L1, ElasticNet
 from reshuffle.problem import Problem
@@ -23,11 +23,18 @@ LOSSES = {
 
 
 def run(
-    *, data: str, l1: float, l2: float | None, ridge: float, loss: str, accuracy: float | None
+    *,
+    data: str,
+    l1: float,
+    l2: float | None,
+    ridge: float,
+    loss: str,
+    accuracy: float | None,
+    output: Output,
 ) -> None:
     """Load, find x*, and print constants, predictions and the preferred method."""
-    console = Console()
-    X, y = datasets.load_libsvm(data, progress=True)
+    console = output.console
+    X, y = datasets.load_libsvm(data, progress=output.live)
     plain = Problem(X, y, LOSSES[loss](), L1(1.0))
     if l2 is None:
         l2 = 0.0 if ridge > 0 else plain.smoothness.L_f / plain.n
@@ -38,16 +45,18 @@ def run(
     eps = 0.01 * c.r0 if accuracy is None else accuracy
     with console.status("measuring the shuffling radius"):
         found, radius = theory.predictions(problem, c, eps)
-    console.print(
+    output.line(
         f"{data}: {problem.n:,} samples, {problem.features:,} features, {loss} loss, "
-        f"λ1 = {l1:.4g}, λ2 = {l2:.4g}, ridge = {ridge:.4g}",
-        soft_wrap=True,
-        highlight=False,
+        f"λ1 = {l1:.4g}, λ2 = {l2:.4g}, ridge = {ridge:.4g}"
     )
     show(console, _constants(problem, plain, c, radius))
     show(console, _predictions(found, eps, c))
     for line in _advice(found, eps, c):
-        console.print(line, soft_wrap=True, highlight=False)
+        output.line(line)
+    about = {"l1": l1, "l2": l2, "ridge": ridge, "loss": loss, "accuracy": eps}
+    constants = {name: value for name, value in vars(c).items() if name != "x_star"}
+    predicted = [vars(row) for row in found]
+    output.document(about | {"constants": constants, "radius": vars(radius), "methods": predicted})
 
 
 def _constants(problem: Problem, plain: Problem, c: Constants, radius: RadiusEstimate) -> Table:

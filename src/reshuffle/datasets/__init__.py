@@ -3,15 +3,21 @@
 from reshuffle.datasets.bundled import breast_cancer, synthetic
 from reshuffle.datasets.catalogue import CATALOGUE, Entry
 from reshuffle.datasets.libsvm import VARIABLE, cache_folder, fetch, find, load_libsvm
+from reshuffle.datasets.reading import load_data, stream
+from reshuffle.datasets.table import Data, Reading
 
 __all__ = [
     "CATALOGUE",
     "VARIABLE",
+    "Data",
     "Entry",
+    "Reading",
     "breast_cancer",
     "cache_folder",
     "fetch",
     "find",
+    "load_data",
     "load_libsvm",
+    "stream",
     "synthetic",
 ]

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.estimators.early_stopping import Watch, held_out
 from reshuffle.estimators.hooks import Hooks, with_callbacks
-from reshuffle.estimators.inputs import Prepared, check_flags
+from reshuffle.estimators.inputs import Prepared, check_flags, check_level
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.nested import Nested
 from reshuffle.estimators.outcome import Certificate, certificate_of, in_our_words, retell
 from reshuffle.estimators.penalty_names import penalty_of
-from reshuffle.estimators.solver_names import seed_of, solver_of
+from reshuffle.estimators.solver_names import seed_of, solver_of, tol_of
 from reshuffle.estimators.stream import Stream, chunk
 from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
@@ -37,7 +37,7 @@ class LinearEstimator(Linear, Hooks, Nested):
     positive: bool = False
     fit_intercept: bool = True
     solver: Any = "exact"
-    tol: float = 1e-13
+    tol: float | None = None
     max_iter: int = 1000
     random_state: Any = 0
     warm_start: bool = False
@@ -55,10 +55,12 @@ class LinearEstimator(Linear, Hooks, Nested):
     def _learn(self, data: Prepared) -> Self:
         """Solve, and keep what was found."""
         check_flags(self, "fit_intercept", "positive", "warm_start", "early_stopping")
+        check_level("verbose", self.verbose)
         seed = seed_of(self.random_state)
-        solver = solver_of(self.solver, self.tol, self.max_iter, seed)
         penalty = self._penalty(data.shape)
         problem, watch = data.problem(penalty, self.fit_intercept), None
+        tol = tol_of(self.tol, self.solver, problem)
+        solver = solver_of(self.solver, tol, self.max_iter, seed)
         if self.early_stopping:
             rows = held_out(problem.n, data.codes, self.validation_fraction, seed)
             watch = Watch(problem.take(rows[1].astype(np.uint32)), self.n_iter_no_change)

@@ -35,9 +35,11 @@ class RRClassifier(LinearClassifier, LinearEstimator):
     fit_intercept : whether there is a b, which is not penalised.
     solver : "exact" (``ExactProxRR``), "proxrr", "proxsgd" or "fista", or a solver, which keeps its own tol,
         epochs and seed.
-    tol : the relative accuracy of P at which to stop, certified where that is possible. An accuracy of 1e-13
-        in P is one of 1e-6 or better in the coefficients; where the run ends with Newton steps, as it does on all
-        but wide data, it takes hardly longer than 1e-6 would.
+    tol : the relative accuracy of P at which to stop, certified where that is possible. ``None`` stands for 1e-13
+        where the run ends with Newton steps (penalties by name, separable and group penalties; losses with a
+        second derivative), which is 1e-6 or better in the coefficients and takes hardly longer than 1e-6 in P
+        would; and for 1e-4, as in scikit-learn, where it does not: penalties whose prox is costly, losses of your
+        own without ``second``, and other solvers. ``certificate_`` says what was reached.
     max_iter : the most epochs.
     random_state : an integer, so that the same data give the same model; a RandomState or Generator; or None
         for a fresh one.

@@ -26,7 +26,7 @@ class RRClassifierCV(LinearClassifier, CrossValidated):
     cv : the number of folds (5), or a splitter of scikit-learn, or a list of pairs of row numbers.
     scoring : None for the mean loss of the held-out rows, or a scorer of scikit-learn, such as "accuracy".
     rule : "min" for the λ with the lowest mean over the folds, "1se" for the largest within a standard error.
-    tol : the relative accuracy of P at each λ.
+    tol : the relative accuracy of P at each λ; ``None`` for 1e-8 where there are Newton steps, 1e-4 elsewhere.
     n_jobs : threads for the folds; -1 for all cores. The result is the same with any number.
 
     Attributes

@@ -20,7 +20,7 @@ from reshuffle.estimators.nested import Nested
 from reshuffle.estimators.outcome import certificate_of
 from reshuffle.estimators.paths import Path, follow, path_of, strengths_of, unit_penalty, walk
 from reshuffle.estimators.scaling import scaled
-from reshuffle.estimators.solver_names import seed_of, solver_of
+from reshuffle.estimators.solver_names import ALONG_A_PATH, seed_of, solver_of, tol_of
 from reshuffle.problem import Problem
 from reshuffle.trace import Result
 
@@ -41,7 +41,7 @@ class CrossValidated(Linear, Nested):
     positive: bool = False
     fit_intercept: bool = True
     solver: Any = "exact"
-    tol: float = 1e-8
+    tol: float | None = None
     max_iter: int = 1000
     random_state: Any = 0
     n_jobs: int | None = None
@@ -56,11 +56,12 @@ class CrossValidated(Linear, Nested):
         data = self.prepared(X, y, sample_weight)
         folds = self._folds(data)
         seed = seed_of(self.random_state)
-        solver = solver_of(self.solver, self.tol, self.max_iter, seed, traced=False)
         unit = unit_penalty(
             self.penalty, self.l1_ratio, self.penalty_factors, self.positive, data.shape
         )
         whole = data.problem(unit, self.fit_intercept)
+        tol = tol_of(self.tol, self.solver, whole, ALONG_A_PATH)
+        solver = solver_of(self.solver, tol, self.max_iter, seed, traced=False)
         self.lambdas_ = strengths_of(whole, self.lambdas, self.smallest)
         self.loss_ = whole.loss
 

@@ -19,7 +19,7 @@ def to_sklearn(model: Any) -> Any:
     """
     kind = _kind(model)
     if hasattr(model, "classes_"):
-        other = kind().fit(np.eye(model.classes_.size), model.classes_)
+        other = kind().fit(np.eye(model.classes_.size), np.arange(model.classes_.size))
         other.classes_ = model.classes_
     else:
         other = kind().fit(np.eye(2), np.ones(2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
@@ -65,9 +66,10 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
             return X
     _refuse_masks("X", X)
     try:
-        return validate_data(
+        checked = validate_data(
             estimator, X, reset=reset, accept_sparse="csr", dtype=list(KINDS), order="C"
         )
+        return _in_order(checked) if sp.issparse(checked) else checked
     except ValueError as error:
         if "could not convert" not in str(error):
             raise
@@ -75,6 +77,15 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
             f"X must hold numbers, got text in {_texts(X)}; turn it into numbers first, with "
             "sklearn.preprocessing.OneHotEncoder for instance"
         ) from None
+
+
+def _in_order(X: Any) -> Any:
+    """Sparse rows with sorted indices, each once: in a copy where X has them otherwise, as bags of words do."""
+    if X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
 
 
 def _texts(X: Any) -> str:
@@ -93,6 +104,16 @@ def _numeric(kind: Any) -> bool:
     return bool(own()) if callable(own) else getattr(kind, "kind", "O") in "iufb"
 
 
+def _example(y: Any) -> str:
+    """The first entry that is no number."""
+    for value in np.ravel(np.asarray(y, dtype=object)):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return shown(value)
+    return shown(y)
+
+
 def _refuse_masks(name: str, given: Any) -> None:
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise InputError(f"{name} has masked values: fill them in or leave these rows out")
@@ -108,9 +129,17 @@ def numbers(estimator: Any, y: Any) -> NDArray[np.float64]:
     if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1):
         _require(estimator, y)
         _refuse_masks("y", y)
-        y = check_array(
-            y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=estimator, order="C"
-        )
+        try:
+            y = check_array(
+                y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=estimator, order="C"
+            )
+        except ValueError as error:
+            if "could not convert" not in str(error):
+                raise
+            raise InputError(
+                f"y must hold numbers, got {_example(y)}; give the numbers as numbers, or fit labels with "
+                "a classifier (RRClassifier, RRClassifierCV)"
+            ) from None
         y = column_or_1d(y, warn=True) if y.ndim != 2 or y.shape[1] == 1 else y
     if not np.isfinite(y).all():  # in scikit-learn's words
         check_array(y, ensure_2d=False, input_name="y", estimator=estimator)
@@ -192,6 +221,12 @@ def _require(estimator: Any, y: Any) -> None:
         raise InputError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
+
+
+def check_level(name: str, value: Any) -> None:
+    """True or False, or scikit-learn's levels 0, 1, …"""
+    if not (isinstance(value, (bool, np.bool_, int, np.integer)) and value >= 0):
+        raise InputError(f"{name} must be True, False or an integer from 0 on, got {shown(value)}")
 
 
 def check_flags(estimator: Any, *names: str) -> None:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from reshuffle.datasets.rows_encoding import Encoding
 from reshuffle.estimators import inputs
 from reshuffle.estimators.outcome import Certificate
 from reshuffle.estimators.summary import dense, summary_of
@@ -38,6 +39,8 @@ class Linear:
     loss_: Loss
     penalty_: Penalty
     validation_losses_: Array
+    encoding_: Encoding
+    """How rows came from a file, where a command made the model; kept in a model file."""
 
     def prepared(self, X: Any, y: Any, sample_weight: Any) -> inputs.Prepared:
         raise NotImplementedError  # a classifier and a regression have their own
@@ -80,10 +83,13 @@ class Linear:
         self.coef_ = dense(self.coef_)
         return self
 
-    def summary(self, largest: int = 10) -> str:
-        """What was fitted and how sure it is, in some lines, with the largest coefficients by name."""
+    def summary(self, largest: int = 10, names: Any = None) -> str:
+        """What was fitted and how sure it is, in some lines, with the largest coefficients by name.
+
+        ``names`` are those of the features, where the model does not know them.
+        """
         check_is_fitted(self)
-        return summary_of(self, largest)
+        return summary_of(self, largest, names)
 
     def to_sklearn(self) -> Any:
         """A fitted model of scikit-learn with the same predictions, for ONNX converters, skops and the like."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from reshuffle import losses
 from reshuffle.archive import read_archive, write_archive
 from reshuffle.content import digest
+from reshuffle.datasets.rows_encoding import encoding_of
 from reshuffle.errors import InputError, shown
 from reshuffle.estimators.described import Described, plain, restored
 from reshuffle.estimators.outcome import Certificate
@@ -40,6 +42,8 @@ def save(model: Any, path: Location, X: Any = None, y: Any = None) -> None:
     for name, attribute in (("classes", "classes_"), ("names", "feature_names_in_")):
         if hasattr(model, attribute):
             arrays[name] = _text_or_numbers(attribute, getattr(model, attribute))
+    if hasattr(model, "encoding_"):
+        arrays["encoding"] = np.array(json.dumps(model.encoding_.to_json()))
     about = {
         "package": __version__,
         "estimator": type(model).__name__,
@@ -101,6 +105,10 @@ def _model(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         model.classes_ = arrays["classes"].astype(kind)
     if "names" in arrays:
         model.feature_names_in_ = arrays["names"].astype(object)
+    if "encoding" in arrays:
+        model.encoding_ = encoding_of(json.loads(str(arrays["encoding"])))
+        if len(model.encoding_.feature_names) != model.n_features_in_:
+            raise ValueError("its columns do not fit its features")
     model.loss_ = _loss(about["loss"])
     if isinstance(model.loss, Described):
         model.loss = model.loss_

@@ -38,6 +38,15 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
         mean = mean_of(self.loss_)
         return margins if mean is None else mean(margins)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R², or for counts D², the share of the deviance that the model explains, as scikit-learn's have them."""
+        if getattr(self.loss_ if hasattr(self, "loss_") else None, "targets", None) == "counts":
+            from sklearn.metrics import d2_tweedie_score
+
+            share = d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1)
+            return float(share)
+        return float(super().score(X, y, sample_weight))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.loss == "poisson"

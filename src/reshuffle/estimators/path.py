@@ -6,7 +6,7 @@ from reshuffle.estimators.classifier import RRClassifier
 from reshuffle.estimators.loss_names import OF_NUMBERS
 from reshuffle.estimators.paths import Path, path_of, strengths_of, unit_penalty, walk
 from reshuffle.estimators.regressor import RRRegressor
-from reshuffle.estimators.solver_names import seed_of, solver_of
+from reshuffle.estimators.solver_names import ALONG_A_PATH, seed_of, solver_of, tol_of
 
 
 def rr_path(
@@ -24,7 +24,7 @@ def rr_path(
     positive: bool = False,
     fit_intercept: bool = True,
     solver: Any = "exact",
-    tol: float = 1e-8,
+    tol: float | None = None,
     max_iter: int = 1000,
     random_state: Any = 0,
 ) -> Path:
@@ -55,6 +55,7 @@ def rr_path(
     unit = unit_penalty(penalty, l1_ratio, penalty_factors, positive, data.shape)
     problem = data.problem(unit, fit_intercept)
     strengths = strengths_of(problem, lambdas, smallest)
+    tol = tol_of(tol, solver, problem, ALONG_A_PATH)
     method = solver_of(solver, tol, max_iter, seed_of(random_state), traced=False)
     results = walk(problem, strengths, method, "rr_path")
     return path_of(results, strengths, method, model, model.attributes_of)

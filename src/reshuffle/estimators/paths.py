@@ -108,6 +108,8 @@ def follow(problem: Problem, lambdas: Array, solver: Any) -> Iterator[Result]:
         here.penalty = scaled(problem.penalty, float(strength), shape)
         vars(here)["smoothness"] = smoothness  # which no penalty changes
         result = solver.solve(here, x)
+        if result.message.startswith("interrupted"):
+            raise KeyboardInterrupt  # which a single run takes for its own end, and a path is not one
         x = result.x
         yield result
 

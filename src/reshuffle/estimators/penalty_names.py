@@ -29,7 +29,7 @@ def penalty_of(
     if given is not None and not isinstance(given, str):
         _refuse_beside_an_object(given, l1, l2, factors, positive)
         return check_penalty(given)
-    name = given or "none"
+    name = "none" if given is None else given
     if name not in USES:
         raise InputError(
             f"penalty must be one of {', '.join(map(repr, USES))}, or an object, got {given!r}"
@@ -53,8 +53,11 @@ def _strength(name: str, strength: str, value: Any) -> Any:
             )
         return 0.0
     value = STRENGTH if value is None else value
-    if not (isinstance(value, (int, float, np.number)) and 0 <= value < np.inf):
-        raise InputError(f"{strength} must be finite and not negative, got {shown(value)}")
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not (number and 0 <= value < np.inf):
+        raise InputError(
+            f"{strength} must be a number, finite and not negative, got {shown(value)}"
+        )
     return float(value)
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from reshuffle.errors import InputError, shown
+from reshuffle.problem import Problem
 from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
+from reshuffle.solvers.newton import can_step
 from reshuffle.solvers.solver import Solver
 from reshuffle.validation import check_positive
 
@@ -18,6 +20,24 @@ SOLVERS: dict[str, type[Solver]] = {
     "fista": FISTA,
 }
 
+TIGHT = 1e-13
+"""``tol=None`` where Newton steps end the run: 1e-6 or better in the coefficients, for a step or two more."""
+ALONG_A_PATH = 1e-8
+"""The same for each of many models, of which one is chosen."""
+LOOSE = 1e-4
+"""``tol=None`` elsewhere, where every digit costs as many epochs as the one before; scikit-learn's usual one."""
+
+
+def tol_of(given: Any, solver: Any, problem: Problem, tight: float = TIGHT) -> Any:
+    """The relative accuracy that is wanted: what was given, or what the method gets to in good time."""
+    if given is not None:
+        return given
+    return tight if _name(solver) == "exact" and can_step(problem) else LOOSE
+
+
+def _name(given: Any) -> str:
+    return given.lower().replace("exactproxrr", "exact") if isinstance(given, str) else ""
+
 
 def solver_of(given: Any, tol: Any, max_iter: Any, seed: int, *, traced: bool = True) -> Any:
     """A solver by its name, with these limits; an object keeps its own.
@@ -26,7 +46,7 @@ def solver_of(given: Any, tol: Any, max_iter: Any, seed: int, *, traced: bool = 
     """
     check_positive("max_iter", max_iter, integer=True)
     if isinstance(given, str):
-        name = given.lower().replace("exactproxrr", "exact")
+        name = _name(given)
         if name not in SOLVERS:
             raise InputError(
                 f"solver must be one of {', '.join(map(repr, SOLVERS))}, or an object, got {given!r}"

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 
-def summary_of(model: Any, largest: int) -> str:
+def summary_of(model: Any, largest: int, names: Any = None) -> str:
     """Lines about the fit, then the coefficients that are largest in size, by name."""
     coef = np.atleast_2d(dense(model.coef_))
     lines = {
@@ -23,14 +23,14 @@ def summary_of(model: Any, largest: int) -> str:
     if hasattr(model, "classes_"):
         lines["classes"] = _short(", ".join(map(str, model.classes_)))
     text = [f"{name:<13}{line}" for name, line in lines.items()]
-    return "\n".join([*text, *_largest(model, coef, largest)])
+    known = getattr(model, "feature_names_in_", [f"x{j}" for j in range(coef.shape[1])])
+    return "\n".join([*text, *_largest(known if names is None else names, coef, largest)])
 
 
-def _largest(model: Any, coef: Any, count: int) -> list[str]:
+def _largest(names: Any, coef: Any, count: int) -> list[str]:
     """A line per feature: its name and its coefficients."""
     sizes = np.abs(coef).max(axis=0)
     order = [j for j in np.argsort(-sizes, kind="stable")[:count] if sizes[j] > 0]
-    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(coef.shape[1])])
     width = max((len(str(names[j])) for j in order), default=0)
     return [
         f"  {names[j]!s:<{width}} " + " ".join(f"{value:>11.4g}" for value in coef[:, j])

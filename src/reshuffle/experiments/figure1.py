@@ -12,17 +12,19 @@ from typing import Any
 import numpy as np
 
 from reshuffle import datasets
+from reshuffle.bands import band
+from reshuffle.callbacks import progress_bar
 from reshuffle.errors import StepWarning
 from reshuffle.experiments import claim
 from reshuffle.experiments.claim import Curve
-from reshuffle.experiments.figures import band, drawing
-from reshuffle.experiments.recipe import Numbers, Report, Settings, progress_bar, write_traces
-from reshuffle.experiments.store import Store, fingerprint
+from reshuffle.experiments.figures import drawing
+from reshuffle.experiments.recipe import Numbers, Report, Settings, write_traces
 from reshuffle.penalties import ElasticNet
 from reshuffle.problem import Problem
 from reshuffle.solvers import ExactProxRR, ProxRR, ProxSGD, Solver
 from reshuffle.solvers.fista import FISTA, stationary
 from reshuffle.steps import InverseTime
+from reshuffle.store import Store
 from reshuffle.trace import Result
 
 DATA, OURS, EXACT = "a1a", "ProxRR", "ExactProxRR"
@@ -93,7 +95,7 @@ def run(settings: Settings) -> Report:
     """Run the recipe; figure, numbers and finished seeds go to ``settings.out``."""
     seeds, epochs = settings.amounts()
     X, y = datasets.load_libsvm(DATA, folder=settings.data, progress=settings.progress)
-    store = Store(settings.out / "runs", fingerprint(Problem(X, y)))
+    store = Store(settings.out / "runs")
     chosen = choose(X, y, store)
     stronger = [] if settings.quick else range(chosen.k - 1, max(chosen.k - 1 - STRONGER, 0), -1)
     few = min(seeds, FEW)
@@ -185,8 +187,8 @@ def _penalties(found: list[tuple[Task, dict[str, Curve]]]) -> Numbers:
 def _configuration(at: Task, seeds: int, epochs: int, store: Store) -> dict[str, str]:
     problem, L = at.problem, at.problem.smoothness
     return {
-        "data": f"{DATA}, {problem.n:,} × {problem.features}, sha256 of the arrays "
-        f"{store.fingerprint[:16]}…",
+        "data": f"{DATA}, {problem.n:,} × {problem.features}, sha256 of the rows "
+        f"{problem.fingerprint['data'][:16]}…",
         "L_max, L_f": f"{L.L_max:.6g}, {L.L_f:.6g}",
         "λ2 = L_f/n": f"{at.l2:.6g}",
         "λ1": f"{at.l1:.6g} = λ_max/{2**at.k}",

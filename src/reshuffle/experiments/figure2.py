@@ -10,22 +10,23 @@ from typing import Any
 import numpy as np
 
 from reshuffle import datasets
-from reshuffle.experiments.figures import band, drawing
+from reshuffle.bands import band
+from reshuffle.callbacks import progress_bar
+from reshuffle.experiments.figures import drawing
 from reshuffle.experiments.recipe import (
     Check,
     Numbers,
     Report,
     Settings,
-    progress_bar,
     write_traces,
 )
-from reshuffle.experiments.store import Store, fingerprint
 from reshuffle.federated import ExactFedRR, Federation, FedRR, LocalSGD, split
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.objective import Array
 from reshuffle.problem import Problem
 from reshuffle.solvers.fista import FISTA, stationary
 from reshuffle.steps import InverseTime
+from reshuffle.store import Store
 from reshuffle.trace import Result
 
 DATA = "mushrooms"
@@ -80,7 +81,7 @@ def run(settings: Settings) -> Report:
     """Run the recipe; figure, numbers and finished seeds go to ``settings.out``."""
     seeds, rounds = settings.amounts(seeds=(10, 2), epochs=(100, 40))
     X, y = datasets.load_libsvm(DATA, folder=settings.data, progress=settings.progress)
-    store = Store(settings.out / "runs", fingerprint(Problem(X, y)))
+    store = Store(settings.out / "runs")
     at = task(X, y, store)
     local_pass = round(at.federation.n / CLIENTS)
     runs: dict[str, list[Result]] = {}
@@ -172,8 +173,8 @@ def _configuration(
 ) -> dict[str, str]:
     L = at.federation.smoothness
     return {
-        "data": f"{DATA}, {at.federation.n:,} × {at.federation.shape[0]}, sha256 of the arrays "
-        f"{store.fingerprint[:16]}…",
+        "data": f"{DATA}, {at.federation.n:,} × {at.federation.shape[0]}, sha256 of the "
+        f"clients {at.federation.fingerprint['clients'][:16]}…",
         "clients": f"{CLIENTS}, iid, {at.federation.sizes.min()} to {at.federation.sizes.max()} samples",
         "L_max, L_f": f"{L.L_max:.6g}, {L.L_f:.6g}",
         "λ2 = L_f/N, inside f": f"{at.l2:.6g}",

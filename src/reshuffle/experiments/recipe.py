@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reshuffle.files import write_atomically
+from reshuffle.files import write_csv
 from reshuffle.trace import Result
 
 
@@ -70,16 +67,6 @@ class Report:
         return all(check.holds for check in self.checks)
 
 
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
-    """Write a CSV file, whole or not at all."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(columns)
-    writer.writerows(rows)
-    write_atomically(path, text.getvalue().encode())
-    return path
-
-
 def write_traces(
     path: Path,
     runs: Mapping[str, Sequence[Result]],
@@ -97,17 +84,5 @@ def write_traces(
             trace = [result.trace[column] for column in ("epoch", *columns)]
             gap = result.trace["objective"] - minimum
             rows += ([name, seed, *map(float, row)] for row in zip(*trace, gap, strict=True))
-    return write_csv(path, ("method", "seed", first, *columns, "gap"), rows)
-
-
-@contextmanager
-def progress_bar(title: str, total: int, shown: bool) -> Iterator[Callable[[], None]]:
-    """A bar on stderr; what it yields is to be called once for each of ``total`` pieces."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining())
-    with Progress(*columns, console=Console(stderr=True), disable=not shown) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda: bar.advance(task)
+    write_csv(path, ("method", "seed", first, *columns, "gap"), rows)
+    return path

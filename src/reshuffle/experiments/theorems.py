@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from reshuffle import theory
+from reshuffle.callbacks import progress_bar
 from reshuffle.experiments.comparisons import STEPS, Comparison, everything, mistakes, tightest
 from reshuffle.experiments.figures import drawing
 from reshuffle.experiments.paths import all_orders, proxrr, shuffled_once
@@ -16,10 +17,9 @@ from reshuffle.experiments.recipe import (
     Numbers,
     Report,
     Settings,
-    progress_bar,
-    write_csv,
 )
 from reshuffle.experiments.tiny import make, psi_strongly_convex, starts
+from reshuffle.files import write_csv
 from reshuffle.objective import Array
 from reshuffle.plotting import COLOURS, MARKERS
 from reshuffle.solvers import ProxRR, ProxSGD, Solver
@@ -154,7 +154,8 @@ def _cells(one: Comparison) -> list[str]:
 
 def _csv(rows: list[Comparison], path: Path) -> Path:
     columns = ("theorem", "problem", "method", "start", "step", "epoch", "exact", "bound")
-    return write_csv(path, columns, ([getattr(one, name) for name in columns] for one in rows))
+    write_csv(path, columns, ([getattr(one, name) for name in columns] for one in rows))
+    return path
 
 
 def _draw(horizons: Array, errors: dict[str, Array], slopes: dict[str, float], stem: Path) -> None:

@@ -2,7 +2,23 @@
 
 from reshuffle.federated.exact import ExactFedRR
 from reshuffle.federated.federation import Federation
+from reshuffle.federated.local import Load, Local
 from reshuffle.federated.partition import split
-from reshuffle.federated.solvers import FedRR, LocalSGD
+from reshuffle.federated.rounds import Plan
+from reshuffle.federated.server import Averaging, ControlVariates, Server
+from reshuffle.federated.solvers import FederatedSolver, FedRR, LocalSGD
 
-__all__ = ["ExactFedRR", "FedRR", "Federation", "LocalSGD", "split"]
+__all__ = [
+    "Averaging",
+    "ControlVariates",
+    "ExactFedRR",
+    "FedRR",
+    "FederatedSolver",
+    "Federation",
+    "Load",
+    "Local",
+    "LocalSGD",
+    "Plan",
+    "Server",
+    "split",
+]

@@ -6,19 +6,21 @@ its random numbers begin, and a factor that makes the sum of its steps proportio
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from reshuffle.datafit import Datafit
+from reshuffle.errors import InputError
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.orders import Order, Reshuffle, is_fixed, visits_of, with_replacement
 from reshuffle.randomness import Stream
 from reshuffle.solvers.memory import memory_of
-from reshuffle.solvers.sampling import permuted, resampled
+from reshuffle.solvers.sampling import permuted, resampled, smoothness_of
+from reshuffle.validation import check_vector
 
 LocalEpoch = Callable[[Array, float, int, Stream, Array | None], Array]
 """(x, γ, round, random numbers of the round, control variate) -> the client's model."""
@@ -54,10 +56,19 @@ class Local(ABC):
     """A kind of local work."""
 
     seed: int
+    """Of the run; the random numbers of every client come from it."""
+    solver: Any = None
+    """The solver with its hyper-parameters, where the work was made by ``local_class``."""
+
+    def __init__(self, solver: Any) -> None:
+        self.solver, self.seed = solver, solver.seed
 
     def compile(self, client: FiniteSum) -> None:
-        """Compile, or load, the kernels of a round."""
+        """Compile, or load, the kernels of a round; work of one's own is tried on the first sample."""
         client.compile()
+        if type(self).work is not Local.work:
+            zero = np.zeros(client.shape)
+            self.bind(client.first(), 0, 1.0)(zero, 1.0, 0, Stream(self.seed, 0), zero)
 
     def bind_group(self, group: Group) -> GroupEpoch | None:
         """The work of many small clients in one call, where there is such a call; the same bits."""
@@ -67,12 +78,49 @@ class Local(ABC):
         """Gradients that clients with so many visits and samples evaluate in a round."""
         return visits
 
-    @abstractmethod
-    def load(self, client: FiniteSum) -> Load: ...
+    def length(self, client: FiniteSum) -> float:
+        """τ_m/γ: how many gradient steps a round has; as many as there are samples, where not given."""
+        return float(client.n)
 
-    @abstractmethod
+    def work(
+        self,
+        client: FiniteSum,
+        x: Array,
+        step: float,
+        number: int,
+        rng: np.random.Generator,
+        control: Array | None,
+    ) -> Array:
+        """What a client makes of x in the round ``number``: all that a local work must have.
+
+        ``x`` and ``control``, what the server sends along, are copies that may be changed. ``step`` is γ times
+        what makes the sum of the client's steps proportional to N_m. ``rng`` has the client's own random
+        numbers, N_m of them (as many as ``load`` has visits).
+        """
+        raise InputError(
+            f"{type(self).__name__} must have work(client, x, step, number, rng, control)"
+        )
+
+    def load(self, client: FiniteSum) -> Load:
+        """What a round amounts to."""
+        return Load(client.n, self.length(client), self.smoothness(client))
+
+    def smoothness(self, client: FiniteSum) -> float:
+        """L of the functions of single steps; that of single samples, L_max, where not given."""
+        return smoothness_of(client)
+
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         """The work of one client; its random numbers begin at ``position``."""
+        name = f"{type(self).__name__}: work"
+
+        def epoch(
+            x: Array, step: float, number: int, stream: Stream, control: Array | None
+        ) -> Array:
+            rng, sent = stream.at(position), None if control is None else control.copy()
+            model = self.work(client, x.copy(), factor * step, number, rng, sent)
+            return check_vector(name, model, x.shape).astype(np.float64, copy=False)
+
+        return epoch
 
 
 @dataclass(frozen=True)
@@ -140,11 +188,7 @@ class Sampled(Local):
     seed: int
 
     def load(self, client: FiniteSum) -> Load:
-        try:
-            smoothness = client.smoothness.L_max
-        except ValueError:
-            smoothness = np.nan
-        return Load(self.steps * self.batch, self.steps, smoothness)
+        return Load(self.steps * self.batch, self.steps, smoothness_of(client))
 
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         def epoch(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -65,18 +64,42 @@ class FederatedSolver(BaseSolver):
             raise InputError(
                 f'on_missing must be "raise" or "average", got {shown(self.on_missing)}'
             )
+        if self.needs_all and (self.participation < 1 or self.on_missing == "average"):
+            raise InputError(
+                f"{type(self).__name__} needs all clients in every round: participation must be 1 and "
+                'on_missing "raise"'
+            )
 
-    @abstractmethod
+    local_class: ClassVar[Any] = None
+    """The class of its local work, where ``local`` need do no more than make one."""
+    server_class: ClassVar[Any] = Averaging
+    """The class of its server, where ``server`` need do no more than make one."""
+    needs_all: ClassVar[bool] = False
+    """Whether all clients must take part in every round."""
+
     def local(self, federation: Federation) -> Local:
         """What each client does in a round."""
+        kind = self.local_class
+        if not (isinstance(kind, type) and issubclass(kind, Local)):
+            given = "" if kind is None else f", got {shown(kind)}"
+            name = type(self).__name__
+            raise InputError(
+                f"{name} must have local_class = a subclass of Local, or local(federation){given}"
+            )
+        if kind.work is Local.work and kind.bind is Local.bind:
+            raise InputError(
+                f"{kind.__name__} must have work(client, x, step, number, rng, control)"
+            )
+        return kind(self)
 
     def server(self, federation: Federation, work: Plan) -> Server:
         """What the server makes of the clients' models."""
-        return Averaging(federation.prox, work.totals)
+        made: Server = self.server_class(federation.prox, work.totals)
+        return made
 
-    @abstractmethod
     def default_step(self, federation: Federation, work: Plan) -> float:
-        """The constant step that is used where none is given."""
+        """The constant step that is used where none is given: 1/L_max of the clients' steps."""
+        return inverse(work.smoothness)
 
     def check_problem(self, problem: Any) -> None:
         if not isinstance(problem, Federation):
@@ -149,9 +172,6 @@ class FedRR(FederatedSolver):
 
     def local(self, federation: Federation) -> Local:
         return Shuffled(self.order, self.batch_size, self.importance, self.seed)
-
-    def default_step(self, federation: Federation, work: Plan) -> float:
-        return inverse(work.smoothness)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -144,6 +144,9 @@ def _lower(
         for i in range(n):
             weight = weights[i] if weights.size > 0 else 1.0
             c, r = curvatures[i], np.inf
+            if cap == np.inf:  # the curvature is the same everywhere
+                low[i], factors[i], radius[i], shares[i] = c, 1.0, r, weight * c / n
+                continue
             for _ in range(TURNS):  # the radius grows as the curvature falls
                 if not c * weight > TINY:
                     c, r = 0.0, np.inf

@@ -16,6 +16,7 @@ from numba import njit
 
 from reshuffle.kernels.options import KERNEL
 
+INSIDE = 1.0 - 1e-9  # of a ball's radius: a vector on its boundary is that close to it by rounding
 DEPTH = 5  # passes from which the next point is extrapolated; ten were no better
 RIDGE = 1e-14  # of the largest entry, on the Gram matrix of the last passes: they become parallel
 
@@ -71,18 +72,63 @@ def overlap_objective(x, parts, members, starts, bounds, rest):
 
 
 @njit(**KERNEL)
-def overlap_solve(x, members, starts, bounds, tolerance, most, rest, parts):
-    """Passes until one moves the parts by no more than ``tolerance``: how many, or -1 where ``most`` do not do.
+def overlap_gap(x, rest, parts, members, starts, bounds, clean):
+    """A bound on Phi(u) - min Phi, Phi(u) = |u - x|^2 / 2 + sum_g bounds_g |u_g|: the smaller of two.
 
-    After every DEPTH passes Anderson's extrapolation of them is taken, where it lowers the objective.
+    At u = rest it is the duality gap sum_g bounds_g |u_g| - <v_g, u_g>, which rounding keeps above some 1e-16.
+    ``clean`` is u with zeros in every group whose v_g lies inside its ball, as at the solution. There
+    r = u - x + sum_g w_g is a subgradient of Phi, with w_g = bounds_g u_g / |u_g|, and v_g where u_g = 0, so that
+    Phi(u) - min Phi <= |r|^2 / 2. Where this one is the smaller, it belongs to ``clean``, which is u = rest elsewhere.
     """
-    renew_rest(x, parts, members, rest)
+    gap = 0.0
+    clean[:] = rest
+    for g in range(bounds.size):
+        square = inner = size = 0.0
+        for k in range(starts[g], starts[g + 1]):
+            u = rest[members[k]]
+            square += u * u
+            inner += parts[k] * u
+            size += parts[k] * parts[k]
+        gap += max(bounds[g] * sqrt(square) - inner, 0.0)
+        if sqrt(size) < INSIDE * bounds[g]:
+            for k in range(starts[g], starts[g + 1]):
+                clean[members[k]] = 0.0
+    residual = clean - x
+    for g in range(bounds.size):
+        square = 0.0
+        for k in range(starts[g], starts[g + 1]):
+            square += clean[members[k]] ** 2
+        share = bounds[g] / sqrt(square) if square > 0.0 else 0.0
+        for k in range(starts[g], starts[g + 1]):
+            j = members[k]
+            residual[j] += share * clean[j] if square > 0.0 else parts[k]
+    left = 0.0
+    for j in range(x.size):
+        left += 0.5 * residual[j] * residual[j]
+    if left < gap:
+        return left
+    clean[:] = rest
+    return gap
+
+
+@njit(**KERNEL)
+def overlap_solve(x, members, starts, bounds, tolerance, gap, most, rest, parts):
+    """Passes until one moves the parts by no more than ``tolerance``, or until ``overlap_gap`` is at most ``gap``.
+
+    Returns how many, negative where ``most`` do not do. After every DEPTH passes Anderson's extrapolation of them
+    is taken, where it lowers the objective. The gap is looked at after the first two passes (a warm start needs
+    no more), and then where an extrapolation begins.
+    """
+    overlap_objective(x, parts, members, starts, bounds, rest)  # a start may lie outside the balls
     kept = np.empty((DEPTH + 1, parts.size))
     trial, trial_rest = np.empty(parts.size), np.empty(x.size)
     kept[0] = parts
     for k in range(most):
         moved = overlap_pass(rest, parts, members, starts, bounds)
-        if not moved > tolerance * tolerance:
+        done = not moved > tolerance * tolerance
+        if gap > 0.0 and not done and (k < 2 or k % DEPTH == DEPTH - 1):
+            done = overlap_gap(x, rest, parts, members, starts, bounds, trial_rest) <= gap
+        if done:
             renew_rest(x, parts, members, rest)
             return k + 1
         kept[k % DEPTH + 1] = parts
@@ -94,7 +140,7 @@ def overlap_solve(x, members, starts, bounds, tolerance, most, rest, parts):
                     parts[:] = trial
                     rest[:] = trial_rest
             kept[0] = parts
-    return -1
+    return -most
 
 
 @njit(nogil=True, error_model="numpy")

@@ -24,7 +24,12 @@ CLOSE = 1e-8  # of the tolerance: a decrease that is not expected to be smaller 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
 def from_below(damping: float, expected: float, target: float, at_zero: float, n: int) -> float:
-    """The decrease that a model from below is made for, where the end may be near; else 0."""
+    """The decrease that a model from below is made for, where the end may be near; else 0.
+
+    Any, where the model is f itself, of which ``expected`` is less than nothing.
+    """
+    if expected < 0.0:
+        return np.inf
     near = max(NEAR * target, min(SURE[0] * target, SURE[1] * at_zero / n))
     if damping > 0.0 or not expected <= near:
         return 0.0

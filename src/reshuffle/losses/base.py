@@ -70,10 +70,12 @@ class Loss:
     derivative: ClassVar[Callable[..., Any]]
     conjugate: ClassVar[Callable[..., Any] | None] = None
     second: ClassVar[Callable[..., Any] | None] = None
+    quadratic: ClassVar[bool] = False
+    """Whether l'' is the same everywhere: Newton's model is then f itself, and one step is enough."""
     balanced: ClassVar[Callable[..., Any] | None] = None
+    """Of a vector loss, for a gap with an intercept: slopes near the given ones that add up to zero."""
     each: ClassVar[type[Loss] | None] = None
     """For a loss of several outputs that is a sum over them: the loss of one."""
-    """Of a vector loss, for a gap with an intercept: slopes near the given ones that add up to zero."""
     oracle: ClassVar[Callable[..., Any] | None] = None
 
     @classmethod

@@ -27,6 +27,7 @@ class Squared(Loss):
     """
 
     curvature = 1.0
+    quadratic = True
 
     def for_targets(self, y: Any) -> Loss:
         return SquaredOutputs() if np.ndim(y) == 2 else self

@@ -10,6 +10,7 @@ the class. What is missing costs speed or a certificate, never correctness.
 | ``has_dual``, ``conjugate``, ``dual_scale`` | the duality gap |
 | ``part``, ``holds_at_zero``, ``excess``, ``together`` | working sets |
 | ``curvature_product`` | second-order steps of one's own |
+| ``prox_from`` | methods, which keep a warm start and ask for no more accuracy than they need (``inexact``) |
 | ``prepare`` | a run, before its clock starts: it compiles a prox outside the kernels |
 | ``lambda_max`` | paths, and strengths given as a fraction of it |
 | ``weak_convexity`` | solvers that need a convex penalty, which refuse one that has it |
@@ -20,7 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Protocol, Self, runtime_checkable
+from math import prod
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +30,14 @@ from numpy.typing import NDArray
 from reshuffle.errors import InputError
 from reshuffle.penalties.forms import Coordinates, Form, Groups
 
+if TYPE_CHECKING:
+    from reshuffle.penalties.inexact import Approximate
+
 Array = NDArray[np.float64]
 Features = NDArray[np.uint32]
 Mask = NDArray[np.bool_]
+NEEDED = ("value", "prox")
+"""What makes a penalty."""
 
 
 @runtime_checkable
@@ -68,6 +75,15 @@ class Able(Penalty, Protocol):
 
     def compiled(self, shape: tuple[int, ...], ridge: float = 0.0) -> Form:
         """ψ on an unknown of this shape as the kernels read it."""
+        ...
+
+    def prox_from(self, x: Array, step: float, start: Array, gap: float) -> Approximate:
+        """The prox by iterations from ``start`` (empty in a first call), until their gap is at most ``gap``.
+
+        The gap is that of ``penalties.inexact``; where it cannot become so small, the iterations end at
+        what the penalty's own tolerance or rounding allow. The gap of a ``homogeneous`` ψ is found in one of the
+        two ways named there. A start of another size, or of numbers that are not finite, counts as none.
+        """
         ...
 
     def prepare(self) -> None:
@@ -117,8 +133,8 @@ class Able(Penalty, Protocol):
 def ability(penalty: Penalty, name: str) -> Callable[..., Any] | None:
     """The ability of this name, or ``None`` where the penalty lacks it.
 
-    A subclass that has a ``value`` or ``prox`` of its own loses the abilities it inherits: they speak of
-    the penalty it was derived from.
+    A subclass that has a ``value`` or ``prox`` of its own loses the abilities it inherits from a penalty: they
+    speak of that penalty. What it has from a class that is none is its own.
     """
     found: Callable[..., Any] | None = getattr(penalty, name, None)
     return None if found is None or _is_foreign(type(penalty), name) else found
@@ -126,9 +142,9 @@ def ability(penalty: Penalty, name: str) -> Callable[..., Any] | None:
 
 @lru_cache(maxsize=1024)
 def _is_foreign(kind: type, name: str) -> bool:
-    """Whether the attribute is inherited, and ``value`` or ``prox`` is not."""
-    own = min(_depth(kind, needed) for needed in ("value", "prox"))
-    return own < _depth(kind, name)
+    """Whether the attribute comes from a penalty further up than ``value`` or ``prox`` do."""
+    own, depth = min(_depth(kind, needed) for needed in NEEDED), _depth(kind, name)
+    return own < depth and any(hasattr(kind.__mro__[depth], needed) for needed in NEEDED)
 
 
 def _depth(kind: type, name: str) -> int:
@@ -141,7 +157,7 @@ def compiled_form(penalty: Penalty, shape: tuple[int, ...], ridge: float = 0.0) 
     compiled = ability(penalty, "compiled")
     if compiled is None:
         return None
-    form, size = compiled(shape, ridge), int(np.prod(shape))
+    form, size = compiled(shape, ridge), prod(shape)
     name = f"compiled(shape, ridge) of penalty {type(penalty).__name__}"
     if not isinstance(form, (Coordinates, Groups)):
         raise InputError(f"{name} must return Coordinates or Groups, got {type(form).__name__}")

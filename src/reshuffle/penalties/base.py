@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, Protocol
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError, shown
+from reshuffle.penalties.abilities import Penalty
+from reshuffle.penalties.inexact import approximate
 
 Array = NDArray[np.float64]
 Numbers = float | NDArray[np.float64]
@@ -45,6 +47,8 @@ def _frozen(value: Any) -> Any:
 
 def check_non_negative(name: str, value: Numbers) -> None:
     """A strength is a finite number that is not negative, or an array of such."""
+    if type(value) is float and 0.0 <= value < np.inf:
+        return  # what most are, and numpy would take its time
     numbers = np.asarray(value)
     if numbers.dtype.kind not in "iuf" or not np.all((numbers >= 0) & np.isfinite(numbers)):
         raise InputError(f"{name} must be finite and not negative, got {shown(value)}")
@@ -64,13 +68,33 @@ def check_radius(radius: float, name: str = "radius") -> None:
         raise InputError(f"{name} must be positive and finite, got {shown(radius)}")
 
 
-class _Proximable(Protocol):
-    def value(self, x: Array) -> float: ...
+def conjugate_with_ridge(penalty: Penalty, g: Array, ridge: float) -> float:
+    """(ψ + (r/2)‖·‖²)*(g) = ⟨g, p⟩ - ψ(p) - (r/2)‖p‖² at p = prox_{ψ/r}(g/r), for a ridge r > 0.
 
-    def prox(self, x: Array, step: float) -> Array: ...
+    Where the prox is found by iterations it is an upper bound instead, so that no duality gap comes out too
+    small. With x = g/r, the formula is -rΦ(p) + r‖x‖²/2 for the objective Φ(u) = ψ(u)/r + ‖u - x‖²/2 of the prox, and
+    the supremum is the same at the minimum of Φ. A p with Φ(p) - min Φ ≤ gap therefore misses it by at most
+    r·gap, which is added.
+    """
+    p, _, gap, _ = approximate(penalty, g / ridge, 1.0 / ridge)
+    there = np.vdot(g, p) - penalty.value(p) - 0.5 * ridge * np.vdot(p, p)
+    return float(there + ridge * gap)
 
 
-def conjugate_with_ridge(penalty: _Proximable, g: Array, ridge: float) -> float:
-    """(ψ + (r/2)‖·‖²)*(g) = ⟨g, p⟩ - ψ(p) - (r/2)‖p‖² at p = prox_{ψ/r}(g/r), for a ridge r > 0."""
-    p = penalty.prox(g / ridge, 1.0 / ridge)
-    return float(np.vdot(g, p) - penalty.value(p) - 0.5 * ridge * np.vdot(p, p))
+class DualWithRidge:
+    """The abilities of the duality gap, for a penalty that has a dual where there is a ridge and only there.
+
+    They are written by ``value`` and ``prox`` alone, so that they hold for whatever class has them.
+    """
+
+    def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
+        """With a ridge: without one no formula gives a dual point."""
+        return ridge > 0
+
+    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
+        """By the prox: see ``conjugate_with_ridge``."""
+        return conjugate_with_ridge(cast(Penalty, self), g, ridge)
+
+    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
+        """1: with a ridge the conjugate is finite everywhere."""
+        return 1.0

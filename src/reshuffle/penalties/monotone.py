@@ -6,11 +6,11 @@ from typing import Self
 import numpy as np
 
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array, ByContent, conjugate_with_ridge
+from reshuffle.penalties.base import Array, ByContent, DualWithRidge
 
 
 @dataclass(frozen=True, eq=False)
-class Monotone(ByContent):
+class Monotone(DualWithRidge, ByContent):
     """ψ(x) = 0 where x_1 ≤ x_2 ≤ … (or ≥, where ``decreasing``), +inf elsewhere.
 
     The prox is isotonic regression. In a matrix unknown each column is monotone.
@@ -47,16 +47,3 @@ class Monotone(ByContent):
         columns = x.reshape(len(x), -1).T
         fitted = [isotonic_regression(c, increasing=not self.decreasing).x for c in columns]
         return np.ascontiguousarray(np.array(fitted).T).reshape(x.shape)
-
-    # --- abilities -----------------------------------------------------------------------------
-
-    def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
-        """With a ridge: the conjugate of a cone alone is infinite arbitrarily near zero."""
-        return ridge > 0
-
-    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
-        """‖p‖²·r/2 at the isotonic regression p of g/r."""
-        return conjugate_with_ridge(self, g, ridge)
-
-    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
-        return 1.0

@@ -8,12 +8,15 @@ import numpy as np
 from reshuffle.errors import InputError
 from reshuffle.penalties.base import FAR_BELOW, Array, ByContent, check_strength
 
+SAFE = 1e-3  # of ‖x‖: thresholds above it keep singular values to 1e-13 of the largest by the Gram matrix
+
 
 @dataclass(frozen=True, eq=False)
 class NuclearNorm(ByContent):
     """ψ(x) = strength · Σ_k σ_k(x), the singular values of a matrix unknown: it asks for a low rank.
 
-    The prox costs a singular value decomposition: with x = UΣVᵀ it is U max(Σ - step·strength, 0) Vᵀ.
+    The prox costs a decomposition: with x = UΣVᵀ it is U max(Σ - step·strength, 0) Vᵀ. Where the threshold is large
+    enough for it, V and Σ come from the Gram matrix of the shorter side.
 
     Parameters
     ----------
@@ -49,8 +52,11 @@ class NuclearNorm(ByContent):
         matrix = _matrix(x)
         if not np.isfinite(matrix).all():
             return x.copy()  # a run that blew up is told by its iterate
+        threshold = step * self.strength
+        if threshold > SAFE * float(np.linalg.norm(matrix)):
+            return _by_gram(matrix, threshold)
         left, sigma, right = np.linalg.svd(matrix, full_matrices=False)
-        shrunk: Array = (left * np.maximum(sigma - step * self.strength, 0.0)) @ right
+        shrunk: Array = (left * np.maximum(sigma - threshold, 0.0)) @ right
         return shrunk
 
     # --- abilities -----------------------------------------------------------------------------
@@ -74,6 +80,19 @@ class NuclearNorm(ByContent):
         """σ_max(g)/strength."""
         largest = float(_singular_values(g).max(initial=0.0))
         return largest / self.strength if self.strength > 0 else np.inf if largest > 0 else 0.0
+
+
+def _by_gram(matrix: Array, threshold: float) -> Array:
+    """x·V max(1 - threshold/Σ, 0) Vᵀ with xᵀx = VΣ²Vᵀ, for the shorter side: a third to a half of the time of the SVD.
+
+    Only σ > threshold count. Rounding moves σ² by ε·σ_max² and so σ by ε·σ_max²/(2·threshold).
+    """
+    tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
+    squares, vectors = np.linalg.eigh(tall.T @ tall)
+    kept = squares > threshold**2
+    vectors, sigma = vectors[:, kept], np.sqrt(squares[kept])
+    shrunk = ((tall @ vectors) * (1.0 - threshold / sigma)) @ vectors.T
+    return np.ascontiguousarray(shrunk if tall is matrix else shrunk.T)
 
 
 def _singular_values(x: Array) -> Array:

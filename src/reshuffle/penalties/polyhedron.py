@@ -6,12 +6,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array, ByContent, conjugate_with_ridge
-
-FEASIBLE = (
-    1e-9  # of the sizes that a row multiplies: how far a projection may lie outside by rounding
-)
-RANK = 1e-12  # of the largest singular value: below it an equation follows from others
+from reshuffle.penalties.base import Array, ByContent, DualWithRidge
+from reshuffle.penalties.inexact import COLD, Approximate
+from reshuffle.penalties.least_distance import FEASIBLE, RANK, least_move
 
 
 class _Reduced(NamedTuple):
@@ -24,12 +21,13 @@ class _Reduced(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Polyhedron(ByContent):
+class Polyhedron(DualWithRidge, ByContent):
     """ψ(x) = 0 where Ax ≤ b and Cx = d, +inf elsewhere; its prox is the projection.
 
     The equations are eliminated once, by a singular value decomposition. The projection is then a least-distance
     problem, which an active-set method solves (non-negative least squares, Lawson and Hanson), and a last
-    solve on the rows that are active brings to the last digits. For up to some hundred rows and columns.
+    solve on the rows that are active brings to the last digits. A run tries the rows of its last prox first. For up
+    to some hundred rows and columns.
 
     Parameters
     ----------
@@ -106,23 +104,21 @@ class Polyhedron(ByContent):
         return 0.0 if outside <= FEASIBLE else np.inf
 
     def prox(self, x: Array, step: float) -> Array:
-        self._check_size(x.size)
-        if not np.isfinite(x).all():
-            return x.copy()  # a run that blew up is told by its iterate
-        origin, basis, rows, limits = self._reduced()
-        w = basis.T @ (x.ravel() - origin)
-        return (origin + basis @ (w + _least_move(rows, limits - rows @ w))).reshape(x.shape)
+        return self.prox_from(x, step, COLD, 0.0).point
 
     # --- abilities -----------------------------------------------------------------------------
 
-    def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
-        return ridge > 0
-
-    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
-        return conjugate_with_ridge(self, g, ridge)
-
-    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
-        return 1.0
+    def prox_from(self, x: Array, step: float, start: Array, gap: float) -> Approximate:
+        """``start`` holds the multipliers of the rows: where the same rows are active again, one solve is enough."""
+        self._check_size(x.size)
+        if not np.isfinite(x).all():
+            return Approximate(x.copy(), COLD, np.inf)  # a run that blew up is told by its iterate
+        origin, basis, rows, limits = self._reduced()
+        guess = start > 0 if start.shape == limits.shape else np.zeros(limits.shape, dtype=bool)
+        w = basis.T @ (x.ravel() - origin)
+        move = least_move(rows, limits - rows @ w, guess)
+        point = (origin + basis @ (w + move.s)).reshape(x.shape)
+        return Approximate(point, move.multipliers, move.gap, move.solves)
 
     # --- pieces --------------------------------------------------------------------------------
 
@@ -159,32 +155,6 @@ class Polyhedron(ByContent):
                 rows, limits = rows[kept] / norms[kept, None], limits[kept] / norms[kept]
             self._known["reduced"] = _Reduced(origin, basis, rows, limits)
         return self._known["reduced"]
-
-
-def _least_move(rows: Array, room: Array) -> Array:
-    """The shortest s with rows·s ≤ room, rows of length 1.
-
-    With (u, r) the solution and residual of non-negative least squares on [-rowsᵀ; -roomᵀ]u ≈ (0, …, 0, 1), it is
-    -r/r_last without its last entry. The rows with u > 0 are active: s is the shortest that meets them.
-    """
-    from scipy.optimize import nnls
-
-    if not room.size or room.min() >= 0:
-        return np.zeros(rows.shape[1])
-    scale = float(-room.min())
-    system = -np.vstack([rows.T, room[None] / scale])
-    aim = np.zeros(len(system))
-    aim[-1] = 1.0
-    u, _ = nnls(
-        system, aim, maxiter=30 * rows.shape[0]
-    )  # ten times scipy's: rows may be degenerate
-    r = system @ u - aim
-    rough: Array = -scale * r[:-1] / r[-1]
-    active = u > 0
-    s = np.asarray(np.linalg.lstsq(rows[active], room[active], rcond=RANK)[0], dtype=np.float64)
-    worst = float((rows @ s - room).max())
-    better = worst <= max(float((rows @ rough - room).max()), FEASIBLE * scale)
-    return s if better else rough
 
 
 def _numbers(name: str, given: Any) -> Array:

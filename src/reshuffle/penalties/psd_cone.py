@@ -7,13 +7,13 @@ from typing import Self
 import numpy as np
 
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import Array, ByContent, conjugate_with_ridge
+from reshuffle.penalties.base import Array, ByContent, DualWithRidge
 
 ROUNDING = 1e-12  # of the largest entry: how far a projection may be from symmetric and positive
 
 
 @dataclass(frozen=True, eq=False)
-class PSDCone(ByContent):
+class PSDCone(DualWithRidge, ByContent):
     """ψ(x) = 0 where x is a symmetric matrix without negative eigenvalues, +inf elsewhere.
 
     The prox takes the symmetric part and drops its negative eigenvalues, at the cost of a decomposition. x has
@@ -56,18 +56,6 @@ class PSDCone(ByContent):
             values[kept]
         )  # so that the product is symmetric to the last bit
         return np.ascontiguousarray(half @ half.T).reshape(x.shape)
-
-    # --- abilities -----------------------------------------------------------------------------
-
-    def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
-        """With a ridge: the conjugate of a cone alone is infinite arbitrarily near zero."""
-        return ridge > 0
-
-    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
-        return conjugate_with_ridge(self, g, ridge)
-
-    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
-        return 1.0
 
 
 def _square(x: Array) -> Array:

@@ -29,6 +29,8 @@ class Separable(ByContent):
                 object.__setattr__(self, name, np.array(getattr(self, name)))
         for name in ("l1", "l2"):
             check_non_negative(name, getattr(self, name))
+        if self.lower is Separable.lower and self.upper is Separable.upper:
+            return
         low, high = np.asarray(self.lower), np.asarray(self.upper)
         numbers = low.dtype.kind in "iuf" and high.dtype.kind in "iuf"
         # lower ≤ upper with a real number between them; false where one is NaN

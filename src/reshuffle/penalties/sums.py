@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -7,7 +8,8 @@ import numpy as np
 
 from reshuffle.errors import InputError
 from reshuffle.penalties.abilities import ability, strong_convexity, weak_convexity
-from reshuffle.penalties.base import Array, ByContent, conjugate_with_ridge
+from reshuffle.penalties.base import Array, ByContent, DualWithRidge
+from reshuffle.penalties.inexact import COLD, Approximate, approximate
 from reshuffle.penalties.l1 import L1
 from reshuffle.penalties.l2_ball import L2Ball
 from reshuffle.penalties.monotone import Monotone
@@ -16,7 +18,7 @@ from reshuffle.penalties.slope import SLOPE
 
 
 @dataclass(frozen=True, eq=False)
-class Sum(ByContent):
+class Sum(DualWithRidge, ByContent):
     """ψ(x) = first(x) + second(x), for pairs whose prox is found from the two exactly, and for no others.
 
     The rules, either way round:
@@ -80,19 +82,7 @@ class Sum(ByContent):
         return float(self.first.value(x) + self.second.value(x))
 
     def prox(self, x: Array, step: float) -> Array:
-        rule = self._rule()
-        if rule is None:
-            raise InputError("the parts of a Sum must not be changed")
-        kind, inner, outer = rule
-        if kind == "ridge":
-            shrink = 1.0 + step * float(outer.l2)
-            shrunk: Array = inner.prox(x / shrink, step / shrink)
-            return shrunk
-        if kind == "separable":
-            merged: Array = (inner + outer).prox(x, step)
-            return merged
-        composed: Array = outer.prox(inner.prox(x, step), step)
-        return composed
+        return self._approximate(x, step, COLD, 0.0).point
 
     # --- abilities -----------------------------------------------------------------------------
 
@@ -102,14 +92,35 @@ class Sum(ByContent):
             if known is not None:
                 known()
 
-    def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
-        return ridge > 0
+    @property
+    def prox_from(self) -> Callable[[Array, float, Array, float], Approximate] | None:
+        """There where that of a part is, and its gap is one of the sum.
 
-    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
-        return conjugate_with_ridge(self, g, ridge)
+        With ``L2`` and k = 1 + s·l2 the objective of the sum is k times that of the part and a constant, and so is
+        the gap. With a radial one, q = c·p is made of a p with x - p - r in s∂_ε ψ(p), ε + ‖r‖²/2 ≤ gap. ψ being
+        homogeneous, this is in s∂_{cε} ψ(q) too; p - q is a subgradient of the other at q, and so x - q - r one of both,
+        with no larger gap as c ≤ 1.
+        """
+        kind, inner, _ = self._parts()
+        known = kind in ("ridge", "radial") and ability(inner, "prox_from") is not None
+        return self._approximate if known else None
 
-    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
-        return 1.0
+    def _approximate(self, x: Array, step: float, start: Array, gap: float) -> Approximate:
+        kind, inner, outer = self._parts()
+        if kind == "separable":
+            return Approximate((inner + outer).prox(x, step), COLD)
+        if kind == "ridge":
+            shrink = 1.0 + step * float(outer.l2)
+            found = approximate(inner, x / shrink, step / shrink, start, gap / shrink)
+            return found._replace(gap=shrink * found.gap)
+        found = approximate(inner, x, step, start, gap)
+        return found._replace(point=outer.prox(found.point, step))
+
+    def _parts(self) -> tuple[str, Any, Any]:
+        rule = self._rule()
+        if rule is None:
+            raise InputError("the parts of a Sum must not be changed")
+        return rule
 
     def _rule(self) -> tuple[str, Any, Any] | None:
         """Which rule holds, and its parts in the order in which their proxes are taken."""
@@ -118,9 +129,10 @@ class Sum(ByContent):
                 return "separable", inner, outer
             if _is_ridge(outer):
                 return "ridge", inner, outer
-            in_order = ability(inner, "comonotone") and _is_uniform(outer)
-            if in_order or (ability(inner, "homogeneous") and ability(outer, "radial")):
-                return "composed", inner, outer
+            if ability(inner, "comonotone") and _is_uniform(outer):
+                return "ordered", inner, outer
+            if ability(inner, "homogeneous") and ability(outer, "radial"):
+                return "radial", inner, outer
         return None
 
 

@@ -46,5 +46,5 @@ class Acceleration:
         x, momentum = state["x"], float(state["momentum"][0])
         y, momentum = (state["ahead"], momentum) if momentum > 0.0 else (x, 1.0)
         step = 1.0 / self.problem.smoothness.L_f
-        x, y, momentum = accelerated(self.problem, x, y, momentum, step)
-        return x, {"x": x, "ahead": y, "momentum": np.array([momentum])}, step
+        x, y, momentum, warm = accelerated(self.problem, state, y, momentum, step)
+        return x, warm | {"x": x, "ahead": y, "momentum": np.array([momentum])}, step

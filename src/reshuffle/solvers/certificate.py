@@ -17,6 +17,8 @@ import numpy as np
 from reshuffle.datafit import NO_VISITS, Datafit
 from reshuffle.objective import Array, Objective
 from reshuffle.penalties import Able, ability
+from reshuffle.penalties.inexact import COLD
+from reshuffle.solvers.inexact import close
 
 
 class Certificate(ABC):
@@ -31,37 +33,53 @@ class Certificate(ABC):
         self.problem = problem
 
     @abstractmethod
-    def at(self, x: Array) -> float:
+    def at(self, x: Array, start: Array = COLD) -> float:
         """The measure at x, by a pass over the data."""
 
     @abstractmethod
     def from_slopes(
-        self, x: Array, slopes: Array, g: Array, value: Callable[[], float] | None = None
+        self,
+        x: Array,
+        slopes: Array,
+        g: Array,
+        value: Callable[[], float] | None = None,
+        start: Array = COLD,
     ) -> float:
         """The same, where the slopes at x and their mean gradient (without the ridge) are known.
 
-        ``value`` gives f(x), where there is a shorter way to it than a pass over all rows.
+        ``value`` gives f(x), where there is a shorter way to it than a pass over all rows, and ``start`` what
+        the iterations of a prox begin with.
         """
 
 
 class RelativeMapping(Certificate):
-    """‖x - prox(x - τ∇f(x))‖/(τ‖∇f(0)‖) with τ = 1/L̄."""
+    """‖x - prox(x - τ∇f(x))‖/(τ‖∇f(0)‖) with τ = 1/L̄.
+
+    Where the prox is found by iterations, the bound on its error is added to the norm, which is then not smaller
+    than at the true prox.
+    """
 
     name = "relative_mapping"
     meaning = "gradient mapping"
 
-    def at(self, x: Array) -> float:
+    def at(self, x: Array, start: Array = COLD) -> float:
         gradient = self.problem.gradient(x)
         features = slice(self.problem.features)
         gradient[features] -= self.problem.ridge * x[features]
-        return self.from_slopes(x, np.empty(0), gradient)
+        return self.from_slopes(x, np.empty(0), gradient, start=start)
 
     def from_slopes(
-        self, x: Array, slopes: Array, g: Array, value: Callable[[], float] | None = None
+        self,
+        x: Array,
+        slopes: Array,
+        g: Array,
+        value: Callable[[], float] | None = None,
+        start: Array = COLD,
     ) -> float:
         tau = 1.0 / self.problem.smoothness.L_mean
-        moved = x - self.problem.prox_with_ridge(x - tau * g, tau)
-        return float(np.linalg.norm(moved) / tau) / self._at_zero
+        found = close(self.problem, x, x - tau * g, tau, start, with_ridge=True)
+        moved = float(np.linalg.norm(x - found.point)) + found.error
+        return moved / tau / self._at_zero
 
     @cached_property
     def _at_zero(self) -> float:
@@ -75,11 +93,16 @@ class Proof(Certificate):
     name = "gap"
     meaning = "Newton bound"
 
-    def at(self, x: Array) -> float:
+    def at(self, x: Array, start: Array = COLD) -> float:
         return np.inf
 
     def from_slopes(
-        self, x: Array, slopes: Array, g: Array, value: Callable[[], float] | None = None
+        self,
+        x: Array,
+        slopes: Array,
+        g: Array,
+        value: Callable[[], float] | None = None,
+        start: Array = COLD,
     ) -> float:
         return np.inf
 
@@ -100,11 +123,16 @@ class Gap(Certificate):
         super().__init__(problem)
         self.datafit, self.penalty = datafit, penalty
 
-    def at(self, x: Array) -> float:
+    def at(self, x: Array, start: Array = COLD) -> float:
         return self.from_slopes(x, *self.datafit.slopes(x))
 
     def from_slopes(
-        self, x: Array, slopes: Array, g: Array, value: Callable[[], float] | None = None
+        self,
+        x: Array,
+        slopes: Array,
+        g: Array,
+        value: Callable[[], float] | None = None,
+        start: Array = COLD,
     ) -> float:
         whole = value or partial(self.problem.value, x)
         return max(self._absolute(x, slopes, g, whole), 0.0) / self.at_zero

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -61,7 +62,7 @@ class Curves:
 
     @property
     def outputs(self) -> int:
-        return int(np.prod(self.fit.outputs))
+        return prod(self.fit.outputs)
 
     @cached_property
     def weights(self) -> Array:

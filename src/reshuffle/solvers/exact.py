@@ -11,15 +11,16 @@ from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
 from reshuffle.penalties import ability
 from reshuffle.problem import Problem
+from reshuffle.solvers.descent import descent_on
 from reshuffle.solvers.exact_method import ExactMethod
 from reshuffle.solvers.memory import SlopeMemory, memory_of
 from reshuffle.solvers.method import Method
 from reshuffle.solvers.newton import ABILITIES as NEEDED
 from reshuffle.solvers.newton import can_finish
-from reshuffle.solvers.newton_method import NewtonMethod, Stepwise
+from reshuffle.solvers.newton_method import NewtonMethod
 from reshuffle.solvers.sampling import resampled
 from reshuffle.solvers.solver import Solver
-from reshuffle.solvers.whole import Whole, is_small
+from reshuffle.solvers.whole import is_small
 from reshuffle.solvers.working_sets import ABILITIES
 from reshuffle.steps import check_step
 from reshuffle.validation import check_positive
@@ -142,7 +143,7 @@ class ExactProxRR(Solver):
             problem = cast(Problem, problem).with_datafit(fit)
         if self._by_newton(problem):
             whole = cast(Problem, problem)
-            return NewtonMethod(self, whole, Whole(whole) if is_small(whole) else Stepwise(whole))
+            return NewtonMethod(self, whole, descent_on(whole))
         owner, weights, largest = resampled(problem, self.importance)
         if not largest > 0:
             problem.smoothness.require()  # all rows are zero: a ridge is all there is, and any step will do

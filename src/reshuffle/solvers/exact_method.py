@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from reshuffle.errors import InputError
-from reshuffle.objective import Array, Visits
+from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.orders import is_fixed, visits_of
 from reshuffle.penalties import ability
+from reshuffle.penalties.inexact import COLD
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
 from reshuffle.solvers.acceleration import CHECKED, Acceleration
@@ -19,14 +20,16 @@ from reshuffle.solvers.certificate import Proof
 from reshuffle.solvers.curves import Linear
 from reshuffle.solvers.face import FaceSteps
 from reshuffle.solvers.face import prepare as prepare_faces
-from reshuffle.solvers.finish import FOUND, PRECISION, REST, Finish, Steps
+from reshuffle.solvers.finish import FOUND, LOOSEST, PRECISION, REST, Finish, Steps
+from reshuffle.solvers.inexact import beginning, columns, kept
 from reshuffle.solvers.memory import Memory, SlopeMemory
 from reshuffle.solvers.method import Check, Epoch, Method, State
-from reshuffle.solvers.newton import Newton, Progress, can_finish
+from reshuffle.solvers.newton import Progress, can_finish
 from reshuffle.solvers.pace import OFTEN, Pace
 from reshuffle.solvers.sampling import bind_step
 from reshuffle.solvers.smooth import QuasiNewton, is_smooth
 from reshuffle.solvers.smooth import prepare as prepare_smooth
+from reshuffle.solvers.whole import STEPS
 from reshuffle.solvers.working_sets import WorkingSets
 from reshuffle.steps import Setting
 from reshuffle.validation import check_visits
@@ -52,6 +55,8 @@ REMEMBERED = ("table", "g", "q")
 class ExactMethod(Method):
     """The state: ``active`` features and, on these, g and q of the memory; table; x; x0; pace."""
 
+    problem: FiniteSum
+    solver: ExactProxRR
     keeps_best = True
 
     def __init__(self, solver: ExactProxRR, memory: Memory, largest: float) -> None:
@@ -117,17 +122,22 @@ class ExactMethod(Method):
 
     def start(self, x0: Array) -> State:
         """Slopes at x0; none at zero, where the first epoch does without."""
-        wide = self.sets.wide and not x0.any()
+        few = self.own_step and self.finish is not None and self.sets.first > 0
+        wide = (self.sets.wide or few) and not x0.any()
         known = wide or x0.any()
         self.start_gradients = self.problem.n if known else 0
         everything = self.sets.everything
         fresh = self.memory.state(x0, *self.sets.slopes(x0, everything)) if known else None
         state = fresh or self.memory.blank(x0)
-        active = self.sets.guess(state["g"]) if wide else everything
+        active = everything
+        if wide:
+            found = self.sets.few(x0, state["g"], everything[:0]) if few else None
+            active = self.sets.guess(state["g"]) if found is None else found
         state |= {name: self.sets.restrict(state[name], active) for name in ("g", "q")}
         numbers = {"pace": Pace().array(), "newton": Steps().array(), "momentum": np.zeros(1)}
         nowhere = np.empty((0, *x0.shape[1:]))
-        return state | numbers | {"active": active, "x0": x0.copy(), "ahead": nowhere}
+        whole = {"active": active, "x0": x0.copy(), "ahead": nowhere}
+        return state | numbers | whole | beginning(self.problem)
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         """A Newton step where it pays, and a shuffled epoch elsewhere; an accelerated one where that is slow."""
@@ -141,7 +151,7 @@ class ExactMethod(Method):
                 left, made = np.inf, epoch + int(steps.made)  # passes count as the epochs do
             pays = asked or self.finish.pays(memory, x, made, left, self.needs_proof)
             if begun or (epoch >= steps.rest and pays):
-                return self._newton_step(state, self.finish.newton(memory), x, epoch, step)
+                return self._newton_step(state, self.finish, x, epoch, step)
             if epoch >= steps.rest and (steps.made or Pace.of(state["pace"]).falls() > STEADY):
                 # once begun, they are made in turns with epochs
                 left = np.inf if steps.made else left
@@ -162,23 +172,25 @@ class ExactMethod(Method):
         return Pace.of(state["pace"]).left()
 
     def _newton_step(
-        self, state: State, newton: Newton, x: Array, epoch: int, step: float
+        self, state: State, finish: Finish, x: Array, epoch: int, step: float
     ) -> Epoch:
-        """A Newton step in the active features."""
+        """A Newton step in the active features; all that it takes, where the set is small in these."""
         steps, active = Steps.of(state["newton"]), state["active"]
-        compiled = cast(Finish, self.finish).prepare()
         at_zero = abs(self._at_zero)
-        move = newton.step(x, steps.progress, max(self.solver.tol, PRECISION) * at_zero, at_zero)
-        at, stalled = move.at, ""
-        objective = at.value + newton.psi(at.x)
-        steps = steps._replace(made=steps.made + 1, progress=move.progress)
+        target = max(min(self.solver.tol, LOOSEST), PRECISION) * at_zero
+        part = self.sets.on(active)
+        descent = finish.descent(part)
+        compiled = descent.prepare()
+        move = descent.run(descent.inner(x), steps.progress, target, at_zero, STEPS)
+        finish.newton(part).last, objective, stalled = move.at, move.objective, ""
+        steps = steps._replace(made=steps.made + move.steps, progress=move.progress)
         if move.stuck:
             proved = move.progress.bound <= PRECISION * at_zero
             known = not objective < steps.stuck - ROUNDING * abs(objective)
             if active.size == self.sets.size and (proved or known):
                 stalled = "no step lowers P(x) any further"
             steps = steps._replace(rest=epoch + 1 + REST, stuck=objective)
-        new, work = self._led_to(state, at, steps), move.passes * self.problem.n
+        new, work = self._led_to(state, move.at, steps), move.passes * self.problem.n
         return Epoch(new, work, move.rounds, step, stalled, compiled)
 
     def _face_step(self, state: State, face: FaceSteps, x: Array, epoch: int, step: float) -> Epoch:
@@ -229,13 +241,13 @@ class ExactMethod(Method):
 
         if first:  # nothing is remembered: an epoch of ProxRR, with a step that falls
             steps = used / np.linspace(1.0, TENFOLD, blocks)
-            new = memory.epoch(memory.blank(x), visits, steps, corrected=False)
+            new = memory.epoch(memory.blank(x) | kept(state), visits, steps, corrected=False)
         else:
             remembered = {name: state[name] for name in REMEMBERED} | {"x": x}
-            new = memory.epoch(remembered, visits, np.full(blocks, used))
+            new = memory.epoch(remembered | kept(state), visits, np.full(blocks, used))
         moved = _distance(new["x"], x)
-        kept = {name: state[name] for name in ("active", "x0", "momentum", "ahead")}
-        new |= kept | {"x": self.sets.extend(new["x"], active)}
+        others = {name: state[name] for name in ("active", "x0", "momentum", "ahead")}
+        new |= others | {"x": self.sets.extend(new["x"], active)}
         made = Steps.of(state["newton"])
         new["newton"] = made._replace(progress=Progress()).array()  # it was made at another x
 
@@ -336,7 +348,7 @@ class ExactMethod(Method):
             return Check(np.nan, self.problem.n, 0, state | {"pace": pace.array()})
         new, slopes, g = self._review(state)
         known, tol = partial(self._value, state), self.solver.tol
-        value = self.measure.from_slopes(state["x"], slopes, g, known)
+        value = self.measure.from_slopes(state["x"], slopes, g, known, state.get("warm", COLD))
         if newton and value > tol and new["active"].size == state["active"].size:
             new, value = self._screened(new, g, value, steps)
         new["pace"] = Pace.of(new["pace"]).after_check(value, tol).array()
@@ -413,7 +425,7 @@ class ExactMethod(Method):
 
     def columns(self, state: State) -> dict[str, float]:
         made = Steps.of(state["newton"]).made
-        return {"active": float(state["active"].size), "newton": made}
+        return {"active": float(state["active"].size), "newton": made} | columns(state)
 
     @cached_property
     def _at_zero(self) -> float:

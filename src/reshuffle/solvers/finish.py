@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -12,12 +13,13 @@ from reshuffle.penalties.abilities import rows
 from reshuffle.penalties.forms import Coordinates, Form
 from reshuffle.problem import Problem
 from reshuffle.solvers.certificate import Certificate, Proof
-from reshuffle.solvers.compiling import once
 from reshuffle.solvers.curves import Linear
+from reshuffle.solvers.descent import Descent, Stepwise
 from reshuffle.solvers.face import FaceSteps, has_faces
 from reshuffle.solvers.memory import Memory
 from reshuffle.solvers.newton import Newton, Progress
 from reshuffle.solvers.newton_model import FEW
+from reshuffle.solvers.whole import Whole, is_small
 
 # Nanoseconds on one core, measured on a9a and on dense sets (benchmarks/NOTES.md). Ratios are what counts.
 VISIT = 20.0  # of a shuffled step, besides its values
@@ -42,6 +44,9 @@ LARGEST = 3000  # coordinates of a Hessian: 72 MB
 FOUND = 5  # epochs after which most of the features that matter have been found
 PRODUCTS = 12.0  # of a step on the face, with the Hessian
 REST = 5  # epochs after a Newton step that could not lower P
+LOOSEST = (
+    1e-6  # of f(0): a bound for models to prove; farther out they lie too far below P to prove any
+)
 PRECISION = 1e-13  # of f(0): what rounding leaves of a bound
 TRUSTED = 1e-4  # of f(0): a gap from where on the bound of a model with groups is believed too
 
@@ -63,18 +68,6 @@ class Steps(NamedTuple):
 
     def array(self) -> Array:
         return np.array([*self[:-1], *self.progress])
-
-
-def prepare(problem: Problem) -> float:
-    """Compile, or load, the kernels of Newton steps where this process has not yet; the seconds it took."""
-
-    def try_one() -> None:
-        newton = Newton(problem.with_datafit(problem.datafit.first()))
-        at = newton.at(newton.feasible(np.zeros(problem.shape)))
-        newton.bounds.below(at, 1.0)
-        newton.step(at.x, Progress(damping=1.0), 1.0, 1.0)
-
-    return once(("newton", *problem.signature), problem.loss, try_one)
 
 
 def certified(
@@ -139,9 +132,14 @@ class Finish:
                 return at
         return None
 
-    def prepare(self) -> float:
-        """Compile, or load, the kernels where this process has not yet; the seconds it took."""
-        return prepare(self._newton.problem)
+    def descent(self, part: Memory) -> Descent:
+        """The same as a run makes them: all in one call, where the set is small in a working set."""
+        newton = self.newton(part)
+        return Whole(newton.problem) if self.is_small(part) else Stepwise(newton)
+
+    def is_small(self, part: Memory) -> bool:
+        """Whether all steps on this working set are made in one call."""
+        return part is not self.memory and is_small(part.problem)
 
     def pays(self, part: Memory, x: Array, epoch: int, left: float, proving: bool) -> bool:
         """Whether Newton's way to the end is shorter than the epochs that seem to be ``left``.
@@ -150,14 +148,19 @@ class Finish:
         on wide sets. Where epochs do not come nearer at all, a step may cost as many as have been made.
         ``proving``: only a step can prove how far x is from the end.
         """
+        if self.is_small(part):
+            return True
         cost = self.cost(part, x)
+        quadratic = cast(Problem, part.problem).loss.quadratic
         if epoch == 0:
-            return FROM_ZERO * cost <= EPOCHS[0] + EPOCHS[1] / part.count
+            steps = 1.0 if quadratic else FROM_ZERO
+            return steps * cost <= EPOCHS[0] + EPOCHS[1] / part.count
         if left == np.inf:
             return cost <= max(LEAST, epoch)
         if epoch >= SETTLED and cost <= CHEAP:
             return True
-        return (NEEDED - PROVING * proving) * cost <= left
+        steps = 1.0 if quadratic else NEEDED - PROVING * proving
+        return steps * cost <= left
 
     def face_pays(self, part: Memory, epoch: int, left: float) -> bool:
         """Whether a step on the face, by conjugate gradients, is shorter than the epochs that seem to be left.
@@ -174,14 +177,14 @@ class Finish:
     def _epoch(self, part: Memory) -> float:
         """Of an epoch."""
         fit = cast(Problem, part.problem).datafit
-        outputs, dense = int(np.prod(fit.outputs)), int(fit.rows.dense)
+        outputs, dense = prod(fit.outputs), int(fit.rows.dense)
         each = VISIT + STORED[dense] * fit.rows.stored / fit.n * outputs
         return CALLS[1] + part.count * each
 
     def cost(self, part: Memory, x: Array) -> float:
         """Of a Newton step, in epochs."""
         fit = cast(Problem, part.problem).datafit
-        n, outputs, dense = fit.n, int(np.prod(fit.outputs)), int(fit.rows.dense)
+        n, outputs, dense = fit.n, prod(fit.outputs), int(fit.rows.dense)
         stored = fit.rows.stored / n
         support = int(np.count_nonzero(rows(x != 0)))
         active = min(fit.features, max(FEW, support)) + fit.bias

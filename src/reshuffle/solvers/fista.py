@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reshuffle.objective import Array, Objective
+from reshuffle.solvers.inexact import beginning, columns, taken
 from reshuffle.solvers.method import Epoch, Method, State
 from reshuffle.solvers.solver import Solver
 from reshuffle.trace import Result
@@ -65,20 +66,25 @@ class _Accelerated(Method):
         self.schedule = lambda epoch: self.safe_step
 
     def start(self, x0: Array) -> State:
-        return {"x": x0, "y": x0, "momentum": np.ones(1)}
+        return {"x": x0, "y": x0, "momentum": np.ones(1)} | beginning(self.problem)
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         momentum = float(state["momentum"][0])
-        x, y, momentum = accelerated(self.problem, state["x"], state["y"], momentum, step)
-        return Epoch({"x": x, "y": y, "momentum": np.array([momentum])}, self.problem.n, 1)
+        x, y, momentum, warm = accelerated(self.problem, state, state["y"], momentum, step)
+        new = {"x": x, "y": y, "momentum": np.array([momentum])}
+        return Epoch(new | warm, self.problem.n, 1)
+
+    def columns(self, state: State) -> dict[str, float]:
+        return columns(state)
 
 
 def accelerated(
-    problem: Objective, x: Array, y: Array, momentum: float, step: float
-) -> tuple[Array, Array, float]:
-    """One iteration: x⁺, y⁺ and θ⁺."""
-    after = problem.prox(y - step * problem.gradient(y), step)
+    problem: Objective, state: State, y: Array, momentum: float, step: float
+) -> tuple[Array, Array, float, State]:
+    """One iteration from the x of a state: x⁺, y⁺ and θ⁺, and what the prox leaves for the state."""
+    x, point = state["x"], y - step * problem.gradient(y)
+    after, warm = taken(problem, state, y, point, step, with_ridge=False)
     if np.vdot(y - after, after - x) > 0:  # the momentum points uphill: start it anew
         momentum = 1.0
     larger = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
-    return after, after + ((momentum - 1.0) / larger) * (after - x), float(larger)
+    return after, after + ((momentum - 1.0) / larger) * (after - x), float(larger), warm

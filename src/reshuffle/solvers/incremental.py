@@ -7,6 +7,7 @@ import numpy as np
 from reshuffle.errors import StepWarning, warn_user
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.randomness import generator
+from reshuffle.solvers.inexact import beginning, columns, taken
 from reshuffle.solvers.method import Epoch, Method, State
 from reshuffle.solvers.sampling import Sampling
 from reshuffle.steps import Schedule
@@ -32,7 +33,7 @@ class Incremental(Method):
         self.safe_step = 1.0 / sampling.smoothness if sampling.smoothness > 0 else np.inf
 
     def start(self, x0: Array) -> State:
-        return {"x": x0}
+        return {"x": x0} | beginning(self.problem)
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         sampling, x = self.sampling, state["x"].copy()
@@ -47,13 +48,17 @@ class Incremental(Method):
             prox_step=step if self.prox_each_step else 0.0,
         )
         if self.prox_each_step:
-            return Epoch({"x": x}, visits.size, sampling.steps)
+            return Epoch(state | {"x": x}, visits.size, sampling.steps)
         if not np.isfinite(x).all():  # a diverged sweep: the loop says so
-            return Epoch({"x": x}, visits.size, 0)
-        after = sampling.problem.prox(x, step * sampling.steps)
+            return Epoch(state | {"x": x}, visits.size, 0)
+        length = step * sampling.steps
+        after, warm = taken(sampling.problem, state, state["x"], x, length, with_ridge=False)
         if epoch == 0:
             self._warn_if_wiped_out(x, after, step)
-        return Epoch({"x": after}, visits.size, 1)
+        return Epoch(state | warm | {"x": after}, visits.size, 1)
+
+    def columns(self, state: State) -> dict[str, float]:
+        return columns(state)
 
     def _warn_if_wiped_out(self, before: Array, after: Array, step: float) -> None:
         features = slice(self.problem.features)

@@ -21,6 +21,7 @@ from reshuffle.interruption import listen
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
+from reshuffle.solvers.inexact import taken
 from reshuffle.validation import read_only
 
 State = dict[str, NDArray[Any]]
@@ -91,7 +92,8 @@ class Memory(ABC):
         """An epoch in as many blocks as there are steps, a prox after each.
 
         See ``kernels/exact.py`` for the formulas. An epoch that is not ``corrected`` must have nothing
-        to remember (table, g and q zero): it is one of ProxRR, and remembers what it sees.
+        to remember (table, g and q zero): it is one of ProxRR, and remembers what it sees. A state that has a
+        warm start of the prox (``solvers.inexact``) keeps one.
         """
         new = {name: value.copy() for name, value in state.items()}
         blocks = steps.size
@@ -101,11 +103,12 @@ class Memory(ABC):
             y = new["x"].copy()
             self.block(new, y, visits, first, last, step)
             tau = step * (last - first)
-            x = self.problem.prox_with_ridge(y - corrected * tau * new["g"], tau)
+            point = y - corrected * tau * new["g"]
+            x, warm = taken(self.problem, new, new["x"], point, tau, with_ridge=True)
             change = (new["x"] - y) / (step * self.count)
             new["q"] = corrected * (change + (y - x) / tau)
             new["g"] = new["g"] + change
-            new["x"] = x
+            new |= warm | {"x": x}
         return new
 
 
@@ -148,14 +151,9 @@ class SlopeMemory(Memory):
     def block(
         self, state: State, y: Array, visits: Visits, first: int, last: int, step: float
     ) -> None:
-        from reshuffle.kernels.exact import block_kernel
-
-        for start, stop in self._calls(visits[first:last], 0.0):
-            listen()
-            block_kernel(self.fit.stamp)(
-                *self._data, visits, first, first + start, first + stop, state["table"], y,
-                state["q"], step, self.fit.scratch(), AHEAD,
-            )  # fmt: skip
+        self.fit.block(
+            y, visits, first, last, step, state["table"], state["q"], self.owner, self._weights
+        )
 
     @property
     def compiled(self) -> bool:
@@ -189,12 +187,16 @@ class SlopeMemory(Memory):
         return self.problem.form_with_ridge
 
     @cached_property
+    def _weights(self) -> Array:
+        """The factor of each copy, that of its sample included."""
+        if not (self.owner.size and self.fit.weights.size):
+            return self.weights if self.owner.size else self.fit.weights
+        return read_only(self.weights * self.fit.weights[self.owner])
+
+    @cached_property
     def _data(self) -> tuple[object, ...]:
         fit = self.fit
-        weights = self.weights if self.owner.size else fit.weights
-        if self.owner.size and fit.weights.size:
-            weights = read_only(weights * fit.weights[self.owner])
-        return (*fit.quick, fit.targets, weights, fit.loss.params, fit.bias, self.owner)
+        return (*fit.quick, fit.targets, self._weights, fit.loss.params, fit.bias, self.owner)
 
 
 class GradientMemory(Memory):
@@ -205,30 +207,14 @@ class GradientMemory(Memory):
         return self.problem.shape
 
     def slopes(self, x: Array) -> tuple[Array, Array]:
-        table = np.array([self._gradient(i, x) for i in range(self.problem.n)])
-        return table, table.mean(axis=0)
-
-    def _gradient(self, i: int, x: Array) -> Array:
-        """∇f_i(x) without the ridge, which is part of ψ here."""
-        gradient = self.problem.checked_component(i, x)
-        if self.problem.ridge:
-            features = slice(self.problem.features)
-            gradient = gradient.copy()
-            gradient[features] -= self.problem.ridge * x[features]
-        return gradient
+        return self.problem.slopes(x)
 
     def block(
         self, state: State, y: Array, visits: Visits, first: int, last: int, step: float
     ) -> None:
-        table, q = state["table"], state["q"]
-        for k in range(first, last):
-            listen()
-            c = visits[k]
-            i = int(self.owner[c]) if self.owner.size else int(c)
-            new = self._gradient(i, y - step * (k - first) * q)
-            weight = self.weights[c] if self.weights.size else 1.0
-            y -= step * weight * (new - table[c])
-            table[c] = new
+        self.problem.block(
+            y, visits, first, last, step, state["table"], state["q"], self.owner, self.weights
+        )
 
 
 def memory_of(problem: FiniteSum, owner: Visits, weights: Array) -> Memory:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.objective import Array, Objective
+from reshuffle.objective import Array, Objective, Visits
+from reshuffle.orders import shuffled
+from reshuffle.penalties.inexact import COLD
+from reshuffle.randomness import generator
 from reshuffle.solvers.certificate import certificate_of
-from reshuffle.steps import Schedule
+from reshuffle.solvers.sampling import bind_step, inverse, smoothness_of
+from reshuffle.steps import Schedule, Setting, check_step
 
 State = dict[str, NDArray[Any]]
 """All that an epoch changes: ``x``, and what else the method carries. Never changed in place."""
@@ -45,11 +50,9 @@ class Check(NamedTuple):
 class Method(ABC):
     """A solver bound to a problem."""
 
-    problem: Objective
-    schedule: Schedule
-    """γ_t of the epoch t."""
-    safe_step: float = np.inf
-    """A step that is worth trying where a longer one diverged; infinite where none is known."""
+    problem: Any
+    solver: Any
+    """The solver with its hyper-parameters, where it was given."""
     certificate: str
     """The column of the trace that ``tol`` is compared with."""
     watched: bool = False
@@ -63,14 +66,51 @@ class Method(ABC):
     header: dict[str, str]
     """What the method chose by itself, for the header of the trace."""
 
-    def __init__(self, problem: Objective) -> None:
-        self.problem, self.header = problem, {}
+    def __init__(self, problem: Objective, solver: Any = None) -> None:
+        self.problem, self.solver, self.header = problem, solver, {}
         self.measure = certificate_of(problem)
         self.certificate = self.measure.name
 
-    @abstractmethod
+    # --- γ ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """γ_t of the epoch t: the solver's ``step``, where it has one, else ``default_step``."""
+        problem, default = self.problem, self.default_step()
+        setting = Setting(
+            smoothness_of(problem),
+            problem.strong_convexity,
+            problem.contraction,
+            problem.n,
+            getattr(self.solver, "limit", 1),
+            default,
+        )
+        return bind_step(check_step(getattr(self.solver, "step", None)), setting, problem)
+
+    def default_step(self) -> float:
+        """γ where the solver has none: 1/L_max."""
+        return inverse(smoothness_of(self.problem))
+
+    @cached_property
+    def safe_step(self) -> float:
+        """A step that is worth trying where a longer one diverged; infinite where none is known."""
+        return float(np.nan_to_num(self.default_step(), nan=np.inf, posinf=np.inf))
+
+    # --- random numbers ----------------------------------------------------------------------------
+
+    def random(self, epoch: int) -> np.random.Generator:
+        """The random numbers of an epoch: a function of the seed and the epoch, so that runs resume."""
+        return generator(self.solver.seed, epoch)
+
+    def reshuffled(self, epoch: int) -> Visits:
+        """All functions once, in the order that ``ProxRR`` has in this epoch with the same seed."""
+        return shuffled(np.arange(self.problem.n, dtype=np.uint32), self.random(epoch))
+
+    # --- an epoch ------------------------------------------------------------------------------------
+
     def start(self, x0: Array) -> State:
         """The state before the first epoch."""
+        return {"x": x0}
 
     @abstractmethod
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
@@ -82,11 +122,12 @@ class Method(ABC):
 
     def certify(self, state: State) -> Check:
         """The certificate at x, at the cost of a pass over the data and a prox."""
-        return Check(self.measure.at(state["x"]), self.problem.n, 1, state)
+        value = self.measure.at(state["x"], state.get("warm", COLD))
+        return Check(value, self.problem.n, 1, state)
 
     def objective(self, state: State) -> float:
         """P(x), for the trace."""
-        return self.problem.objective(state["x"])
+        return float(self.problem.objective(state["x"]))
 
     def lengths(self) -> dict[str, int]:
         """Arrays of the state whose lengths may differ from those of a fresh one, and the most they may be."""

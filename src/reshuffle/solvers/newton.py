@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from reshuffle.losses import Loss
 from reshuffle.objective import Array
 from reshuffle.penalties import Able, ability
 from reshuffle.penalties.forms import Coordinates
@@ -31,11 +32,15 @@ class Progress(NamedTuple):
     damping: float = 0.0
     """Of the largest curvature of the loss, added to every row."""
     expected: float = np.inf
-    """The decrease that the next model is expected to have."""
+    """The decrease that the next model is expected to have; -inf where it is f itself."""
     seen: float = 0.0
     """Whether a model from below was made at this point without need."""
     bound: float = np.inf
     """On P(x) - P*; infinite where nothing was proved at this x."""
+
+    def on(self, loss: Loss) -> Progress:
+        """What a step on this loss begins with: where f is a quadratic, the model is f itself."""
+        return self._replace(expected=-np.inf) if loss.quadratic else self
 
 
 class Move(NamedTuple):
@@ -105,6 +110,7 @@ class Newton:
 
         psi = self.psi(at.x)
         objective = at.value + psi
+        progress = progress.on(self.problem.loss)
         while True:
             cap = from_below.py_func(*progress[:2], target, at_zero, self.problem.n)
             below = self.bounds.below(at, cap) if cap > 0.0 else None
@@ -166,6 +172,13 @@ class Newton:
             step = self.model.minimise(at, below.bend, FINE, floor, complete=True)
         self.rounds += step.rounds
         return step
+
+
+def can_step(problem: Problem) -> bool:
+    """Whether steps of second order can be made, by ``second`` or, for a sum over outputs, by that of ``each``."""
+    fit, penalty = problem.datafit, problem.penalty
+    second = type(fit.loss).second is not None or fit.loss.each is not None
+    return second and all(ability(penalty, name) is not None for name in ABILITIES)
 
 
 def can_finish(problem: object) -> bool:

@@ -3,67 +3,22 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reshuffle.errors import InputError
 from reshuffle.objective import Array
-from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
 from reshuffle.smoothness import OVERFLOW
 from reshuffle.solvers.certificate import Certificate, Gap, Proof, certificate_of
-from reshuffle.solvers.finish import PRECISION, Steps, certified, prepare
+from reshuffle.solvers.descent import Descent
+from reshuffle.solvers.finish import LOOSEST, PRECISION, Steps, certified
 from reshuffle.solvers.method import Check, Epoch, Method, State
-from reshuffle.solvers.newton import Ended, Newton, Progress
+from reshuffle.solvers.newton import Ended, Progress
 
 if TYPE_CHECKING:
     from reshuffle.solvers.exact import ExactProxRR
-
-
-class Descent(Protocol):
-    """Newton steps, one or many."""
-
-    at_once: ClassVar[bool]
-    """Whether a call makes as many steps as it takes."""
-
-    @property
-    def form(self) -> Form:
-        """ψ and the ridge."""
-        ...
-
-    def prepare(self) -> float:
-        """Compile, or load, the kernels where this process has not yet; the seconds it took."""
-        ...
-
-    def inner(self, x: Array) -> Array:
-        """x in the coordinates that the steps are made in."""
-        ...
-
-    def run(self, u: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
-        """At most so many steps from inner(x) towards P(x) - P* ≤ ``target``; ``at_zero`` is f(0)."""
-        ...
-
-
-class Stepwise:
-    """One step at a time, in the features that matter."""
-
-    at_once: ClassVar[bool] = False
-
-    def __init__(self, problem: Problem) -> None:
-        self.newton = Newton(problem)
-        self.form = self.newton.model.form
-
-    def prepare(self) -> float:
-        return prepare(self.newton.problem)
-
-    def inner(self, x: Array) -> Array:
-        return x
-
-    def run(self, u: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
-        move = self.newton.step(u, progress, target, at_zero)
-        at, objective = move.at, move.at.value + self.newton.psi(move.at.x)
-        return Ended(at, at.x, objective, move.progress, move.stuck, 1, move.passes, move.rounds)
 
 
 class NewtonMethod(Method):
@@ -95,7 +50,7 @@ class NewtonMethod(Method):
         steps, compiled = Steps.of(state["newton"]), self.descent.prepare()
         at_zero = abs(self._at_zero)
         least = PRECISION * at_zero
-        target = max(self.solver.tol * at_zero, least)
+        target = max(min(self.solver.tol, LOOSEST) * at_zero, least)
         most = 1 if self.watched else self.solver.epochs - epoch
         end = self.descent.run(state["inner"], steps.progress, target, at_zero, most)
         if not end.progress.bound <= target and self._is_lost(state, end):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import cast
 
 import numpy as np
@@ -44,7 +45,7 @@ def loose_rows(form: Form, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     else:
         held |= form.l2 > 0
         held[form.members[: form.starts[-1]]] = True
-    outputs = int(np.prod(shape[1:]))
+    outputs = prod(shape[1:])
     features = held.size // outputs
     loose[:features] = ~held.reshape(features, outputs).any(axis=1)
     return loose

@@ -161,6 +161,8 @@ class Run:
         if not (done or wanted):
             return ""
         self._evaluate(measure)
+        if not callbacks:
+            return ""
         so_far = self._result(False, "running")
         answers = [_answer(callback, callback(so_far)) for callback in callbacks]
         return "stopped by a callback" if any(answers) else ""
@@ -208,7 +210,8 @@ class Run:
         done = self.method.advance(self.state, self.epoch, step)
         if not isinstance(done, Epoch):
             _refuse(self.method, "advance must return an Epoch", done)
-        if not np.isfinite(self._checked(done.state, "advance")["x"]).all():
+        self._check_epoch(done)
+        if not np.isfinite(done.state["x"]).all():
             self._raise_divergence(step)
         seconds = self.seconds + time.perf_counter() - clock - done.setup_seconds
         vars(self).update(  # in one call, which no signal interrupts
@@ -255,6 +258,16 @@ class Run:
                 self.method, f'{name} must give a dict with "x", float64 of shape {shape}', state
             )
         return state
+
+    def _check_epoch(self, done: Epoch) -> None:
+        """Refuse an epoch that gives other arrays than the last one, or counts that are none."""
+        names, known = sorted(self._checked(done.state, "advance")), sorted(self.state)
+        if names != known:
+            _refuse(self.method, f"advance must give the arrays {known} again", names)
+        for name in ("gradients", "prox_evals"):
+            count: object = getattr(done, name)
+            if not isinstance(count, (int, np.integer)) or count < 0:
+                _refuse(self.method, f"{name} of the Epoch must be a count", count)
 
     def _raise_divergence(self, step: float) -> NoReturn:
         safe = min(self.method.safe_step, step / 10.0)

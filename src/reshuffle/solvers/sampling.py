@@ -39,7 +39,7 @@ def permuted(
 
     ``rng`` is the generator of the first epoch, from which a fixed order is drawn.
     """
-    count, weights, largest = problem.n, None, _largest(problem)
+    count, weights, largest = problem.n, None, smoothness_of(problem)
     if importance and largest > problem.ridge:
         constants = problem.smoothness.individual
         constants -= problem.ridge
@@ -74,7 +74,12 @@ def permuted(
 
 def independent(problem: FiniteSum, batch: int, importance: bool) -> Sampling:
     """Independent draws, uniform or with p_i ∝ L_i and weight L̄/L_i (importance sampling)."""
-    steps, weights, cumulative, largest = ceil(problem.n / batch), None, None, _largest(problem)
+    steps, weights, cumulative, largest = (
+        ceil(problem.n / batch),
+        None,
+        None,
+        smoothness_of(problem),
+    )
     if importance:
         constants = problem.smoothness.individual
         constants -= problem.ridge
@@ -91,8 +96,8 @@ def independent(problem: FiniteSum, batch: int, importance: bool) -> Sampling:
     return Sampling(problem, draw, weights, batch, 1.0 / batch, steps, largest)
 
 
-def _largest(problem: FiniteSum) -> float:
-    """L_max; NaN for an oracle without constants."""
+def smoothness_of(problem: Objective) -> float:
+    """L_max; NaN where it is not known."""
     try:
         return problem.smoothness.L_max
     except ValueError:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields
 from math import prod
 from typing import Any, ClassVar, Self
@@ -15,7 +14,7 @@ import numpy as np
 from reshuffle.callbacks import Callback, ProgressBar
 from reshuffle.capacity import check_unknown
 from reshuffle.content import digest
-from reshuffle.errors import InputError, shown
+from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.objective import Array, FiniteSum, Objective
 from reshuffle.penalties.abilities import check_convex
 from reshuffle.randomness import check_seed
@@ -29,7 +28,7 @@ LIMITS = frozenset({"tol", "check_every", "eval_every", "time_limit"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseSolver(ABC):
+class BaseSolver:
     """Frozen hyper-parameters; ``solve`` does the work and keeps no state.
 
     Parameters
@@ -89,17 +88,38 @@ class BaseSolver(ABC):
             raise InputError(f"tol must be finite and not negative, got {shown(self.tol)}")
         check_seed(self.seed)
 
-    @abstractmethod
+    method_class: ClassVar[Any] = None
+    """The class of its method, where ``bind`` need do no more than make one."""
+
     def bind(self, problem: Any) -> Method:
         """This solver's method on this problem."""
+        name, kind = type(self).__name__, self.method_class
+        if not (isinstance(kind, type) and issubclass(kind, Method)):
+            given = "" if kind is None else f", got {shown(kind)}"
+            raise InputError(
+                f"{name} must have method_class = a subclass of Method, or bind(problem){given}"
+            )
+        if missing := sorted(getattr(kind, "__abstractmethods__", ())):
+            raise InputError(f"{kind.__name__} must have {' and '.join(missing)}")
+        return kind(problem, self)
 
     def kernels(self, problem: Any) -> tuple[object, ...]:
         """What ``compile`` depends on: it is called once in a process for each."""
         return (type(self), self.tol > 0, problem.signature)
 
     def compile(self, problem: Any) -> None:
-        """Compile, or load, the kernels of a run before its clock starts."""
+        """Compile, or load, the kernels of a run before its clock starts.
+
+        Where the solver names its ``method_class``, that includes an epoch on the first function alone, by which
+        kernels of one's own are compiled too.
+        """
         problem.compile(gradient=self.tol > 0)
+        if self.method_class is not None:
+            with held_warnings(), suppress(Exception):  # the run itself says what is wrong
+                rehearsal = self.bind(problem.first())
+                rehearsal.advance(
+                    rehearsal.start(np.zeros(problem.shape)), 0, rehearsal.schedule(0)
+                )
 
     def solve(
         self,

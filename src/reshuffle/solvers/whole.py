@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from math import prod
 from typing import ClassVar, cast
 
 import numpy as np
@@ -28,6 +29,7 @@ from reshuffle.solvers.newton_bounds import Bounds
 from reshuffle.solvers.newton_model import loose_rows
 
 PRODUCTS = 4_000_000  # of two entries in one Hessian: a millisecond, with the solution of its model
+HESSIANS = 4  # that others need, and a quadratic does not
 WIDEST = 150  # unknowns: beyond, a model looks at the features that matter alone
 EPS = float(np.finfo(np.float64).eps)
 TOGETHER = 4  # rows that the Hessian is made of at a time
@@ -37,17 +39,20 @@ STEPS = 100  # of one call at most: it is then heard whether someone wants to st
 def is_small(problem: object) -> bool:
     """Whether all steps are made in one call: by counts."""
     fit: Datafit | None = getattr(problem, "datafit", None)
-    if fit is None:
-        return False
-    outputs, width = int(np.prod(fit.outputs)), fit.features + fit.bias
-    if width * outputs > WIDEST:
+    if fit is None or not is_small_with(fit, fit.features):
         return False
     if fit.loss.each is not None:
         penalty = cast(Problem, problem).penalty
-        able = all(ability(penalty, name) is not None for name in ABILITIES)
-        return able and outputs**3 * fit.n * width**2 <= PRODUCTS
-    pairs = max(outputs * (outputs - 1) // 2, 1)
-    return pairs * fit.n * width**2 <= PRODUCTS and can_finish(problem)
+        return all(ability(penalty, name) is not None for name in ABILITIES)
+    return can_finish(problem)
+
+
+def is_small_with(fit: Datafit, features: int) -> bool:
+    """Whether these samples would be a small set with so many features."""
+    outputs, width = prod(fit.outputs), features + fit.bias
+    pairs = max(outputs * (outputs - 1) // 2, 1) if fit.loss.each is None else outputs**3
+    most = PRODUCTS * (HESSIANS if fit.loss.quadratic else 1)
+    return width * outputs <= WIDEST and pairs * fit.n * width**2 <= most
 
 
 def side_by_side(fit: Datafit) -> Datafit:
@@ -81,19 +86,22 @@ class Whole:
 
         Where outputs are side by side, every row once for each of them.
         """
-        fit = self.problem.datafit
-        A = np.zeros((fit.n, fit.features + fit.bias))
-        inner, centre = A[:, : fit.features], np.zeros(fit.features)
+        fit, copies = self.problem.datafit, self.copies
+        A = np.zeros((fit.n + -fit.n % TOGETHER, fit.features + fit.bias))
+        inner, centre = A[: fit.n, : fit.features], np.zeros(fit.features)
         fit.rows.add_to(inner)
         if fit.bias:
-            centre = fit.weights @ inner / fit.n if fit.weights.size else inner.mean(axis=0)
+            total = fit.weights @ inner if fit.weights.size else np.add.reduce(inner)
+            centre = total / fit.n
             inner -= centre
-            inner[:, np.abs(inner).max(axis=0, initial=0.0) <= CONSTANT * np.abs(centre)] = 0.0
-            A[:, -1] = 1.0
-        if self.copies > 1:
-            A = np.asarray(np.kron(A, np.eye(self.copies)), dtype=np.float64)
-        more = -len(A) % TOGETHER
-        return (np.vstack([A, np.zeros((more, A.shape[1]))]) if more else A), centre
+            dust = CONSTANT * np.abs(centre)
+            for j in np.flatnonzero(np.abs(inner[0]) <= dust):
+                if np.abs(inner[:, j]).max() <= dust[j]:  # a second intercept
+                    inner[:, j] = 0.0
+            A[: fit.n, -1] = 1.0
+        if copies > 1:
+            A = np.asarray(np.kron(A, np.eye(copies)), dtype=np.float64)
+        return A, centre
 
     @property
     def form(self) -> Form:
@@ -104,15 +112,18 @@ class Whole:
         """Compile, or load, the kernel where this process has not yet; the seconds it took."""
         problem = self.problem
         kind = ("whole", problem.loss.stamp, type(self.form), len(problem.shape))
-        first = Whole(problem.with_datafit(problem.datafit.first()))
-        zero = np.zeros(problem.shape)
-        return once(kind, problem.loss, lambda: first.run(zero, Progress(), 1.0, 1.0, 1))
+
+        def try_one() -> None:
+            first = Whole(problem.with_datafit(problem.datafit.first()))
+            first.run(np.zeros(problem.shape), Progress(), 1.0, 1.0, 1)
+
+        return once(kind, problem.loss, try_one)
 
     def inner(self, x: Array) -> Array:
         """x in the coordinates of the kernel: the intercept is that of centred columns."""
         u = np.array(x)
         if self.bias:
-            u[-1] += np.tensordot(self.rows[1], x[:-1], axes=1)
+            u[-1] += self.rows[1] @ x[:-1]
         return u
 
     def run(self, u: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
@@ -128,7 +139,7 @@ class Whole:
         v = u if fit.outputs else u.reshape(-1)
         margins, slopes, curvatures = np.empty(shape), np.empty(shape), np.empty(shape)
         g, numbers = np.zeros(u.shape), np.zeros(8)
-        numbers[:3] = progress[:3]
+        numbers[:3] = progress.on(fit.loss)[:3]
         value, psi = whole_kernel(self.curves.stamp)(
             A, fit.targets, fit.weights, fit.loss.params, self.form, float(fit.loss.curvature), v,
             u.reshape(-1), margins, slopes, curvatures, g.reshape(v.shape), g.reshape(-1),
@@ -137,7 +148,7 @@ class Whole:
         )  # fmt: skip
         x = u.copy()
         if self.bias:
-            x[-1] -= np.tensordot(centre, u[:-1], axes=1)
+            x[-1] -= centre @ u[:-1]
             g[:-1] += np.multiply.outer(centre, g[-1])
         stuck, steps, passes, rounds = (int(number) for number in numbers[4:].tolist())
         progress, value = Progress(*numbers[:4].tolist()), float(value)
@@ -155,7 +166,7 @@ class Whole:
 
         An intercept that is off by δ shifts all margins, so by at most ⟨slope of b, δ⟩ + (c/2)‖δ‖².
         """
-        terms = np.tensordot(np.abs(self.rows[1]), np.abs(x[:-1]), axes=1) + np.abs(x[-1])
+        terms = np.abs(self.rows[1]) @ np.abs(x[:-1]) + np.abs(x[-1])
         shift = (len(x) + 1) * EPS * terms
         bound = self.problem.loss.curvature
         bend = bound if bound < np.inf else curvature
@@ -163,4 +174,6 @@ class Whole:
 
     @cached_property
     def _loose(self) -> NDArray[np.bool_]:
-        return loose_rows(self.form, self.problem.shape)
+        """Rows of x that no penalty holds, where there are several outputs: see ``still``."""
+        shape = self.problem.shape
+        return loose_rows(self.form, shape) if len(shape) > 1 else np.empty(0, dtype=np.bool_)

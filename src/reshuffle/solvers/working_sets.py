@@ -19,11 +19,13 @@ from reshuffle.penalties import Able, ability
 from reshuffle.penalties.abilities import closed, rows
 from reshuffle.problem import Problem
 from reshuffle.solvers.memory import Memory, SlopeMemory, State
+from reshuffle.solvers.whole import is_small_with
 
 SMALL = 1 << 15  # stored values, below which an epoch is too short for any of this to pay
 FEW = 0.3  # of the features, at most: else the first epoch is better made with all
 SMALLER = 0.7  # of the stored values (of the features, after a review): else it does not pay
 WIDE = 100  # features for each value of a mean row: then even the first epoch is restricted
+FIRST = 20  # features to begin with, where the problem in these is solved in one call
 GUESS = 0.9  # of the strength, below which a gradient at zero is first left out
 SLACK = 0.9  # of the strength, beyond which a gradient found by a review is taken along
 DRIFT = 3.0  # times its change in the last epoch: how far a gradient may still move
@@ -37,10 +39,25 @@ class WorkingSets:
     def __init__(self, memory: Memory) -> None:
         self.memory, self.size = memory, memory.problem.features
         self.penalty = _restrictable(memory)
-        self.wide = self.penalty is not None and memory.sparsity >= WIDE
+        fit = memory.problem.datafit
+        self.pays = self.penalty is not None and fit is not None and fit.rows.stored >= SMALL
+        self.wide = self.pays and memory.sparsity >= WIDE
+        self.first = self._first()
+        """Features of a small problem to begin with; 0 where that does not pay."""
         self.everything = np.arange(self.size, dtype=np.uint32)
         self._active: Visits = self.everything
         self._part: Memory = memory
+
+    def _first(self) -> int:
+        """Dense rows are worth it: of sparse ones, epochs in all features cost no more than such steps.
+
+        A quadratic has one model, whose own working sets are enough.
+        """
+        fit = self.memory.problem.datafit
+        if self.penalty is None or ability(self.penalty, "excess") is None or fit is None:
+            return 0
+        worth = fit.rows.dense and not fit.loss.quadratic and self.size > FIRST
+        return FIRST if worth and is_small_with(fit, FIRST) else 0
 
     def on(self, active: Visits) -> Memory:
         """The memory in these features; the last one is kept."""
@@ -61,7 +78,7 @@ class WorkingSets:
 
     def enough(self, x: Array, active: Visits) -> Visits:
         """None of the features, where x has none: at zero every slope is known."""
-        return active[:0] if self.penalty is not None and not x.any() else active
+        return active[:0] if self.pays and not x.any() else active
 
     def restrict(self, x: Array, active: Visits) -> Array:
         return x if active.size == self.size else np.concatenate([x[active], x[self.size :]])
@@ -95,6 +112,25 @@ class WorkingSets:
         few = np.count_nonzero(matter) <= FEW * self.size
         return self.everything[matter] if few else self.everything
 
+    def few(self, x: Array, g: Array, old: Visits) -> Visits | None:
+        """The old features and the few that x is most likely to need, where the set is small in these.
+
+        As many as there are now, so that a support of s is found in log s rounds; else nothing.
+        """
+        if not self.first:
+            return None
+        penalty, fit = cast(Able, self.penalty), cast(Datafit, self.memory.problem.datafit)
+        beyond = penalty.excess(x[: self.size], g[: self.size])
+        shape, beyond = beyond.shape, beyond if beyond.ndim == 1 else beyond.max(axis=1)
+        support = int(np.count_nonzero(np.isinf(beyond)))
+        count, matter = support + max(self.first, support), beyond > 0.0
+        if count < self.size:
+            matter &= beyond > np.partition(beyond, self.size - count - 1)[self.size - count - 1]
+        matter[old] = True
+        spread = np.broadcast_to(matter.reshape(-1, *[1] * (len(shape) - 1)), shape)
+        found = self.everything[closed(penalty, spread)]
+        return found if found.size < self.size and is_small_with(fit, found.size) else None
+
     def choose(self, x: Array, g: Array, old: Visits) -> tuple[Visits, bool]:
         """The features to go on with, from the gradient at x, and whether one had been missing."""
         if self.penalty is None:
@@ -104,6 +140,11 @@ class WorkingSets:
         missing[old] = False
         if not missing.any():
             return old, False
+        found = self.few(x, g, old) if old.size < self.size else None
+        if found is not None:
+            return found, True
+        if not self.pays:
+            return self.everything, True
         matter = self._features((x != 0) | ~self.penalty.holds_at_zero(g, SLACK))
         matter[old] = True
         few = np.count_nonzero(matter) <= SMALLER * self.size
@@ -134,13 +175,13 @@ class WorkingSets:
         as it did since ``before``.
         """
         active, n = state["active"], state["active"].size
-        if self.penalty is None or not n:
+        if not (self.pays and n):
             return state
         x, was = (self.restrict(s["x"], active)[:n] for s in (state, before))
         if np.count_nonzero(rows(x != 0)) > SMALLER * n:
             return state
         g, drift = state["g"][:n], DRIFT * np.abs(state["g"] - before["g"])[:n]
-        part = self.penalty.part(active, (self.size, *x.shape[1:]))
+        part = cast(Able, self.penalty).part(active, (self.size, *x.shape[1:]))
         resting = cast(Able, part).holds_at_zero(g, drift=drift)
         matter = closed(cast(Able, part), (x != 0) | (was != 0) | ~resting)
         counts = cast(Datafit, self.on(active).problem.datafit).column_counts
@@ -155,7 +196,7 @@ class WorkingSets:
 
 
 def _restrictable(memory: Memory) -> Able | None:
-    """The penalty, where it may hold features at zero and leaving them out may pay."""
+    """The penalty, where it may hold features at zero."""
     penalty, fit = memory.problem.penalty, memory.problem.datafit
     able = all(ability(penalty, name) for name in ABILITIES)
-    return cast(Able, penalty) if able and fit is not None and fit.rows.stored >= SMALL else None
+    return cast(Able, penalty) if able and fit is not None else None

@@ -1,0 +1,1 @@
+"""What others may write with the package."""

@@ -1,0 +1,145 @@
+"""What all commands share: exit codes, errors as sentences, ``--json`` and ``--quiet``."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FAILED = 1
+"""The input cannot be used, a file cannot be written, a run failed, a claim does not hold."""
+USAGE = 2
+"""An option or argument is not known or not allowed."""
+NOT_CONVERGED = 3
+"""All was done and written, but the accuracy asked for was not reached."""
+INTERRUPTED = 130
+"""Ctrl-C, as shells count it: 128 + SIGINT. ``fit`` has then written the model so far."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Group(click.Group):
+    """Bad input is a message and an exit code, not a traceback; warnings are lines.
+
+    SIGTERM ends a command like Ctrl-C: the run that goes on returns what it has, the command saves it, and the
+    exit code tells the signal.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from reshuffle.cli.signals import heard
+
+        with heard() as signals:
+            try:
+                done = self._invoke(ctx)
+            except click.exceptions.Exit as end:
+                if not (signals and end.exit_code == INTERRUPTED):
+                    raise
+        if signals:
+            ctx.exit(128 + signals[0])
+        return done
+
+    def _invoke(self, ctx: click.Context) -> Any:
+        from reshuffle.errors import ClientError, DivergenceError, InputError
+
+        try:
+            with _plain_warnings():
+                return super().invoke(ctx)
+        except (InputError, ClientError, DivergenceError) as error:
+            raise click.ClickException(str(error)) from None
+        except MemoryError as error:
+            raise click.ClickException(f"there is not enough memory: {error}") from None
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(INTERRUPTED)
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # whoever reads what we write has had enough
+            said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            raise click.ClickException(said) from None
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings as one line each, without the place in our code that they come from."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        yield
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    click.echo(f"Warning: {message}", err=True)
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a command says what it found: tables for people, or one JSON document for machines."""
+
+    json: bool = False
+    quiet: bool = False
+
+    @cached_property
+    def console(self) -> Console:
+        """For people; silent where they do not look."""
+        from rich.console import Console
+
+        return Console(quiet=self.json or self.quiet)
+
+    def line(self, text: str) -> None:
+        """A line for people, as it is."""
+        self.console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+    def note(self, text: str) -> None:
+        """A remark on standard error."""
+        if not self.quiet:
+            click.echo(f"Note: {text}", err=True)
+
+    def document(self, found: Any) -> None:
+        """The same for machines."""
+        if self.json:
+            click.echo(json.dumps(as_json(found), indent=1, ensure_ascii=False))
+
+    @property
+    def live(self) -> bool:
+        """Whether to show progress."""
+        return not (self.json or self.quiet)
+
+
+def output_options(command: Command) -> Command:
+    """Give a command ``--json`` and ``--quiet``, which it receives as ``output``."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, for machines.")
+    @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
+    @wraps(command)
+    def wrapped(*args: Any, as_json: bool, quiet: bool, **options: Any) -> Any:
+        if as_json and quiet:
+            raise click.UsageError("--json and --quiet exclude each other")
+        return command(*args, output=Output(as_json, quiet), **options)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def as_json(value: Any) -> Any:
+    """Plain values: arrays as lists, what is not finite as null, paths as text."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): as_json(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json(entry) for entry in value]
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,85 @@
+"""``reshuffle compare``: several methods on a user's data, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from reshuffle.cli.common import Output
+from reshuffle.cli.fitting import Choices, estimator, task_of
+from reshuffle.cli.tables import show
+from reshuffle.comparison import compare
+from reshuffle.datasets import Reading, load_data
+from reshuffle.errors import held_warnings
+from reshuffle.estimators.penalty_names import penalty_of
+from reshuffle.files import write_atomically
+from reshuffle.orders import ShuffleOnce
+from reshuffle.problem import Problem
+from reshuffle.report import compare_page
+from reshuffle.report.words import data_table
+from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
+from reshuffle.solvers.solver import Solver
+from reshuffle.steps import InverseTime
+from reshuffle.tables import Table as Costs
+
+
+def methods(names: tuple[str, ...], epochs: int) -> dict[str, Solver]:
+    """Methods by the words of the command; the paper's with steps that fall as 1/t."""
+    step = InverseTime()
+    every: dict[str, Solver] = {
+        "exact": ExactProxRR(tol=1e-12, epochs=epochs, eval_every=1),
+        "proxrr": ProxRR(step=step, epochs=epochs),
+        "proxso": ProxRR(step=step, order=ShuffleOnce(), epochs=epochs),
+        "rr": ProxRR(step=step, prox="step", epochs=epochs),
+        "proxsgd": ProxSGD(step=step, epochs=epochs),
+        "fista": FISTA(tol=1e-12, epochs=epochs),
+    }
+    return {name: every[name] for name in names}
+
+
+def run(
+    file: str, reading: Reading, choices: Choices, *, names: tuple[str, ...], seeds: int, accuracy: float,
+    workers: int, out: Path, output: Output,
+) -> None:  # fmt: skip
+    """Read, run all, print the table, write figure, numbers and page."""
+    problem, about = _problem(file, reading, choices)
+    output.line(f"{file}: {problem}")
+    with held_warnings():  # a run that did not reach the end is in the table
+        found = compare(
+            problem, methods(names, choices.epochs), seeds=seeds, workers=workers, folder=out / "runs",
+            progress=output.live,
+        )  # fmt: skip
+    table = found.table(accuracy)
+    page = compare_page(found, accuracy, about | {"seeds": str(seeds)})
+    found.to_csv(out / "traces.csv")
+    write_atomically(out / "report.html", page.encode())
+    show(output.console, _table(table))
+    output.line(f"report: {out / 'report.html'}   numbers: {out / 'traces.csv'}")
+    told = {
+        line.method: {k: v for k, v in asdict(line).items() if k != "method"}
+        for line in table.lines
+    }
+    output.document({"minimum": found.minimum, "accuracy": accuracy, "methods": told, "report": out / "report.html"})  # fmt: skip
+
+
+def _problem(file: str, reading: Reading, choices: Choices) -> tuple[Problem, dict[str, Any]]:
+    data = load_data(file, reading)
+    task = task_of(data, choices)
+    model = estimator(task, choices)
+    ready = model.prepared(task.X, task.y, None)
+    penalty = penalty_of(model.penalty, model.l1, model.l2, None, model.positive, ready.shape)
+    target = getattr(data.encoding, "target", "") or "the labels of the file"
+    about = {"file": file, **data_table(data.encoding), "target": target, "loss": task.loss}
+    return ready.problem(penalty, choices.intercept), about | {"penalty": repr(penalty)}
+
+
+def _table(found: Costs) -> Table:
+    table = Table(title=found.title)
+    for title in found.columns:
+        table.add_column(title, justify="left" if title == "method" else "right")
+    for line in found.lines:
+        table.add_row(*line.cells())
+    return table

@@ -1,0 +1,135 @@
+"""``reshuffle fit`` and ``reshuffle path``: a file in, a model and a page out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output
+from reshuffle.cli.fitting import Choices, Task, cross_validated, equip, estimator, task_of
+from reshuffle.cli.live import LiveLine
+from reshuffle.datasets import Data, Reading, load_data
+from reshuffle.errors import held_warnings
+from reshuffle.estimators.summary import dense
+from reshuffle.files import write_atomically
+from reshuffle.report import HeldOut, fit_page, held_out_numbers, path_page
+from reshuffle.report.words import data_table
+
+
+def run(
+    file: str,
+    reading: Reading,
+    choices: Choices,
+    *,
+    cv: bool,
+    path: bool,
+    out: Path,
+    output: Output,
+) -> int:
+    """Read, fit, write; the exit code."""
+    data = load_data(file, reading)
+    task = task_of(data, choices)
+    output.line(_described(file, data, task, choices))
+    clock = time.perf_counter()
+    model = _fitted(task, choices, cv or path, output)
+    seconds = time.perf_counter() - clock
+    held = held_out_numbers(model, task.held_X, task.held_y, task.y)
+    equip(model, data)
+    out.mkdir(parents=True, exist_ok=True)
+    model.save(out / "model.npz", task.X, task.y)
+    target = getattr(data.encoding, "target", "")
+    write: Callable[..., str] = path_page if path else fit_page
+    names = list(data.encoding.feature_names)
+    page = write(model, names, held, _about(file, data, task, choices, seconds), target)
+    write_atomically(out / "report.html", page.encode())
+    _say(model, held, names, out, output)
+    output.document(_document(model, held, data, out, seconds))
+    return _ended(model, output)
+
+
+def _fitted(task: Task, choices: Choices, cv: bool, output: Output) -> Any:
+    """The model; the solver's own warning about convergence is told by the exit code's line."""
+    if cv:
+        with held_warnings(), output.console.status("following the path"):
+            return cross_validated(task, choices).fit(task.X, task.y)
+    model = estimator(task, choices)
+    with LiveLine(task.X.shape[1], model.tol, output.live) as live, held_warnings():
+        return model.set_params(callbacks=live).fit(task.X, task.y).set_params(callbacks=None)
+
+
+def _described(file: str, data: Data, task: Task, choices: Choices) -> str:
+    n, features = data.X.shape
+    if task.classes:
+        found = np.unique(task.y)
+        target = f"{found.size} classes ({', '.join(map(str, found[:6]))}{', …' if found.size > 6 else ''})"
+        if choices.loss is None and task.y.dtype.kind in "iu":
+            target += "; to take them for numbers, give --loss squared"
+    else:
+        target = f"numbers from {task.y.min():.6g} to {task.y.max():.6g}"
+    name = getattr(data.encoding, "target", "") or "target"
+    held = f", {task.held:,} of them held out" if task.held else ""
+    return f"{file}: {n:,} rows{held}, {features:,} features; {name}: {target}"
+
+
+def _about(file: str, data: Data, task: Task, choices: Choices, seconds: float) -> dict[str, str]:
+    return {
+        "file": file,
+        "rows": f"{task.y.size:,} to learn from, {task.held:,} held out",
+        **data_table(data.encoding),
+        "target": getattr(data.encoding, "target", "") or "the labels of the file",
+        "loss": task.loss,
+        "seed": str(choices.seed),
+        "time": f"{seconds:.3g} s, with evaluation and, the first time, compiling",
+    }
+
+
+def _say(model: Any, held: HeldOut | None, names: list[str], out: Path, output: Output) -> None:
+    output.line(model.summary(8, names))
+    if held is not None:
+        scores = ", ".join(f"{name} {value:.4g}" for name, value in held.scores.items())
+        output.line(f"{'held out':<13}{held.rows:,} rows: {scores}")
+    output.line(f"model: {out / 'model.npz'}   report: {out / 'report.html'}")
+
+
+def _document(
+    model: Any, held: HeldOut | None, data: Data, out: Path, seconds: float
+) -> dict[str, Any]:
+    coef = np.atleast_2d(dense(model.coef_))
+    found = {
+        "model": out / "model.npz",
+        "report": out / "report.html",
+        "estimator": type(model).__name__,
+        "loss": type(model.loss_).__name__,
+        "penalty": repr(model.penalty_),
+        "rows": model.n_samples_fit_,
+        "features": model.n_features_in_,
+        "nonzeros": int(np.count_nonzero(coef)),
+        "objective": model.objective_,
+        "converged": model.converged_,
+        "message": model.message_,
+        "epochs": model.n_iter_,
+        "seconds": seconds,
+        "certificate": {"measure": model.certificate_.measure, "value": model.certificate_.value},
+        "held_out": None if held is None else {"rows": held.rows} | held.scores,
+        "classes": getattr(model, "classes_", None),
+    }
+    if hasattr(model, "lambda_"):
+        found |= {n: getattr(model, f"{n}_") for n in ("lambda", "lambda_min", "lambda_1se")}
+    return found
+
+
+def _ended(model: Any, output: Output) -> int:
+    if model.message_.startswith("interrupted"):
+        output.note(f"{model.message_}: what was found so far is written")
+        return INTERRUPTED
+    if not model.converged_:
+        output.note(
+            f"the accuracy asked for was not reached ({model.message_}): give more --epochs, a larger --tol or a "
+            "stronger penalty"
+        )
+        return NOT_CONVERGED
+    return 0

@@ -1,0 +1,67 @@
+"""One line that follows a fit: epoch, objective, certificate, coefficients in use, time to go."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from reshuffle.trace import Result
+
+
+class LiveLine(AbstractContextManager["LiveLine"]):
+    """A callback that shows the line on standard error, where that is a terminal."""
+
+    def __init__(self, features: int, tol: float, shown: bool) -> None:
+        from rich.console import Console
+
+        self.features, self.tol = features, tol
+        self._console = Console(stderr=True, quiet=not shown)
+        self._status = self._console.status("reading the data")
+        self._start = time.perf_counter()
+
+    def __enter__(self) -> LiveLine:
+        if self._console.is_terminal:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._status.stop()
+
+    def __call__(self, result: Result) -> None:
+        if self._console.is_terminal and not self._console.quiet:
+            self._status.update(self.text(result, time.perf_counter() - self._start))
+
+    def text(self, result: Result, elapsed: float) -> str:
+        """The line after an epoch."""
+        measure = "gap" if "gap" in result.trace else "relative_mapping"
+        known = result.trace[measure] if measure in result.trace else np.empty(0)
+        known = known[~np.isnan(known)]
+        used = np.count_nonzero(np.any(np.atleast_2d(result.x[: self.features].T) != 0, axis=0))
+        parts = [f"epoch {result.epoch}", f"P = {result.trace.last()['objective']:.6g}"]
+        if known.size:
+            parts.append(f"{measure} {known[-1]:.1e} (wanted {self.tol:.0e})")
+        parts.append(f"{used:,} of {self.features:,} features")
+        left = seconds_left(known, self.tol, elapsed)
+        if left is not None:
+            parts.append(f"about {told_seconds(left)} left")
+        return " · ".join(parts)
+
+
+def seconds_left(known: Any, tol: float, elapsed: float) -> float | None:
+    """The time to ``tol`` if the certificate goes on falling as it did, by the same factor in the same time."""
+    good = [value for value in known if 0 < value < math.inf]
+    if len(good) < 2 or tol <= 0 or good[-1] >= good[0]:
+        return None
+    to_go = math.log(good[-1] / tol)
+    return max(0.0, elapsed * to_go / math.log(good[0] / good[-1]))
+
+
+def told_seconds(seconds: float) -> str:
+    """A time in words."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,275 @@
+"""The commands for people with data: ``fit``, ``path``, ``predict``, ``compare``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from reshuffle.cli.common import Output, output_options
+
+if TYPE_CHECKING:
+    from reshuffle.datasets import Reading
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+LOSSES = click.Choice(["logistic", "squared_hinge", "squared", "huber", "quantile", "poisson"])
+FORMATS = click.Choice(["csv", "parquet", "libsvm", "npz"])
+
+
+def _options(*given: Any) -> Callable[[Command], Command]:
+    """Several options as one decorator, in this order in the help."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(given):
+            command = option(command)
+        return command
+
+    return add
+
+
+file_options = _options(
+    click.option("--format", type=FORMATS, help="Of FILE.  [default: by its name and first bytes]"),
+    click.option("--separator", help="Between the values of a CSV file.  [default: comma; tab in .tsv]"),
+)  # fmt: skip
+table_options = _options(
+    click.option("--target", "-t", help="The column to predict. For NPZ: a member, or a file of targets."),
+    file_options,
+    click.option("--no-header", is_flag=True, help="The first line holds values; columns are c1, c2, …"),
+    click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out. May be repeated."),
+    click.option("--categorical", multiple=True, metavar="COLUMN", help="Take every value of a column as a category. May be repeated."),
+    click.option("--missing", multiple=True, metavar="TEXT", help="A text that stands for no value. May be repeated.  [default: nothing, NA, N/A, NaN, null, ?]"),
+    click.option("--impute", is_flag=True, help="Fill in missing values: the median, or the most frequent category."),
+    click.option("--raw", is_flag=True, help="Leave columns of numbers in their units. By default those of a table are brought to mean 0 and standard deviation 1, so that the penalty treats them alike."),
+)  # fmt: skip
+model_options = _options(
+    click.option("--loss", type=LOSSES, help="[default: logistic for classes, squared for numbers]"),
+    click.option("--class-weight", type=click.Choice(["balanced"]), help="Give each class the same weight."),
+    click.option("--positive", is_flag=True, help="Let no coefficient be negative."),
+    click.option("--no-intercept", is_flag=True, help="Fit no constant term."),
+    click.option("--holdout", type=click.FloatRange(0.0, 1.0, max_open=True), default=0.2, show_default=True, help="Share of rows to judge the model by; 0 to learn from all."),
+    click.option("--tol", type=click.FloatRange(min=0.0), default=1e-10, show_default=True, help="Relative accuracy of the objective at which to stop."),
+    click.option("--epochs", type=click.IntRange(min=1), default=1000, show_default=True, help="The most passes over the data."),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
+)  # fmt: skip
+path_options = _options(
+    click.option("--l1-ratio", type=click.FloatRange(0.0, 1.0, min_open=True), default=0.5, show_default=True, help="Of the elastic net along a path."),
+    click.option("--lambdas", type=click.IntRange(min=2), default=50, show_default=True, help="How many strengths."),
+    click.option("--smallest", type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True), default=1e-3, show_default=True, help="The last λ over the first."),
+    click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True),
+    click.option("--rule", type=click.Choice(["1se", "min"]), default="1se", show_default=True, help="The largest λ within one standard error, or that with the lowest loss."),
+)  # fmt: skip
+
+
+def out_option(folder: str) -> Callable[[Command], Command]:
+    """Where files go."""
+    return click.option(
+        "--out", type=click.Path(file_okay=False, path_type=Path), default=Path(folder), show_default=True,
+        help="Folder for model and report.",
+    )  # fmt: skip
+
+
+@click.command()
+@click.argument("file")
+@table_options
+@click.option(
+    "--penalty",
+    type=click.Choice(["l1", "l2", "elasticnet", "none"]),
+    help="[default: by --l1 and --l2; l2]",
+)
+@click.option("--l1", type=click.FloatRange(min=0.0), help="Strength λ1 of ‖w‖₁.")
+@click.option(
+    "--l2", type=click.FloatRange(min=0.0), help="Strength λ2 of ‖w‖²/2.  [default: 1e-4]"
+)
+@model_options
+@click.option(
+    "--solver",
+    type=click.Choice(["exact", "proxrr", "proxsgd", "fista"]),
+    default="exact",
+    show_default=True,
+)
+@click.option("--cv", is_flag=True, help="Find the strength by cross-validation, as `path` does.")
+@path_options
+@out_option("reshuffle-fit")
+@output_options
+def fit(file: str, cv: bool, out: Path, output: Output, **options: Any) -> None:  # fmt: skip
+    """Fit a linear model to FILE and write it, with a report to look at.
+
+    FILE is a CSV or Parquet table, LIBSVM text, or a sparse matrix (NPZ), also packed (.gz, .bz2, .xz); "-" is
+    standard input; a name like a9a is a known data set. Text columns become one feature per category. Labels and
+    whole numbers of few values are classes, other targets numbers, unless --loss says otherwise. Ctrl-C ends the
+    fit and writes the model so far.
+
+    \b
+    Examples:
+      reshuffle fit passengers.csv --target survived
+      reshuffle fit houses.parquet -t price --l1 0.01 --impute
+      reshuffle fit a9a --cv --out a9a-model
+      zcat big.svm.gz | reshuffle fit - --loss squared_hinge --json
+    """
+    from reshuffle.cli.fit import run
+
+    reading, choices = _split(options)
+    raise SystemExit(run(file, reading, choices, cv=cv, path=False, out=out, output=output))
+
+
+@click.command()
+@click.argument("file")
+@table_options
+@click.option("--penalty", type=click.Choice(["l1", "elasticnet"]), default="l1", show_default=True)
+@model_options
+@path_options
+@out_option("reshuffle-path")
+@output_options
+def path(file: str, out: Path, output: Output, **options: Any) -> None:
+    """Fit FILE at many strengths, from no feature to many, and choose one by cross-validation.
+
+    Writes the chosen model and a report with the path, drawn by name, and the loss of rows left out. FILE and its
+    options are those of `reshuffle fit`.
+
+    \b
+    Examples:
+      reshuffle path passengers.csv --target survived
+      reshuffle path genes.csv -t outcome --penalty elasticnet --l1-ratio 0.9 --folds 10
+      reshuffle path a9a --lambdas 30 --rule min --json
+    """
+    from reshuffle.cli.fit import run
+
+    reading, choices = _split(options)
+    raise SystemExit(run(file, reading, choices, cv=True, path=True, out=out, output=output))
+
+
+@click.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file")
+@click.option("--proba", is_flag=True, help="The probability of each class as well.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False), help="File to write.  [default: standard output]"
+)
+@file_options
+@output_options
+def predict(
+    model: str, file: str, out: str | None, proba: bool, output: Output, **options: Any
+) -> None:
+    """Predict every row of FILE with a MODEL that `reshuffle fit` wrote.
+
+    Columns are found by name, in any order; others, the target among them, are passed over. Rows are read and
+    written some at a time, so that FILE may be larger than memory, or "-" for standard input. The output is CSV
+    with a header; with --json, one JSON object on each line.
+
+    \b
+    Examples:
+      reshuffle predict reshuffle-fit/model.npz new.csv
+      reshuffle predict reshuffle-fit/model.npz new.csv --proba --out predictions.csv
+      zcat new.csv.gz | reshuffle predict reshuffle-fit/model.npz - | head
+    """
+    from reshuffle.cli.predict import run
+    from reshuffle.datasets import Reading
+
+    reading = Reading(format=options["format"], separator=_separator(options["separator"]))
+    run(model, file, out=out, proba=proba, reading=reading, output=output)
+
+
+@click.command()
+@click.argument("file")
+@table_options
+@click.option(
+    "--method",
+    "names",
+    multiple=True,
+    type=click.Choice(["exact", "proxrr", "proxso", "rr", "proxsgd", "fista"]),
+    default=("exact", "proxrr", "proxsgd", "fista"),
+    show_default=True,
+    help="May be repeated.",
+)
+@click.option("--loss", type=LOSSES, help="[default: logistic for classes, squared for numbers]")
+@click.option("--l1", type=click.FloatRange(min=0.0), help="Strength λ1 of ‖w‖₁.")
+@click.option(
+    "--l2", type=click.FloatRange(min=0.0), help="Strength λ2 of ‖w‖²/2.  [default: 1e-4]"
+)
+@click.option("--no-intercept", is_flag=True, help="Fit no constant term.")
+@click.option(
+    "--epochs",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="The most passes of a run.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="How many runs of each method.",
+)
+@click.option(
+    "--accuracy",
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    default=1e-3,
+    show_default=True,
+    help="Share of the gap at the start whose cost is told.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Processes; more make seconds compare less well.",
+)
+@out_option("reshuffle-compare")
+@output_options
+def compare(
+    file: str,
+    names: tuple[str, ...],
+    seeds: int,
+    accuracy: float,
+    workers: int,
+    out: Path,
+    output: Output,
+    **options: Any,
+) -> None:
+    """Run several methods on FILE and draw them side by side.
+
+    Finished runs are kept in the folder: more seeds or methods later make only the new ones. FILE and its options are
+    those of `reshuffle fit`; all rows are used.
+
+    \b
+    Examples:
+      reshuffle compare passengers.csv --target survived
+      reshuffle compare a9a --l1 0.001 --method exact --method proxrr --seeds 5
+      reshuffle compare a9a --epochs 20 --accuracy 1e-6 --json
+    """
+    from reshuffle.cli.compare import run
+
+    reading, choices = _split(options | {"holdout": 0.0})
+    run(
+        file, reading, choices, names=tuple(dict.fromkeys(names)), seeds=seeds, accuracy=accuracy, workers=workers,
+        out=out, output=output,
+    )  # fmt: skip
+
+
+def _split(options: dict[str, Any]) -> tuple[Reading, Any]:
+    """Options of the file, and of the model."""
+    from reshuffle.cli.fitting import Choices
+    from reshuffle.datasets import Reading
+
+    options = dict(options)
+    options["separator"] = _separator(options["separator"])
+    options["header"] = not options.pop("no_header")
+    options["standardise"] = not options.pop("raw")
+    options["intercept"] = not options.pop("no_intercept")
+    if not options["missing"]:
+        options.pop("missing")
+    of_file = {f.name for f in fields(Reading)}
+    reading = Reading(**{k: v for k, v in options.items() if k in of_file})
+    return reading, Choices(**{k: v for k, v in options.items() if k not in of_file})
+
+
+def _separator(given: str | None) -> str | None:
+    """One character; tab may be written as \\t."""
+    found = {"\\t": "\t", "tab": "\t"}.get(given or "", given)
+    if found is not None and len(found) != 1:
+        raise click.UsageError(f"--separator must be one character, got {given!r}")
+    return found

@@ -1,0 +1,53 @@
+"""A table, some rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError
+
+ROWS = 1 << 14
+"""Rows of a chunk: enough that the work on a column outweighs its overhead, a few MB of a usual table."""
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
+"""Texts that stand for no value."""
+
+Texts = Sequence[str | None]
+Values = Texts | NDArray[np.float64]
+"""A column: texts, None where there is no value, or numbers, NaN where there is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some rows of a table, column by column, and where in the file each row stands."""
+
+    columns: Mapping[str, Values]
+    places: Sequence[int]
+    """The line of a text file on which a row begins, or the number of the row, from 1."""
+    where: str
+    """The file."""
+    unit: str = "line"
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def place(self, row: int) -> str:
+        """Where a row is, in words."""
+        return f"{self.where}, {self.unit} {self.places[row]}"
+
+
+def check_names(names: Sequence[str], where: str) -> None:
+    """Every column has one name of its own."""
+    twice = [name for k, name in enumerate(names) if name in names[:k]]
+    if twice:
+        raise InputError(f"{where}: two columns have the name {twice[0]!r}; rename one of them")
+
+
+def listed(names: Sequence[Any], most: int = 12) -> str:
+    """Names in a message, not too many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more

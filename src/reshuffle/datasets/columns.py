@@ -1,0 +1,212 @@
+"""What a column of a table holds: numbers or categories, or what a linear model cannot take as it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.datasets.chunks import Chunk, Texts, Values
+from reshuffle.datasets.numbers import as_numbers, is_number
+from reshuffle.errors import InputError, shown
+
+LEVELS = 1000
+"""The most categories of a column that is not said to hold categories."""
+FEW = 20
+"""A text column with more categories than this, and than half its rows, is names or free text, not categories."""
+DATE = re.compile(
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2})?"
+)
+"""What dates and times look like."""
+
+
+@dataclass
+class Column:
+    """A column, collected chunk by chunk.
+
+    Texts are kept as numbers of levels, in the order in which they came, until there are too many of them to be
+    categories; from then on only their values as numbers are kept. ``forced`` says that they are categories.
+    """
+
+    name: str
+    missing: frozenset[str]
+    forced: bool = False
+    levels: dict[str, int] = field(default_factory=dict)
+    seen_at: list[str] = field(default_factory=list)
+    """Where each level was first seen."""
+    lacking_at: str = ""
+    """Where the first value is missing; empty where none is."""
+    lacking: int = 0
+    stranger: tuple[str, str] | None = None
+    """The first value beyond the levels that is not a number, and where it is."""
+    strangers: int = 0
+    _parts: list[NDArray[Any]] = field(default_factory=list)
+    _numbers: bool = False
+    """Whether the parts are numbers, no longer codes."""
+
+    def add(self, values: Values, chunk: Chunk) -> None:
+        """The values of one chunk."""
+        if isinstance(values, np.ndarray):
+            self._become_numbers()
+            self._note_missing(np.isnan(values), chunk)
+            self._refuse_infinite(values, chunk)
+            self._parts.append(values)
+            return
+        if not self._numbers:
+            self._parts.append(self._codes(values, chunk))
+            if len(self.levels) > LEVELS and not self.forced:
+                self._become_numbers()
+        else:
+            self._parts.append(self._as_numbers(values, chunk))
+
+    def _codes(self, texts: Texts, chunk: Chunk) -> NDArray[np.int32]:
+        levels, before = self.levels, len(self.levels)
+        here = [None if text in self.missing else text for text in texts]
+        codes = np.array(
+            [-1 if t is None else levels.setdefault(t, len(levels)) for t in here], dtype=np.int32
+        )
+        if len(levels) > before:
+            first = np.unique(codes, return_index=True)
+            fresh = first[1][first[0] >= before]
+            self.seen_at += [chunk.place(int(row)) for row in fresh]
+        self._note_missing(codes < 0, chunk)
+        return codes
+
+    def _as_numbers(self, texts: Texts, chunk: Chunk) -> NDArray[np.float64]:
+        absent = np.array([text is None or text in self.missing for text in texts], dtype=bool)
+        self._note_missing(absent, chunk)
+        given = [t for t, gone in zip(texts, absent, strict=True) if not gone and t is not None]
+        found = as_numbers(given)
+        if found is None:
+            wrong = [k for k, text in enumerate(given) if not is_number(text)]
+            self.strangers += len(wrong)
+            row = int(np.flatnonzero(~absent)[wrong[0]])
+            self.stranger = self.stranger or (given[wrong[0]], chunk.place(row))
+            found = np.array([float(t) if is_number(t) else np.nan for t in given])
+        values = np.full(len(texts), np.nan)
+        values[~absent] = found
+        return values
+
+    def _become_numbers(self) -> None:
+        """Codes turn into the numbers of their levels."""
+        if self._numbers:
+            return
+        texts = list(self.levels)
+        good = np.array([is_number(text) for text in texts] + [False])
+        values = np.array([float(t) if ok else np.nan for t, ok in zip(texts, good, strict=False)])
+        for k, text in enumerate(texts):
+            if not good[k] and self.stranger is None:
+                self.stranger = text, self.seen_at[k]
+        values = np.append(values, np.nan)  # of code -1
+        self.strangers += sum(int(np.count_nonzero(~good[c] & (c >= 0))) for c in self._parts)
+        self._parts, self._numbers = [values[codes] for codes in self._parts], True
+
+    def _note_missing(self, absent: NDArray[np.bool_], chunk: Chunk) -> None:
+        self.lacking += int(np.count_nonzero(absent))
+        if not self.lacking_at and absent.any():
+            self.lacking_at = chunk.place(int(np.argmax(absent)))
+
+    def _refuse_infinite(self, values: NDArray[np.float64], chunk: Chunk) -> None:
+        wrong = np.isinf(values)
+        if wrong.any():
+            raise InputError(
+                f"{chunk.place(int(np.argmax(wrong)))}: column {self.name!r} is infinite"
+            )
+
+    @property
+    def rows(self) -> int:
+        return sum(part.size for part in self._parts)
+
+    def kind(self) -> str:
+        """ "number" or "category"; an ``InputError`` where it is neither."""
+        given = self.rows - self.lacking
+        if not given:
+            raise InputError(
+                f"column {self.name!r} holds no value at all; leave it out with --drop {_quoted(self.name)}"
+            )
+        if self.forced:
+            return "category"
+        wrong, first = self.not_numbers()
+        if not wrong or first is None:
+            return "number"
+        if wrong < given / 2:
+            raise InputError(_mixed(self.name, *first, wrong, given))
+        self._refuse_dates_and_texts(first, given)
+        return "category"
+
+    def not_numbers(self) -> tuple[int, tuple[str, str] | None]:
+        """How many values are texts that are not numbers, and the first of them with its place."""
+        if self._numbers:
+            return self.strangers, self.stranger
+        texts = list(self.levels)
+        odd = [k for k, text in enumerate(texts) if not is_number(text)]
+        if not odd:
+            return 0, None
+        wrong = sum(int(np.isin(codes, odd).sum()) for codes in self._parts)
+        return wrong, (texts[odd[0]], self.seen_at[odd[0]])
+
+    def place_of(self, level: str) -> str:
+        """Where a level was first seen."""
+        return self.seen_at[self.levels[level]] if level in self.levels else "a row"
+
+    def _refuse_dates_and_texts(self, first: tuple[str, str], given: int) -> None:
+        name, texts = _quoted(self.name), list(self.levels)
+        dates = [text for text in texts if DATE.fullmatch(text)]
+        if len(dates) > len(texts) / 2:
+            raise InputError(
+                f"column {self.name!r} holds dates or times ({shown(dates[0])}, {first[1]}), which a linear model "
+                f"cannot take as they are: turn them into numbers (days since a date, month, hour), or leave "
+                f"them out with --drop {name}"
+            )
+        if self._numbers or len(texts) > max(FEW, given / 2):
+            count = f"{len(texts):,}" if not self._numbers else f"more than {LEVELS:,}"
+            raise InputError(
+                f"column {self.name!r} holds free text or names: {count} different values in {given:,} rows, like "
+                f"{shown(first[0][:60])} ({first[1]}). Leave it out with --drop {name}, take each value as a "
+                f"category with --categorical {name}, or turn texts into numbers first, with scikit-learn's "
+                "TfidfVectorizer for instance"
+            )
+
+    def numbers(self) -> NDArray[np.float64]:
+        """The values of a column of numbers; NaN where one is missing."""
+        self._become_numbers()
+        return np.concatenate(self._parts) if self._parts else np.empty(0)
+
+    def categories(self) -> tuple[list[str], NDArray[np.int32]]:
+        """The sorted levels, and for each row the number of its own, -1 where it is missing."""
+        if self._numbers:
+            values = self.numbers()
+            texts = [number_name(v) for v in np.unique(values[~np.isnan(values)])]
+            places = {text: k for k, text in enumerate(texts)}
+            found = [-1 if np.isnan(v) else places[number_name(v)] for v in values]
+            return texts, np.array(found, dtype=np.int32)
+        ordered = sorted(self.levels)
+        place = {text: k for k, text in enumerate(ordered)}
+        rank = np.array([*(place[text] for text in self.levels), -1], dtype=np.int32)
+        codes = np.concatenate(self._parts) if self._parts else np.empty(0, dtype=np.int32)
+        return ordered, rank[codes]
+
+
+def most_frequent(codes: NDArray[np.int32]) -> int:
+    """The level that most rows have; the first of several."""
+    return int(np.argmax(np.bincount(codes[codes >= 0])))
+
+
+def number_name(value: float) -> str:
+    """A number as the name of a category."""
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[\w.-]+", name) else f"'{name}'"
+
+
+def _mixed(name: str, text: str, place: str, wrong: int, given: int) -> str:
+    return (
+        f"{place}: column {name!r} holds {shown(text[:60])}, where {given - wrong:,} of {given:,} values are "
+        f"numbers. Correct it; or give --missing {_quoted(text[:60])} with --impute if it stands for no value; or "
+        f"--categorical {_quoted(name)} to take every value as a category"
+    )

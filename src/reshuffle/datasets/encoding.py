@@ -1,0 +1,202 @@
+"""From the columns of a table to the features of a linear model, the same at every time.
+
+A column of numbers is a feature of its own name. A column of categories becomes one feature of zeros and ones for
+each level, named ``colour=red``. An encoding is part of a model file, as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from reshuffle.datasets.chunks import Chunk, listed
+from reshuffle.datasets.columns import Column, most_frequent
+from reshuffle.errors import InputError
+
+Array = NDArray[np.float64]
+Note = Callable[[str], None]
+"""Is told what a user should know, once for each text."""
+SPARSE = 0.2
+"""Rows with a smaller share of values that may be other than zero are kept as a sparse matrix."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """(value - centre)/scale of a column of numbers; ``fill`` stands where a value is missing."""
+
+    name: str
+    fill: float | None = None
+    centre: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def features(self) -> list[str]:
+        return [self.name]
+
+    def encode(self, column: Column, note: Note) -> Array:
+        """One value per row."""
+        _, wrong = column.not_numbers()
+        if wrong is not None:
+            raise InputError(
+                f"{wrong[1]}: column {self.name!r} must hold a number, got {wrong[0][:60]!r}"
+            )
+        values = column.numbers()
+        if column.lacking:
+            values = np.where(np.isnan(values), fill_of(self, column), values)
+        return (values - self.centre) / self.scale
+
+
+@dataclass(frozen=True)
+class Category:
+    """A one at the level of a row, zeros elsewhere; ``fill`` is the level of a missing value."""
+
+    name: str
+    levels: tuple[str, ...]
+    fill: str | None = None
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.name}={level}" for level in self.levels]
+
+    def encode(self, column: Column, note: Note) -> NDArray[np.int32]:
+        """The number of the level of each row, -1 for one that is not known."""
+        found, codes = column.categories()
+        known = {level: k for k, level in enumerate(self.levels)}
+        strange = [level for level in found if level not in known]
+        if strange:
+            note(
+                f"column {self.name!r} holds {strange[0][:60]!r} ({column.place_of(strange[0])}), which the model has "
+                "not seen: in such rows all features of this column are zero"
+            )
+        if column.lacking:
+            found = [*found, str(fill_of(self, column))]  # which code -1 stands for
+        table = np.array([known.get(level, -1) for level in found], dtype=np.int32)
+        return table[codes] if table.size else codes
+
+
+Part = Number | Category
+
+
+def fill_of(part: Part, column: Column) -> float | str:
+    """What stands for a missing value; refused where nothing does."""
+    if part.fill is None:
+        more = f" ({column.lacking:,} such values in this column)" if column.lacking > 1 else ""
+        raise InputError(
+            f"{column.lacking_at}: column {part.name!r} has no value{more}. Fill it in, leave the row out, or fit with "
+            "--impute to fill in the median or the most frequent category, now and when the model predicts"
+        )
+    return part.fill
+
+
+@dataclass(frozen=True)
+class TableEncoding:
+    """The columns of a table that a model reads, in order, and its target."""
+
+    columns: tuple[Part, ...]
+    target: str
+    missing: tuple[str, ...]
+    separator: str = ","
+    header: bool = True
+
+    @property
+    def feature_names(self) -> list[str]:
+        return [name for column in self.columns for name in column.features]
+
+    def check(self, chunk: Chunk) -> None:
+        """All columns that the model reads are there; others may be."""
+        absent = [part.name for part in self.columns if part.name not in chunk.columns]
+        if absent:
+            raise InputError(
+                f"{chunk.where} lacks {listed([repr(n) for n in absent])}, which the model reads; its columns are "
+                f"{listed(list(chunk.columns))}"
+            )
+
+    def rows(self, chunk: Chunk, note: Note) -> Any:
+        """The rows of a chunk as a matrix."""
+        self.check(chunk)
+        missing = frozenset(self.missing)
+        columns = []
+        for part in self.columns:
+            column = Column(part.name, missing, forced=hasattr(part, "levels"))
+            column.add(chunk.columns[part.name], chunk)
+            columns.append(column)
+        return self.matrix(columns, note)
+
+    def matrix(self, columns: list[Column], note: Note) -> Any:
+        """Collected columns as a matrix: dense, or CSR where most of it is zero."""
+        encoded = [p.encode(c, note) for p, c in zip(self.columns, columns, strict=True)]
+        widths = [len(part.features) for part in self.columns]
+        sparse = len(widths) < SPARSE * sum(widths)
+        starts = np.concatenate([[0], np.cumsum(widths)])
+        n = encoded[0].size if encoded else 0
+        return (_sparse if sparse else _dense)(encoded, starts, (n, int(starts[-1])))
+
+    def to_json(self) -> dict[str, Any]:
+        about = {k: v for k, v in vars(self).items() if k != "columns"} | {"kind": "table"}
+        return about | {"columns": [asdict(part) for part in self.columns]}
+
+    @classmethod
+    def from_json(cls, about: Mapping[str, Any]) -> TableEncoding:
+        """What ``to_json`` gave; a ``ValueError``, ``KeyError`` or ``TypeError`` where it is something else."""
+        parts = tuple(_part(dict(column)) for column in about["columns"])
+        return cls(
+            parts, str(about["target"]), tuple(map(str, about["missing"])),
+            str(about["separator"]), bool(about["header"]),
+        )  # fmt: skip
+
+
+def _part(about: dict[str, Any]) -> Part:
+    if "levels" in about:
+        return Category(
+            str(about["name"]), tuple(map(str, about["levels"])),
+            None if about["fill"] is None else str(about["fill"]),
+        )  # fmt: skip
+    numbers = [about[name] for name in ("fill", "centre", "scale")]
+    fill, centre, scale = [None if value is None else float(value) for value in numbers]
+    if centre is None or not scale or not np.isfinite([fill or 0.0, centre, scale]).all():
+        raise ValueError("a column is scaled by something that is no number")
+    return Number(str(about["name"]), fill, centre, scale)
+
+
+def learned(column: Column, *, impute: bool, standardise: bool) -> Part:
+    """How a column is encoded, from all its rows."""
+    if column.kind() == "category":
+        levels, codes = column.categories()
+        return Category(
+            column.name, tuple(levels), levels[most_frequent(codes)] if impute else None
+        )
+    values = column.numbers()
+    values = values[~np.isnan(values)]
+    part = Number(column.name, float(np.median(values)) if impute else None)
+    if not standardise:
+        return part
+    return replace(part, centre=float(values.mean()), scale=float(values.std()) or 1.0)
+
+
+def _dense(encoded: list[Any], starts: NDArray[Any], shape: tuple[int, int]) -> Array:
+    X = np.zeros(shape)
+    for values, start in zip(encoded, starts, strict=False):
+        if values.dtype == np.float64:
+            X[:, start] = values
+        else:
+            rows = np.flatnonzero(values >= 0)
+            X[rows, start + values[rows]] = 1.0
+    return X
+
+
+def _sparse(encoded: list[Any], starts: NDArray[Any], shape: tuple[int, int]) -> sp.csr_matrix:
+    rows, columns, data = [], [], []
+    for values, start in zip(encoded, starts, strict=False):
+        number = values.dtype == np.float64
+        here = np.flatnonzero(values if number else values >= 0)
+        rows.append(here)
+        columns.append(np.full(here.size, start) if number else start + values[here])
+        data.append(values[here] if number else np.ones(here.size))
+    order = np.lexsort((np.concatenate(columns), np.concatenate(rows)))
+    there = (np.concatenate(rows)[order], np.concatenate(columns)[order])
+    return sp.csr_matrix((np.concatenate(data)[order], there), shape=shape)

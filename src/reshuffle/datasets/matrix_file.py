@@ -1,0 +1,100 @@
+"""Sparse matrices as scipy's ``save_npz`` writes them, with targets beside them or inside."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from typing import Any, BinaryIO
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from reshuffle.datasets.numbers import as_numbers
+from reshuffle.errors import InputError
+
+DAMAGE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    EOFError,
+    zipfile.BadZipFile,
+    NotImplementedError,
+)
+TARGET = "y"
+"""The member of a matrix file that is its target, where no other name is given."""
+
+
+def read_matrix(file: BinaryIO, where: str) -> tuple[sp.csr_matrix, dict[str, NDArray[Any]]]:
+    """The matrix of a file, and the other arrays in it, by name."""
+    content = io.BytesIO(file.read())
+    try:
+        X: Any = sp.csr_matrix(sp.load_npz(content))
+        X.check_format(full_check=True)
+        content.seek(0)
+        with np.load(content, allow_pickle=False) as stored:
+            own = (
+                "data",
+                "indices",
+                "indptr",
+                "shape",
+                "format",
+                "row",
+                "col",
+                "offsets",
+                "_is_array",
+            )
+            others = {name: stored[name] for name in stored.files if name not in own}
+    except DAMAGE as error:
+        raise InputError(
+            f"{where} is not a sparse matrix as scipy.sparse.save_npz writes it, or is damaged: {error}"
+        ) from None
+    if X.dtype.kind not in "fiub":
+        raise InputError(f"{where} must hold real numbers, got {X.dtype}")
+    X = X.astype(np.float64, copy=False)
+    X.sum_duplicates()
+    return X, others
+
+
+def target_of(
+    others: dict[str, NDArray[Any]], given: str | None, rows: int, where: str
+) -> NDArray[Any]:
+    """Targets: the member ``given`` of the matrix file, else the file of that name (.npy, or text, one per line)."""
+    name = given or TARGET
+    if name in others:
+        y = others[name]
+    elif given is not None and os.path.isfile(given):
+        y = _from_file(given)
+    else:
+        inside = f"it holds {', '.join(others)}" if others else "it holds nothing but the matrix"
+        raise InputError(
+            f"--target must name an array in {where} or a file (.npy, or text with one target per line), "
+            f"got {name!r}: {inside}, and there is no such file"
+        )
+    if y.shape != (rows,):
+        raise InputError(
+            f"target {name!r} must hold {rows} entries, one per row, got shape {y.shape}"
+        )
+    return y
+
+
+def _from_file(path: str) -> NDArray[Any]:
+    if path.endswith(".npy"):
+        try:
+            y: NDArray[Any] = np.load(path, allow_pickle=False)
+        except DAMAGE as error:
+            raise InputError(f"{path} is not an array of numpy, or is damaged: {error}") from None
+        return y
+    try:
+        with open(path, encoding="utf-8") as file:
+            texts = [line.strip() for line in file]
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not a text with one target per line") from None
+    while texts and not texts[-1]:
+        texts.pop()
+    if "" in texts:
+        raise InputError(f"{path}, line {texts.index('') + 1}: there is no target")
+    numbers = as_numbers(texts)
+    return np.array(texts) if numbers is None else numbers

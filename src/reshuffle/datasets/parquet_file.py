@@ -1,0 +1,65 @@
+"""Tables in Parquet files, by pyarrow (the extra ``tables``)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from reshuffle.datasets.chunks import ROWS, Chunk, Values, check_names
+from reshuffle.errors import InputError
+
+
+def read_parquet(
+    file: BinaryIO, where: str, *, dropped: tuple[str, ...] = (), rows: int = ROWS
+) -> Iterator[Chunk]:
+    """Chunks of a table; the first may be empty, but has the names. Columns that are ``dropped`` are not read."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError(
+            f'{where} is a Parquet file, which needs pyarrow: pip install "reshuffle[tables]"'
+        ) from None
+    try:
+        stored = parquet.ParquetFile(_seekable(file))
+        names = list(stored.schema_arrow.names)
+        check_names(names, where)
+        kept = [name for name in names if name not in dropped]
+        first = 1
+        yield Chunk({name: np.empty(0) for name in names}, [], where, "row")
+        for batch in stored.iter_batches(batch_size=rows, columns=kept):
+            places = range(first, first + batch.num_rows)
+            columns = {name: _values(batch.column(k), name, where) for k, name in enumerate(kept)}
+            yield Chunk(columns, places, where, "row")
+            first += batch.num_rows
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"{where} is not a Parquet file, or is damaged: {error}") from None
+
+
+def _seekable(file: BinaryIO) -> Any:
+    """Parquet is read from its end: what comes from a pipe or an unpacker is held in memory."""
+    plain = isinstance(getattr(file, "raw", None), io.FileIO) and file.seekable()
+    return file if plain else io.BytesIO(file.read())
+
+
+def _values(column: Any, name: str, where: str) -> Values:
+    from pyarrow import compute, types
+
+    kind = column.type
+    if types.is_dictionary(kind):
+        column, kind = column.dictionary_decode(), kind.value_type
+    if types.is_boolean(kind):
+        return [None if v is None else str(v) for v in column.to_pylist()]
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        numbers = compute.cast(column, "float64", safe=False)
+        return np.array(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
+        return [None if v is None else v.strip() for v in column.to_pylist()]
+    what = "dates or times" if types.is_temporal(kind) else f"values of type {kind}"
+    raise InputError(
+        f"{where}: column {name!r} holds {what}, which a linear model cannot take as they are: turn them into "
+        f"numbers first, or leave the column out with --drop {name}"
+    )

@@ -1,0 +1,142 @@
+"""Data of any form that is known, for a fit and for predictions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, BinaryIO
+
+import numpy as np
+import scipy.sparse as sp
+
+from reshuffle.datasets.chunks import Chunk
+from reshuffle.datasets.csv_file import read_csv
+from reshuffle.datasets.encoding import Note, TableEncoding
+from reshuffle.datasets.libsvm import fetch
+from reshuffle.datasets.libsvm_blocks import libsvm_blocks
+from reshuffle.datasets.matrix_file import read_matrix, target_of
+from reshuffle.datasets.parquet_file import read_parquet
+from reshuffle.datasets.rows_encoding import Encoding, RowsEncoding
+from reshuffle.datasets.source import STDIN, binary_format, opened, told
+from reshuffle.datasets.table import Data, Reading, read_table
+from reshuffle.errors import InputError
+
+FORMATS = ("csv", "parquet", "libsvm", "npz")
+ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".npz": "npz"}
+PACKED = (".gz", ".bz2", ".xz")
+
+
+def load_data(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
+    """Rows and targets of a file in CSV, Parquet, LIBSVM or NPZ form, packed or not; "-" is standard input.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "pets.csv")
+    >>> with open(file, "w") as f:
+    ...     _ = f.write("kind,weight,home\\ncat,4,yes\\ndog,20,no\\ncat,5,yes\\n")
+    >>> X, y, encoding = load_data(file, Reading(target="home", standardise=False))
+    >>> encoding.feature_names, y.tolist()
+    (['kind=cat', 'kind=dog', 'weight'], ['yes', 'no', 'yes'])
+    >>> X.tolist()
+    [[1.0, 0.0, 4.0], [0.0, 1.0, 20.0], [1.0, 0.0, 5.0]]
+    """
+    reading = reading or Reading()
+    if reading.separator is None and ".tsv" in os.fspath(path).lower():
+        reading = replace(reading, separator="\t")
+    where, default = told(path), "libsvm" if reading.target is None else "csv"
+    with opened(_located(path, reading, default)) as file:
+        form = reading.format or binary_format(file) or _by_name(path, default)
+        if form in ("csv", "parquet"):
+            return read_table(_chunks(file, where, form, reading), reading, where)
+        if reading.impute or reading.categorical or reading.drop:
+            raise InputError(
+                f"--impute, --categorical and --drop are for tables, and {where} is read as {form}"
+            )
+        if form == "npz":
+            X, others = read_matrix(file, where)
+            return Data(
+                X, target_of(others, reading.target, X.shape[0], where), RowsEncoding(X.shape[1])
+            )
+        return _libsvm(file, where)
+
+
+def stream(
+    path: str | os.PathLike[str], encoding: Encoding, note: Note, reading: Reading | None = None
+) -> Iterator[Any]:
+    """Rows of a file for a model with this encoding, some at a time, in constant memory (NPZ: all at once).
+
+    ``reading`` may say another ``format`` or ``separator`` than the model's file had.
+    """
+    where, given = told(path), reading or Reading()
+    table = isinstance(encoding, TableEncoding)
+    default = "csv" if table else "libsvm"
+    with opened(_located(path, given, default)) as file:
+        form = given.format or binary_format(file) or _by_name(path, default)
+        if table != (form in ("csv", "parquet")):
+            kinds = ("a table", "rows without names (LIBSVM or NPZ)")
+            mine, theirs = kinds if table else kinds[::-1]
+            raise InputError(
+                f"the model was fitted on {mine}; {where} is read as {form}, which is {theirs}"
+            )
+        if isinstance(encoding, TableEncoding):
+            separator = given.separator or encoding.separator
+            for chunk in _chunks(
+                file, where, form, Reading(separator=separator, header=encoding.header)
+            ):
+                if len(chunk):
+                    yield encoding.rows(chunk, note)
+                else:
+                    encoding.check(chunk)
+        elif form == "npz":
+            X = read_matrix(file, where)[0]
+            if X.shape[1] != encoding.features:
+                raise InputError(
+                    f"{where} has {X.shape[1]} columns; the model knows {encoding.features}"
+                )
+            yield X
+        else:
+            for X, _ in libsvm_blocks(file, where):
+                yield encoding.rows(X, note, where)
+
+
+def _located(
+    path: str | os.PathLike[str], reading: Reading, default: str
+) -> str | os.PathLike[str]:
+    """The file; the name of a set in LIBSVM format may stand for it."""
+    if str(path) == STDIN or (os.path.exists(path) and not os.path.isdir(path)):
+        return path
+    if os.path.isdir(path):
+        raise InputError(f"{os.fspath(path)} is a folder; a file is wanted")
+    if (reading.format or _by_name(path, default)) != "libsvm":
+        raise InputError(f"there is no file {os.fspath(path)!r}")
+    return fetch(path, progress=True)
+
+
+def _by_name(path: str | os.PathLike[str], default: str) -> str:
+    name = os.fspath(path).lower()
+    for ending in PACKED:
+        name = name.removesuffix(ending)
+    return next((form for ending, form in ENDINGS.items() if name.endswith(ending)), default)
+
+
+def _chunks(file: BinaryIO, where: str, form: str, reading: Reading) -> Iterator[Chunk]:
+    if form == "parquet":
+        return read_parquet(file, where, dropped=reading.drop)
+    return read_csv(file, where, separator=reading.separator or ",", header=reading.header)
+
+
+def _libsvm(file: BinaryIO, where: str) -> Data:
+    found = [block for block in libsvm_blocks(file, where) if block[1].size]
+    if not found:
+        raise InputError(f"{where} is empty")
+    width = max(X.shape[1] for X, _ in found)
+    wide = [sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], width)) for X, _ in found]
+    X = sp.csr_matrix(sp.vstack(wide, format="csr"))
+    y = np.concatenate([labels for _, labels in found])
+    first = 0 if width and X[:, :1].nnz else 1
+    encoding = RowsEncoding(max(width - first, 0), first)
+    if not encoding.features:
+        raise InputError(f"{where} has labels and no features")
+    return Data(encoding.rows(X, lambda text: None, where), y, encoding)

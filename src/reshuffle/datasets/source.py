@@ -1,0 +1,73 @@
+"""Where bytes come from: a file or standard input, packed or plain."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from reshuffle.errors import InputError
+
+STDIN = "-"
+PACKED: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+}
+"""The first bytes of packed files, and what unpacks them; a file's name is not believed."""
+FORMATS = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"PK\x05\x06": "npz"}
+"""The first bytes of files that are not text."""
+DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""What reading a damaged file may raise."""
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """The bytes of a file, or of standard input where ``path`` is "-", unpacked where they are packed.
+
+    What goes wrong while they are read is told as an ``InputError``.
+    """
+    try:
+        with _raw(path) as raw:
+            unpack = next((u for magic, u in PACKED.items() if first_bytes(raw, magic)), None)
+            if unpack is None:
+                yield raw
+            else:
+                with unpack(raw) as inside, io.BufferedReader(inside) as plain:
+                    yield plain
+    except BrokenPipeError:  # of whoever reads what we write
+        raise
+    except DAMAGE as error:
+        raise InputError(f"cannot read {told(path)}: {error or 'it ends too early'}") from None
+
+
+def told(path: str | os.PathLike[str]) -> str:
+    """The name of a source in a message."""
+    return "standard input" if str(path) == STDIN else str(path)
+
+
+def binary_format(file: BinaryIO) -> str | None:
+    """ "parquet" or "npz" where the first bytes say so."""
+    return next((name for magic, name in FORMATS.items() if first_bytes(file, magic)), None)
+
+
+def first_bytes(file: BinaryIO, wanted: bytes) -> bool:
+    """Whether a file begins so; nothing is taken from it."""
+    peek = getattr(file, "peek", None)
+    return peek is not None and bytes(peek(len(wanted))[: len(wanted)]) == wanted
+
+
+@contextmanager
+def _raw(path: str | os.PathLike[str]) -> Iterator[Any]:
+    if str(path) == STDIN:
+        yield sys.stdin.buffer
+    else:
+        with open(path, "rb") as file:
+            yield file

@@ -1,0 +1,70 @@
+"""A prox that is found by iterations: from where they start, and how far they are from it at the end.
+
+With Φ(u) = step·ψ(u) + ‖u - x‖²/2, the objective of the prox p*, a point p has a gap Φ(p) - Φ(p*). Φ is 1-strongly
+convex, so that
+
+    ‖p - p*‖²/2 ≤ Φ(p) - Φ(p*) ≤ gap:        a gap bounds the error of the prox by √(2·gap).
+
+Two ways to know one: a subgradient r of Φ at p, gap = ‖r‖²/2 (again by strong convexity); and weak duality. For a
+positively homogeneous ψ (a norm), ψ* is the indicator of ∂ψ(0); iterations that keep (x - p)/step in this set
+have Φ(p*) ≥ ‖x‖²/2 - ‖p‖²/2, hence gap = step·ψ(p) - ⟨x - p, p⟩.
+
+Who takes such a prox keeps ``start`` between calls. The penalty keeps nothing, so that equal runs are equal.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError, shown
+from reshuffle.penalties.abilities import Penalty, ability
+
+Array = NDArray[np.float64]
+COLD: Array = np.empty(0)
+"""The start of a first call."""
+
+
+class Approximate(NamedTuple):
+    """What ``prox_from`` returns."""
+
+    point: Array
+    """p."""
+    start: Array
+    """What the next call begins with: numbers in one row, of which only the penalty knows the meaning."""
+    gap: float = 0.0
+    """A bound on Φ(p) - Φ(p*)."""
+    iterations: int = 0
+    """Inner ones; 0 where the prox is direct."""
+
+    @property
+    def error(self) -> float:
+        """A bound on ‖p - p*‖."""
+        return sqrt(2.0 * self.gap)
+
+
+def approximate(
+    penalty: Penalty, x: Array, step: float, start: Array = COLD, gap: float = 0.0
+) -> Approximate:
+    """The prox at x, from ``start`` to a ``gap`` of at most this or what rounding allows; direct where it can be."""
+    iterate = ability(penalty, "prox_from")
+    if iterate is None:
+        return Approximate(penalty.prox(x, step), COLD)
+    found = iterate(x, step, start, gap)
+    if not _is_whole(found):
+        raise InputError(
+            f"prox_from(x, step, start, gap) of penalty {type(penalty).__name__} must return an "
+            f"Approximate with a gap that is not negative, got {shown(found)}"
+        )
+    checked: Approximate = found
+    return checked
+
+
+def _is_whole(found: object) -> bool:
+    if not isinstance(found, Approximate) or not isinstance(found.start, np.ndarray):
+        return False
+    numbers = all(isinstance(v, (int, float, np.number)) for v in (found.gap, found.iterations))
+    return numbers and found.gap >= 0 and found.start.dtype == np.float64 and found.start.ndim == 1

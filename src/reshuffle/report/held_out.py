@@ -1,0 +1,88 @@
+"""How good a model is on rows that it has not seen, beside a model that looks at no feature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Numbers of the model, the same of a constant, and what the pictures need."""
+
+    rows: int
+    scores: dict[str, float]
+    constant: dict[str, float]
+    """What the best constant prediction, learned from the same rows, would have scored."""
+    true: NDArray[Any]
+    predicted: NDArray[Any]
+    probabilities: NDArray[np.float64] | None = None
+    classes: NDArray[Any] | None = None
+
+
+def held_out_numbers(
+    model: Any, X: Any, y: NDArray[Any], trained_on: NDArray[Any]
+) -> HeldOut | None:
+    """Scores on these rows; None where there are none."""
+    if not y.size:
+        return None
+    predicted = model.predict(X)
+    if not hasattr(model, "classes_"):
+        return _numbers(y, predicted, trained_on)
+    proba = model.predict_proba(X) if hasattr(model, "predict_proba") else None
+    return _classes(y, predicted, proba, model.classes_, trained_on)
+
+
+def _classes(y: Any, predicted: Any, proba: Any, classes: Any, trained_on: Any) -> HeldOut:
+    from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
+
+    counts = np.array([np.count_nonzero(trained_on == c) for c in classes])
+    usual = classes[np.argmax(counts)]
+    scores = {"accuracy": float(np.mean(predicted == y))}
+    constant = {"accuracy": float(np.mean(y == usual))}
+    if np.unique(y).size > 1:
+        scores["balanced accuracy"] = float(balanced_accuracy_score(y, predicted))
+        constant["balanced accuracy"] = 1.0 / np.unique(y).size
+    if proba is not None:
+        flat = np.tile(counts / counts.sum(), (y.size, 1))
+        scores["log loss"] = float(log_loss(y, proba, labels=classes))
+        constant["log loss"] = float(log_loss(y, flat, labels=classes))
+        if classes.size == 2 and np.unique(y).size == 2:
+            scores["area under the ROC curve"] = float(roc_auc_score(y == classes[1], proba[:, 1]))
+            constant["area under the ROC curve"] = 0.5
+    return HeldOut(y.size, scores, constant, y, predicted, proba, classes)
+
+
+def _numbers(y: Any, predicted: Any, trained_on: Any) -> HeldOut:
+    def scores(guess: Any) -> dict[str, float]:
+        error = y - guess
+        found = {
+            "root mean squared error": float(np.sqrt(np.mean(error**2))),
+            "mean absolute error": float(np.mean(np.abs(error))),
+            "median absolute error": float(np.median(np.abs(error))),
+        }
+        spread = np.sum((y - y.mean()) ** 2)
+        return {"R²": float(1.0 - np.sum(error**2) / spread)} | found if spread > 0 else found
+
+    constant = scores(np.full(y.size, trained_on.mean()))
+    return HeldOut(y.size, scores(predicted), constant, y, predicted)
+
+
+def calibrated(held: HeldOut, bins: int = 10) -> tuple[Any, Any, Any]:
+    """Predicted probabilities in bins of equally many rows, how often they came true, and how many rows.
+
+    Of the second class where there are two; of the class that was predicted where there are more.
+    """
+    if held.probabilities is None or held.classes is None:
+        raise ValueError("this model has no probabilities")
+    if held.classes.size == 2:
+        said, found = held.probabilities[:, 1], held.true == held.classes[1]
+    else:
+        said, found = held.probabilities.max(axis=1), held.true == held.predicted
+    order = np.argsort(said, kind="stable")
+    parts = [p for p in np.array_split(order, min(bins, max(1, said.size // 5))) if p.size]
+    means = [(said[p].mean(), found[p].mean(), p.size) for p in parts]
+    return tuple(map(np.array, zip(*means, strict=True)))  # type: ignore[return-value]

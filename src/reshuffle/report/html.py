@@ -1,0 +1,118 @@
+"""Pieces of a page. Every text that comes from data is escaped here, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from reshuffle.report.style import STYLE
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+
+def safe(value: Any) -> str:
+    """A value as HTML."""
+    return value if isinstance(value, Markup) else escape(str(value))
+
+
+def tag(name: str, *content: Any, **attributes: Any) -> Markup:
+    """An element; ``class_`` and ``data_x`` are written without the underscore."""
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        for key, value in attributes.items()
+    )
+    return Markup(f"<{name}{given}>{''.join(map(safe, content))}</{name}>")
+
+
+def page(title: str, lead: str, parts: Iterable[Any], foot: str) -> str:
+    """The whole file."""
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="generator" content="reshuffle"><title>{safe(title)}</title><style>{STYLE}</style>'
+    )
+    body = [
+        tag("header", tag("h1", title), tag("p", lead)),
+        *parts,
+        tag("footer", tag("p", foot)),
+    ]
+    inside = "\n".join(map(safe, body))
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{inside}\n</body></html>\n'
+
+
+def section(title: str, *content: Any) -> Markup:
+    """A heading and what stands under it."""
+    return tag("section", tag("h2", title), *content)
+
+
+def tiles(entries: Iterable[tuple[str, str]]) -> Markup:
+    """Numbers to see first: a value and what it is."""
+    found = [
+        tag("div", tag("b", value), tag("span", what), class_="tile") for value, what in entries
+    ]
+    return tag("div", *found, class_="tiles")
+
+
+def pairs(entries: Mapping[str, Any]) -> Markup:
+    """A table of names and values."""
+    rows = [tag("tr", tag("td", name), tag("td", value)) for name, value in entries.items()]
+    return tag("table", *rows, class_="words")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Markup:
+    """Rows under a heading, which scroll where the page is too narrow."""
+    head = tag("tr", *(tag("th", column) for column in columns))
+    body = [tag("tr", *(tag("td", value) for value in row)) for row in rows]
+    return tag("div", tag("table", head, *body), class_="wide")
+
+
+def bars(entries: Sequence[tuple[str, float]]) -> Markup:
+    """Signed numbers as bars from a middle line, each with its name."""
+    largest = max((abs(value) for _, value in entries), default=0.0) or 1.0
+    rows = []
+    for name, value in entries:
+        width = f"width: {100 * abs(value) / largest:.1f}%"
+        less = tag("i", class_="less", style=width) if value < 0 else ""
+        more = tag("i", style=width) if value > 0 else ""
+        both = tag("div", tag("div", less), tag("div", more), class_="two")
+        cells = tag("td", name, class_="name"), tag("td", both, class_="bar")
+        rows.append(tag("tr", *cells, tag("td", f"{value:.4g}")))
+    return tag("table", *rows, class_="bars")
+
+
+def confusion(names: Sequence[str], counts: Any) -> Markup:
+    """How often a class (row) was taken for another (column), shaded by its share of the row."""
+    head = tag("tr", tag("th", "is ↓ · said →"), *(tag("th", name, scope="col") for name in names))
+    rows = []
+    for name, row in zip(names, counts.tolist(), strict=True):
+        total = sum(row) or 1
+        cells = [tag("td", f"{n:,}", style=f"--share: {n / total:.3f}") for n in row]
+        rows.append(tag("tr", tag("th", name, scope="row"), *cells))
+    return tag("div", tag("table", head, *rows, class_="confusion"), class_="wide")
+
+
+def heat(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]]) -> Markup:
+    """Signed numbers in a table, shaded by their size."""
+    largest = max((abs(v) for _, row in rows for v in row), default=0.0) or 1.0
+    head = tag("tr", *(tag("th", column) for column in columns))
+    body = []
+    for name, row in rows:
+        cells = [
+            tag(
+                "td",
+                f"{v:.2g}",
+                class_="less" if v < 0 else "more",
+                style=f"--share: {abs(v) / largest:.3f}",
+            )
+            for v in row
+        ]
+        body.append(tag("tr", tag("td", name), *cells))
+    return tag("div", tag("table", head, *body, class_="heat"), class_="wide")
+
+
+def figures(*entries: tuple[Markup, str]) -> Markup:
+    """Pictures side by side where there is room, each with what it shows."""
+    found = [tag("figure", picture, tag("figcaption", caption)) for picture, caption in entries]
+    return tag("div", *found, class_="pictures")

@@ -1,0 +1,100 @@
+"""The report of a path with cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reshuffle import plotting
+from reshuffle.report import html, pictures, words
+from reshuffle.report.fit import coefficients_part, held_out_part, proof_part, tiles
+from reshuffle.report.held_out import HeldOut
+from reshuffle.report.pictures import ACCENT, OTHER, SOFT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ROWS = 15
+"""Lines of the table of strengths: the whole path is a picture."""
+
+
+def path_page(
+    model: Any, names: list[str], held: HeldOut | None, about: Mapping[str, Any], target: str
+) -> str:
+    """The whole page."""
+    title = f"A path of models of {target}" if target else "A path of models"
+    lead = (
+        f"{len(model.path_)} strengths λ, {model.cv_losses_.shape[1]} folds, {model.n_samples_fit_:,} rows, "
+        f"{model.n_features_in_:,} features"
+    )
+    parts = [
+        html.tiles([(f"{model.lambda_:.3g}", "the λ that was chosen"), *tiles(model, held)]),
+        choice_part(model, names),
+        *held_out_part(held),
+        coefficients_part(model, names),
+        proof_part(model),
+        html.section("Data and settings", html.pairs({**about, "penalty": words.penalty(model)})),
+    ]
+    return html.page(title, lead, parts, words.made_with())
+
+
+def choice_part(model: Any, names: list[str]) -> html.Markup:
+    """Which λ, and why."""
+    means = model.cv_losses_.mean(axis=1)
+    nonzeros = model.path_.nonzeros
+    best, sparse = (
+        int(np.argmin(np.abs(model.lambdas_ - v))) for v in (model.lambda_min_, model.lambda_1se_)
+    )
+    taken = "the second" if model.rule == "1se" else "the first"
+    text = (
+        f"The mean loss of rows left out is lowest at λ = {model.lambda_min_:.3g}, with {nonzeros[best]:,} features. "
+        f"The largest λ within one standard error of it is {model.lambda_1se_:.3g}, with {nonzeros[sparse]:,}: simpler, and not "
+        f"measurably worse. The model here is {taken}."
+    )
+    if best == means.size - 1:
+        text += " The loss still falls at the end of the path: a smaller --smallest would show more of it."
+    some = np.unique([*np.linspace(0, means.size - 1, ROWS).astype(int), best, sparse])
+    words_for = {best: "lowest", sparse: "one standard error"}
+    rows = [
+        (f"{model.lambdas_[k]:.3g}", f"{nonzeros[k]:,}", f"{means[k]:.5g}", f"{_error(model)[k]:.2g}", words_for.get(int(k), ""))
+        for k in some
+    ]  # fmt: skip
+    return html.section(
+        "Which λ?",
+        html.tag("p", text),
+        html.figures(
+            (pictures.drawn(lambda ax: _losses(model, ax), "loss by lambda"), "Loss of rows left out, and one standard error; lines: the two choices."),
+            (pictures.drawn(lambda ax: _path(model, names, ax), "coefficients by lambda", (5.4, 3.1)), "Coefficients as λ falls; the largest by name."),
+        ),
+        html.table(["λ", "features", "loss left out", "its error", ""], rows),
+    )  # fmt: skip
+
+
+def _error(model: Any) -> Any:
+    folds = model.cv_losses_.shape[1]
+    return (
+        model.cv_losses_.std(axis=1, ddof=1) / np.sqrt(folds)
+        if folds > 1
+        else np.zeros(len(model.cv_losses_))
+    )
+
+
+def _losses(model: Any, ax: Axes) -> None:
+    means, error = model.cv_losses_.mean(axis=1), _error(model)
+    ax.fill_between(model.lambdas_, means - error, means + error, color=ACCENT, alpha=0.2, lw=0)
+    ax.plot(model.lambdas_, means, color=ACCENT, lw=1.8)
+    for value, colour in ((model.lambda_min_, OTHER), (model.lambda_1se_, SOFT)):
+        ax.axvline(value, color=colour, lw=1.2, ls=":")
+    ax.set_xscale("log")
+    ax.invert_xaxis()
+    ax.set_xlabel("λ")
+    ax.set_ylabel("loss left out")
+    ax.grid(lw=0.6)
+
+
+def _path(model: Any, names: list[str], ax: Axes) -> None:
+    short = [name if len(name) <= 22 else name[:21] + "…" for name in names]
+    plotting.plot_path(model.path_, names=short, mark=model.lambda_, ax=ax, largest=7)
+    ax.grid(alpha=1.0, lw=0.6)

@@ -1,0 +1,132 @@
+"""Pictures inside a page: drawn by matplotlib, coloured by the page's style sheet."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reshuffle import plotting
+from reshuffle.report.html import Markup, safe
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INK, SOFT, LINE, ACCENT, OTHER = "#010201", "#010202", "#010203", "#010204", "#010205"
+COLOURS = {
+    INK: "--ink", SOFT: "--soft", LINE: "--line", ACCENT: "--accent", OTHER: "--other",
+    "#000000": "--ink", "#4d4d4d": "--soft", "#bfbfbf": "--line", plotting.COLOURS[0]: "--accent",
+}  # fmt: skip
+"""Colours that matplotlib draws with, and the variable of the style sheet that stands in their place."""
+STYLE: Any = {
+    "svg.fonttype": "none", "svg.hashsalt": "reshuffle", "font.size": 10, "axes.spines.top": False,
+    "axes.spines.right": False, "text.color": INK, "axes.labelcolor": SOFT, "axes.edgecolor": SOFT,
+    "xtick.color": SOFT, "ytick.color": SOFT, "grid.color": LINE, "axes.facecolor": "none", "figure.facecolor": "none",
+    "savefig.facecolor": "none", "legend.labelcolor": INK, "axes.axisbelow": True,
+}  # fmt: skip
+POINTS = 600
+"""Points of a cloud that are drawn: more make a large page and a black spot."""
+
+
+def drawn(
+    draw: Callable[[Axes], None], title: str, size: tuple[float, float] = (4.6, 3.1)
+) -> Markup:
+    """What ``draw`` puts on axes, as SVG for a page."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the reader's browser has its own
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure.subplots())
+        file = io.StringIO()
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return Markup(_themed(file.getvalue(), title))
+
+
+def _themed(svg: str, title: str) -> str:
+    """Without what belongs to a file of its own, with names of its own, and the colours of the page."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    prefix = re.sub(r"\W+", "-", title)
+    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
+    svg = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{prefix}-", svg)
+    for colour, variable in COLOURS.items():
+        svg = re.sub(colour, f"var({variable})", svg, flags=re.IGNORECASE)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{safe(title)}" ', 1)
+
+
+def convergence(trace: Any, measure: str, tol: float) -> Iterator[tuple[Markup, str]]:
+    """The objective and the certificate, epoch by epoch."""
+    from matplotlib.ticker import MaxNLocator
+
+    epochs, above = trace["epoch"], trace["objective"] - trace["objective"].min()
+    known = trace[measure] if measure in trace else np.full(epochs.size, np.nan)
+
+    def draw(ax: Axes, values: Any, name: str, line: float) -> None:
+        good = np.isfinite(values) & (values > 0)
+        ax.plot(epochs[good], values[good], color=ACCENT, lw=1.8, marker="o", ms=3)
+        if line > 0:
+            ax.axhline(line, color=SOFT, lw=1.0, ls="--")
+        ax.set_yscale("log")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        _labelled(ax, "epochs", name)
+
+    if np.count_nonzero(above > 0) > 1:
+        picture = drawn(lambda ax: draw(ax, above, "P(x) above its lowest", 0.0), "objective")
+        yield (
+            picture,
+            "The objective, mean loss plus penalty: how far above the lowest value of the run.",
+        )
+    if np.count_nonzero(np.isfinite(known) & (known > 0)) > 1:
+        picture = drawn(lambda ax: draw(ax, known, measure.replace("_", " "), tol), "certificate")
+        dashed = "; dashed: what was asked for" if tol > 0 else ""
+        yield picture, f"The certificate: how far from the minimum at most{dashed}."
+
+
+def calibration(said: Any, found: Any, counts: Any) -> Markup:
+    """Probabilities that were predicted, against how often they came true."""
+
+    def draw(ax: Axes) -> None:
+        ax.plot([0, 1], [0, 1], color=LINE, lw=1.5)
+        error = np.sqrt(np.maximum(found * (1 - found), 0.0) / np.maximum(counts, 1))
+        ax.errorbar(said, found, yerr=error, color=ACCENT, marker="o", ms=4, lw=1.5, elinewidth=1.0)
+        ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+        _labelled(ax, "predicted probability", "how often it was so")
+
+    return drawn(draw, "calibration")
+
+
+def cloud(predicted: Any, true: Any) -> Markup:
+    """Predictions against the truth."""
+
+    def draw(ax: Axes) -> None:
+        some = np.linspace(0, true.size - 1, min(true.size, POINTS)).astype(int)
+        ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
+        ax.plot(ends, ends, color=LINE, lw=1.5)
+        ax.plot(predicted[some], true[some], ".", color=ACCENT, ms=4, alpha=0.6)
+        _labelled(ax, "predicted", "true")
+
+    return drawn(draw, "predictions")
+
+
+def residuals(values: Any) -> Markup:
+    """How the errors are spread."""
+
+    def draw(ax: Axes) -> None:
+        low, high = np.quantile(values, [0.005, 0.995])
+        ax.hist(np.clip(values, low, high), bins=30, color=ACCENT)
+        ax.axvline(0.0, color=SOFT, lw=1.0)
+        _labelled(ax, "true − predicted", "rows")
+
+    return drawn(draw, "residuals")
+
+
+def _labelled(ax: Axes, across: str, up: str) -> None:
+    ax.set_xlabel(across)
+    ax.set_ylabel(up)
+    ax.grid(alpha=1.0, lw=0.6)

@@ -1,0 +1,79 @@
+"""What is known about a model, in sentences."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import numpy as np
+
+from reshuffle import __version__
+
+
+def proof(model: Any) -> tuple[str, bool]:
+    """What the certificate means, and whether it says what was asked for."""
+    found = model.certificate_
+    convex = "its penalty may have several minima" in model.message_
+    if np.isnan(found.value) or np.isinf(found.value):
+        return (
+            "Nothing is proved about how far this model is from the best one: the run ended before it was checked "
+            f"({model.message_}).",
+            False,
+        )
+    if found.measure == "gap":
+        text = (
+            f"The objective is {model.objective_:.6g}. No other coefficients with the same loss and penalty can bring it "
+            f"lower by more than {found.value:.1g} times the loss of the empty model: this is proved, by a duality gap "
+            "that was computed from the data, and does not rest on how the run went."
+        )
+    else:
+        text = (
+            f"The objective is {model.objective_:.6g}. At a minimum the gradient mapping is zero; here its norm is "
+            f"{found.value:.1g} of that of the gradient at the empty model. For this loss and penalty that is the "
+            "measure there is: it shows that the run has come to rest, and proves no distance."
+        )
+    if model.converged_:
+        return text, not convex
+    return (
+        text + f" The accuracy asked for, {found.tol:.1g}, was not reached: {model.message_}.",
+        False,
+    )
+
+
+def penalty(model: Any, most: int = 160) -> str:
+    """ψ as it is written, not too long."""
+    text = " ".join(repr(model.penalty_).split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def made_with() -> str:
+    """The line at the foot of a page."""
+    return f"Written by reshuffle {__version__} on Python {platform.python_version()}. The page needs no network and no script."
+
+
+def share(value: float) -> str:
+    """A part of one, in percent."""
+    return f"{100 * value:.1f} %"
+
+
+def data_table(encoding: Any) -> dict[str, str]:
+    """How features came from a file."""
+    columns = getattr(encoding, "columns", None)
+    if columns is None:
+        return {"features": f"{encoding.features:,}, taken as they are"}
+    numbers = [part.name for part in columns if not hasattr(part, "levels")]
+    texts = [part for part in columns if hasattr(part, "levels")]
+    found = {}
+    if numbers:
+        scaled = any(part.name in numbers and part.scale != 1.0 for part in columns)
+        found["columns of numbers"] = _few(numbers) + (", standardised" if scaled else "")
+    if texts:
+        found["columns of categories"] = _few([f"{p.name} ({len(p.levels)})" for p in texts])
+    if any(part.fill is not None for part in columns):
+        found["missing values"] = "replaced by the median or the most frequent category"
+    return found
+
+
+def _few(names: list[str], most: int = 30) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
