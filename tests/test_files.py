@@ -208,8 +208,12 @@ def test_folders_pipes_and_names_that_are_too_long_are_refused(tmp_path: Path) -
         with pytest.raises(FileError, match="cannot write"):
             write_atomically(path, b"")
     write_atomically(tmp_path / ("x" * 255), b"")
-    write_atomically(tmp_path / ("ä" * 127), b"")
-    assert len(os.listdir(tmp_path)) == 3
+    assert len(os.listdir(tmp_path)) == 2
+    if sys.getfilesystemencoding() == "utf-8":
+        write_atomically(tmp_path / ("ä" * 127), b"")
+    else:
+        with pytest.raises(rs.InputError, match="does not name a file"):
+            write_atomically(tmp_path / "ä", b"")
 
 
 # --- reading -----------------------------------------------------------------------------------

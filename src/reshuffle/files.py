@@ -52,7 +52,7 @@ def replacing(path: Location) -> Iterator[BinaryIO]:
     (a full disk, a folder that is not there or cannot be written) is a ``FileError``.
     """
     target = Path(path)
-    if not target.name or "\0" in str(target):
+    if not target.name or not _can_be(target):
         raise InputError(f"{str(path)!r} does not name a file")
     try:
         if not _replaceable(target):
@@ -92,6 +92,14 @@ def opened(path: Location) -> Iterator[BinaryIO]:
         yield file
 
 
+def _can_be(target: Path) -> bool:
+    """Whether the system can have a file of that name: without NUL, and in its own encoding."""
+    try:
+        return b"\0" not in os.fsencode(target)
+    except UnicodeEncodeError:
+        return False
+
+
 def _replaceable(target: Path) -> bool:
     """Whether there is nothing yet, or a file, or a link (to whatever)."""
     try:
@@ -129,7 +137,7 @@ def _remove_litter(target: Path) -> None:
 
 
 def _prefix(target: Path) -> str:
-    return f".{os.fsencode(target.name)[:NAME].decode('utf-8', 'ignore')}."
+    return f".{os.fsencode(target.name)[:NAME].decode(sys.getfilesystemencoding(), 'ignore')}."
 
 
 def _lock(number: int, *, wait: bool) -> bool:
