@@ -81,3 +81,27 @@ def test_bad_options_are_refused(file: Path, options: tuple[str, ...], word: str
     done = run(file, *options)
     assert done.exit_code == 1
     assert word in done.output
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("+1 1:1 2:1\n-1 1:2 2:0.5\n+1 1:0.3\n-1 2:1\n")
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / "out"
+    command = [
+        "federate",
+        str(tmp_path / "data"),
+        "--clients",
+        "2",
+        "--rounds",
+        "2",
+        "--no-progress",
+    ]
+    done = CliRunner().invoke(main, [*command, "--out", str(out)])
+    assert done.exit_code == 1
+    assert f"Error: {out}: Not a directory" in done.output
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "checkpoint.npz").mkdir()
+    done = CliRunner().invoke(main, [*command, "--out", str(tmp_path / "folder")])
+    assert done.exit_code == 1
+    assert "cannot write" in done.output
+    assert "Traceback" not in done.output

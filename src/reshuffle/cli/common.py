@@ -66,7 +66,8 @@ class Group(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise  # whoever reads what we write has had enough
-            raise click.ClickException(str(error)) from None
+            said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            raise click.ClickException(said) from None
 
 
 def _silence() -> AbstractContextManager[None]:

@@ -3,6 +3,7 @@
 from reshuffle.federated.exact import ExactFedRR
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Load, Local
+from reshuffle.federated.newton import FedNewton
 from reshuffle.federated.partition import split
 from reshuffle.federated.rounds import Plan
 from reshuffle.federated.server import Averaging, ControlVariates, Server
@@ -12,6 +13,7 @@ __all__ = [
     "Averaging",
     "ControlVariates",
     "ExactFedRR",
+    "FedNewton",
     "FedRR",
     "FederatedSolver",
     "Federation",

@@ -115,7 +115,8 @@ class Rounds(Method):
         return dict(zip(TRAFFIC, state["traffic"].tolist(), strict=True))
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
-        chosen, x = self._participants(epoch), state["x"]
+        chosen, x = self._participants(epoch), self.server.message(state)
+        step = self.server.shortened(state, step)
         held = self.server.controls(state)
         controls = {} if held is None else {c: held[c] for c in chosen}
         task = Task(self.run, epoch, step, x, digest(x), tuple(chosen), controls)
@@ -123,7 +124,11 @@ class Rounds(Method):
         new = self.server.step(state, models, step) | {"traffic": state["traffic"] + traffic}
         answered = list(models)
         visits, samples = self.plan.visits[answered].sum(), self.problem.sizes[answered].sum()
-        return Epoch(new, self.plan.local.gradients(int(visits), int(samples), epoch), 1)
+        gradients = self.plan.local.gradients(int(visits), int(samples), epoch)
+        return Epoch(new, gradients, 1, step, self.server.stalled(new))
+
+    def doubts(self, state: State) -> str:
+        return self.server.doubts(state)
 
     def close(self) -> None:
         self.session.close()
@@ -192,8 +197,8 @@ class Rounds(Method):
     def _belongs(self, reply: Reply, task: Task) -> bool:
         same = (reply.run, reply.round, reply.digest) == (task.run, task.round, task.digest)
         model: object = reply.model
-        good = isinstance(model, np.ndarray) and model.dtype == np.float64
-        return same and good and reply.model.shape == task.x.shape
+        good = type(model) is np.ndarray and model.dtype == np.float64  # a mask would be lost
+        return same and good and reply.model.shape == self.plan.local.reply_shape(task.x)
 
     def _handle_missing(
         self, missing: list[int], reasons: dict[int, str], task: Task, answered: int
