@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from reshuffle.datasets.chunks import MISSING
@@ -28,6 +28,7 @@ from reshuffle.datasets.rows_encoding import encoding_of
 from reshuffle.datasets.table import Reading, read_table
 from reshuffle.errors import InputError
 
+PIECE = 1000  # inputs of a kind between two lines of the long run
 SEEN: Counter[str] = Counter()
 """How many inputs were read, refused, and compared with pyarrow."""
 
@@ -208,25 +209,28 @@ CHECKS: dict[str, tuple[Any, Callable[[bytes], None]]] = {
 }
 
 
-def attack(name: str, inputs: int, seed: int | None = None) -> None:
-    """So many inputs of one kind."""
+def attack(name: str, inputs: int, number: int | None = None) -> None:
+    """So many inputs of one kind: the same ones each time, or others for each ``number``."""
     strategy, check = CHECKS[name]
     options: Any = settings(
-        max_examples=inputs, deadline=None, database=None, derandomize=seed is None,
+        max_examples=inputs, deadline=None, database=None, derandomize=number is None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     drawn: Any = given(strategy)
-    options(drawn(check))()
+    attacked = drawn(check)
+    options(attacked if number is None else seed(number)(attacked))()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inputs", type=int, default=100_000)
-    inputs = parser.parse_args().inputs
-    for name in CHECKS:
-        clock = time.perf_counter()
-        attack(name, inputs // len(CHECKS) + 1, seed=0)
-        print(f"{name}: {time.perf_counter() - clock:.0f} s; so far {dict(SEEN)}", flush=True)
+    pieces = max(1, parser.parse_args().inputs // (PIECE * len(CHECKS)))
+    clock = time.process_time()
+    for number in range(pieces):
+        for name in CHECKS:
+            attack(name, PIECE, number)
+        done = PIECE * len(CHECKS) * (number + 1)
+        print(f"{done:,} inputs, {time.process_time() - clock:.0f} s: {dict(SEEN)}", flush=True)
 
 
 if __name__ == "__main__":

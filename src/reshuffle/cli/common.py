@@ -78,8 +78,10 @@ def _silence() -> AbstractContextManager[None]:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Warnings as one line each, without the place in our code that they come from."""
+    """Warnings as one line each, without the place that they come from; none that are for programmers."""
     with warnings.catch_warnings():
+        for kind in (DeprecationWarning, PendingDeprecationWarning):
+            warnings.simplefilter("ignore", kind)
         warnings.showwarning = _show_warning
         yield
 
