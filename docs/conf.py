@@ -43,8 +43,8 @@ suppress_warnings = [
 
 # The examples are run, in the order of their names, and end the build where one fails.
 sphinx_gallery_conf = {
-    "examples_dirs": "../examples/gallery",
-    "gallery_dirs": "gallery",
+    "examples_dirs": ["../examples/gallery", "../examples/penalties"],
+    "gallery_dirs": ["gallery", "gallery_of_penalties"],
     "filename_pattern": ".*",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
