@@ -111,6 +111,9 @@ class Rounds(Method):
     def start(self, x0: Array) -> State:
         return self.server.start(x0) | {"traffic": np.zeros(len(TRAFFIC))}
 
+    def check_state(self, state: State) -> None:
+        self.server.check_state(state)
+
     def columns(self, state: State) -> dict[str, float]:
         return dict(zip(TRAFFIC, state["traffic"].tolist(), strict=True))
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from reshuffle.errors import InputError
 from reshuffle.federated.anderson import extrapolated
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
@@ -38,6 +39,10 @@ class Server(ABC):
     @abstractmethod
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         """The next state, from the models in the order of the clients."""
+
+    def check_state(self, state: State) -> None:
+        """Refuse a saved state that no run can have; see ``Method.check_state``."""
+        return  # most have nothing to refuse
 
     def consensus(self, models: Mapping[int, Array], step: float) -> Array:
         """prox_{γ(S/M)R}( (1/M) Σ_m x_m ), the prox of R + consensus on the product space."""
@@ -92,6 +97,14 @@ class Accelerated(ControlVariates):
         state = super().start(x0)
         empty = np.empty((0, *state["controls"].shape))
         return state | {"images": empty, "residuals": empty}
+
+    def check_state(self, state: State) -> None:
+        count, other = len(state["images"]), len(state["residuals"])
+        if count != other or count > self.memory:
+            raise InputError(
+                f"resume: the saved state has {count} images and {other} residuals; they must be as many, "
+                f"and at most {self.memory}"
+            )
 
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         x, h, lengths = state["x"], state["controls"], self.lengths(state, step)
