@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reshuffle.errors import InputError
 from reshuffle.federated.anderson import GROWTH, extrapolated
 from reshuffle.federated.server import ControlVariates, Prox
 from reshuffle.objective import Array
@@ -70,6 +71,14 @@ class Accelerated(ControlVariates):
         state = super().start(x0)
         empty = np.empty((0, *state["controls"].shape))
         return state | {"images": empty, "residuals": empty, "pace": np.array(Pace())}
+
+    def check_state(self, state: State) -> None:
+        count, other = len(state["images"]), len(state["residuals"])
+        if count != other or count > self.memory:
+            raise InputError(
+                f"resume: the saved state has {count} images and {other} residuals; they must be as many, "
+                f"and at most {self.memory}"
+            )
 
     def shortened(self, state: State, step: float) -> float:
         return step * float(state["pace"][0])

@@ -115,6 +115,9 @@ class Rounds(Method):
         held = {} if self.held_out is None else self.held_out.start()
         return self.server.start(x0) | {"traffic": np.zeros(len(TRAFFIC))} | held
 
+    def check_state(self, state: State) -> None:
+        self.server.check_state(state)
+
     def columns(self, state: State) -> dict[str, float]:
         held = {} if self.held_out is None else self.held_out.columns(state)
         return dict(zip(TRAFFIC, state["traffic"].tolist(), strict=True)) | held

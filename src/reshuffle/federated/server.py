@@ -67,6 +67,10 @@ class Server(ABC):
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         """The next state, from the models in the order of the clients."""
 
+    def check_state(self, state: State) -> None:
+        """Refuse a saved state that no run can have; see ``Method.check_state``."""
+        return  # most have nothing to refuse
+
     def consensus(self, models: Mapping[int, Array], step: float) -> Array:
         """prox_{γ(S/M)R}( (1/M) Σ_m x_m ), the prox of R + consensus on the product space."""
         total = np.zeros_like(next(iter(models.values())))
