@@ -61,6 +61,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "fit-memory": first_fit.fit_memory,
     "proxes": first_fit.proxes,
     "rounds": rounds_to_accuracy.rounds,
+    "rounds-elsewhere": rounds_to_accuracy.elsewhere,
     "federation": plain(federation.federation),
     "sites": plain(sites.sites),
     "memory": plain(memory.memory),

@@ -113,21 +113,21 @@ def _solve_and_measure(folder: Path, case: Case) -> float:
     _solve(case, small, signs)
     del small, signs
     gc.collect()
-    baseline = _status("VmRSS")
+    baseline = status("VmRSS")
     arrays = [np.load(folder / f"{k}.npy") for k in range(2 if data.stored is None else 4)]
     size = sum(int(array.nbytes) for array in arrays)
     *parts, y = arrays
     shape = (y.size, data.features)
     X = parts[0] if data.stored is None else sp.csr_matrix(tuple(parts), shape=shape)
     _solve(case, X, y)
-    return _status("VmHWM") - baseline - size * (1 + case.copies)
+    return status("VmHWM") - baseline - size * (1 + case.copies)
 
 
 def _solve(case: Case, X: Any, y: Any) -> None:
     case.solver.solve(rs.Problem(X, y, penalty=rs.penalties.ElasticNet(l1=1e-6, l2=1e-6)))
 
 
-def _status(name: str) -> int:
+def status(name: str) -> int:
     """Bytes of a line of the process's status: VmRSS now, VmHWM at its peak."""
     line = next(line for line in STATUS.read_text().splitlines() if line.startswith(name))
     return int(line.split()[1]) * 1024

@@ -30,6 +30,17 @@ def timed(work: Callable[[], object]) -> Contestant:
     return contestant
 
 
+def spent(work: Callable[[], object]) -> Contestant:
+    """The same in seconds of the processor, for a machine that does other things too."""
+
+    def contestant() -> float:
+        clock = time.process_time()
+        work()
+        return time.process_time() - clock
+
+    return contestant
+
+
 def interleaved(contestants: Mapping[Name, Contestant], rounds: int) -> dict[Name, float]:
     """The best seconds of each contestant; every round has all of them, so they share the noise.
 

@@ -1,4 +1,4 @@
-"""Do the tests notice? Twenty lines of the package are broken, one at a time.
+"""Do the tests notice? Lines of the package are broken, one at a time.
 
     python -m tests.break_lines                 # all of them: about a quarter of an hour on one core
     python -m tests.break_lines sweep server    # those whose file or text contains one of the words
@@ -137,7 +137,7 @@ BREAKS = (
         "test_duality.py test_exact.py",
     ),
     Break(
-        "solvers/run.py",
+        "solvers/resume.py",
         "        if differ:",
         "        if not differ and differ:",
         "a run is resumed on any problem",
@@ -177,6 +177,55 @@ BREAKS = (
         "return replace(self, x=self.x.copy(), trace=self.trace, state=state)",
         "a snapshot's trace goes on growing",
         "test_runs.py",
+    ),
+    Break(
+        "kernels/whole.py",
+        "proved = proved and stays_inside(low, paper.radius, paper.shares, change, decrease)",
+        "proved = proved",
+        "a model is believed beyond the radius it was made for",
+        "test_attacks.py test_honesty.py",
+    ),
+    Break(
+        "kernels/whole.py",
+        "still(step, loose)",
+        "pass",
+        "softmax drifts along the shift that changes nothing",
+        "test_attacks.py",
+    ),
+    Break(
+        "solvers/whole.py",
+        "progress = progress._replace(bound=progress.bound + lost)",
+        "progress = progress._replace(bound=progress.bound)",
+        "the rounding of an intercept is not in the bound",
+        "test_attacks.py",
+    ),
+    Break(
+        "solvers/working_sets.py",
+        "drift = np.sqrt(2.0 * fit.loss.curvature * bound * fit.column_squares)",
+        "drift = np.sqrt(0.0 * bound * fit.column_squares)",
+        "a bound in some features is taken for one in all",
+        "test_small_parts.py",
+    ),
+    Break(
+        "solvers/working_sets.py",
+        "count, matter = support + max(self.first, support), beyond > 0.0",
+        "count, matter = support, beyond > 0.0",
+        "working sets do not grow",
+        "test_small_parts.py",
+    ),
+    Break(
+        "solvers/newton.py",
+        "return self._replace(expected=-np.inf) if loss.quadratic else self",
+        "return self",
+        "least squares needs a second Hessian",
+        "test_small_parts.py",
+    ),
+    Break(
+        "losses/poisson.py",
+        "mean = max(s + y, 0.0)",
+        "mean = max(s, 0.0)",
+        "the Poisson loss has another conjugate",
+        "test_losses.py test_poisson.py",
     ),
 )
 

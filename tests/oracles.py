@@ -11,6 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import reshuffle as rs
+from reshuffle.penalties import ability
+from reshuffle.penalties.inexact import Approximate
 
 Array = NDArray[np.float64]
 
@@ -109,6 +111,16 @@ def oracle(problem: rs.Problem, X: Array, y: NDArray[Any]) -> rs.OracleProblem:
 
         def prox(self, x: Array, step: float) -> Array:
             return problem.prox(np.ascontiguousarray(x.reshape(shape)), step).ravel()
+
+        @property
+        def prox_from(self) -> Any:
+            """By iterations where the original's is, and as exact."""
+            return None if ability(problem.penalty, "prox_from") is None else self._from
+
+        def _from(self, x: Array, step: float, start: Array, gap: float) -> Approximate:
+            at = np.ascontiguousarray(x.reshape(shape))
+            found = problem.prox_from(at, step, start, gap, with_ridge=False)
+            return found._replace(point=found.point.ravel())
 
     return rs.OracleProblem(
         n=problem.n,

@@ -31,11 +31,11 @@ from reshuffle.errors import InputError
 SEEN: Counter[str] = Counter()
 """How many inputs were read, refused, and compared with pyarrow."""
 
-numbers = st.one_of(
-    st.integers(-10, 10).map(str),
-    st.floats(allow_nan=False, allow_infinity=False).map(repr),
-    st.sampled_from(["1e5", "-.5", "+3", "0.10", "7.", "1E-05", "5e-324", "0x1", "1_0", "007", "1e999", "inf", "nan", "١", "１", "1 2", "1,5", "--1", "1e", "e5", "."]),
-)  # fmt: skip
+plain = st.one_of(
+    st.integers(-10, 10).map(str), st.floats(allow_nan=False, allow_infinity=False).map(repr)
+)
+odd = st.sampled_from(["1e5", "-.5", "+3", "0.10", "7.", "1E-05", "5e-324", "0x1", "1_0", "007", "1e999", "inf", "nan", "١", "１", "1 2", "1,5", "--1", "1e", "e5", "."])  # fmt: skip
+numbers = st.one_of(plain, plain, plain, odd)
 words = st.one_of(
     st.sampled_from(["red", "blue", "Red", " red ", "", "NA", "?", "null", "a=b", "2020-01-01", "é", "日本", "x\ty", "\u2028", "$", "_"]),
     st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5),
@@ -46,7 +46,7 @@ words = st.one_of(
 def tables(draw: Any) -> bytes:
     """A table written as CSV, now and then damaged by a few bytes."""
     width, height = draw(st.integers(2, 4)), draw(st.integers(0, 6))
-    kinds = [draw(st.sampled_from([numbers, words])) for _ in range(width)]
+    kinds = [draw(st.sampled_from([plain, numbers, words])) for _ in range(width)]
     names = draw(
         st.sampled_from([["a", "b", "y", "d"], ["y", " a ", "b b", "c"], ["y", "a", "a", ""]])
     )
@@ -55,18 +55,32 @@ def tables(draw: Any) -> bytes:
     ends = draw(st.sampled_from(["\n", "\r\n"]))
     csv.writer(text, lineterminator=ends).writerows([names[:width], *rows])
     content = text.getvalue().encode()
+    return damaged(
+        draw, content, [b'"', b",", b"\n", b"\r", b"\xff", b"\0", b" ", b"1", b"\xef\xbb\xbf"]
+    )
+
+
+def damaged(draw: Any, content: bytes, pieces: list[bytes]) -> bytes:
+    """The same, with no, one or two of the pieces put in somewhere."""
     for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
         at = draw(st.integers(0, len(content)))
-        content = (
-            content[:at]
-            + draw(
-                st.sampled_from(
-                    [b'"', b",", b"\n", b"\r", b"\xff", b"\0", b" ", b"1", b"\xef\xbb\xbf"]
-                )
-            )
-            + content[at:]
-        )
-    return content  # fmt: skip
+        content = content[:at] + draw(st.sampled_from(pieces)) + content[at:]
+    return content
+
+
+@st.composite
+def svmlight(draw: Any) -> bytes:
+    """Lines in LIBSVM format, now and then damaged."""
+    lines = []
+    for _ in range(draw(st.integers(0, 5))):
+        indices = sorted(draw(st.sets(st.integers(0, 30), max_size=4)))
+        pairs = [f"{j}:{draw(numbers)}" for j in indices]
+        lines.append(" ".join([draw(numbers), *pairs]) + draw(st.sampled_from(["", " # x", "\r"])))
+    return damaged(
+        draw,
+        "\n".join(lines).encode(),
+        [b":", b" ", b"\n", b"#", b"_", b"9", b"\t", b"qid:1 ", b"\xff", b"\0"],
+    )
 
 
 beginnings = st.sampled_from([b"", b"y,a\n", b"a,y\n1,1\n"])
@@ -116,7 +130,7 @@ def check_csv(content: bytes) -> None:
     SEEN["csv read"] += 1
     wanted = expected(content)
     assert wanted is not None, "Python's reader refuses it"
-    names = [name or f"(column {k} without a name)" for k, name in enumerate(wanted[0], 1)]
+    names = [name or f"column {k}" for k, name in enumerate(wanted[0], 1)]
     assert list(chunks[0].columns) == names
     found = [list(row) for chunk in chunks for row in zip(*chunk.columns.values(), strict=True)]
     assert found == wanted[1:]
@@ -189,6 +203,7 @@ def unheard(note: str) -> None:
 CHECKS: dict[str, tuple[Any, Callable[[bytes], None]]] = {
     "tables": (tables(), check_csv),
     "bytes as CSV": (raw_csv, check_csv),
+    "LIBSVM": (svmlight(), check_libsvm),
     "bytes as LIBSVM": (raw_libsvm, check_libsvm),
 }
 

@@ -186,3 +186,54 @@ def test_the_latent_form_is_the_group_lasso_on_columns_side_by_side() -> None:
     loss = cp.sum_squares(X @ whole - y) / (2 * len(y))
     solve(cp.Problem(cp.Minimize(loss + 0.05 * penalty)))
     np.testing.assert_allclose(x, whole.value, atol=1e-5)
+
+
+@pytest.mark.parametrize("weights", [None, [1.0, 0.5, 2.0]])
+@pytest.mark.parametrize("sparse_rows", [False, True])
+def test_latent_groups(weights: list[float] | None, sparse_rows: bool) -> None:
+    """Against the sum over the groups of free vectors, stated as such."""
+    from scipy.sparse import csr_array
+
+    rng = np.random.default_rng(5)
+    groups, size = [[0, 1, 2, 3], [2, 3, 4, 5], [5, 6, 7]], 9  # the last feature is in no group
+    X = rng.standard_normal((60, size))
+    y = np.where(X[:, 0] - X[:, 3] + rng.standard_normal(60) > 0, 1.0, -1.0)
+    latent = rs.penalties.LatentGroupLasso(0.04, groups, weights)
+    rows = latent.columns(csr_array(X) if sparse_rows else X)
+    problem = rs.Problem(rows, y, penalty=latent.penalty, fit_intercept=True)
+    found = latent.coefficients(rs.ExactProxRR(tol=1e-12).solve(problem).x, size)
+
+    parts, b = [cp.Variable(len(g)) for g in groups], cp.Variable()
+    z = sum(X[:, g] @ v for g, v in zip(groups, parts, strict=True)) + b
+    used = weights or [np.sqrt(len(g)) for g in groups]
+    norms = sum(w * cp.norm(v) for w, v in zip(used, parts, strict=True))
+    cp.Problem(cp.Minimize(cp.sum(cp.logistic(cp.multiply(-y, z))) / 60 + 0.04 * norms)).solve(
+        solver="CLARABEL"
+    )
+    expected = np.zeros(size + 1)
+    for g, v in zip(groups, parts, strict=True):
+        expected[g] += v.value
+    expected[-1] = b.value
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert found[8] == 0.0
+
+
+def test_latent_groups_of_a_matrix_unknown_and_bad_ones() -> None:
+    latent = rs.penalties.LatentGroupLasso(0.1, [[0, 1], [1, 2]])
+    parts = np.arange(10.0).reshape(5, 2)
+    np.testing.assert_array_equal(
+        latent.coefficients(parts, 3), [[0.0, 1.0], [6.0, 8.0], [6.0, 7.0], [8.0, 9.0]]
+    )
+    assert latent == rs.penalties.LatentGroupLasso(0.1, [[0, 1], [1, 2]])
+    for make, message in (
+        (lambda: rs.penalties.LatentGroupLasso(-1.0, [[0]]), "strength must be"),
+        (lambda: rs.penalties.LatentGroupLasso(1.0, [[0], []]), "group 1"),
+        (lambda: rs.penalties.LatentGroupLasso(1.0, [[0, 1]], [1.0, 2.0]), "weights must hold 1"),
+        (lambda: rs.penalties.LatentGroupLasso(1.0, [[0, 1]], [-1.0]), "weights must be"),
+        (lambda: latent.columns(np.ones((4, 2))), "groups name feature 2, but there are 2"),
+        (lambda: latent.columns(np.ones(4)), "X must be a matrix"),
+        (lambda: latent.coefficients(np.ones(3), 3), "parts must have 4 rows"),
+        (lambda: rs.Problem(np.eye(2), [1, -1], penalty=latent), "must have methods value"),
+    ):
+        with pytest.raises(rs.InputError, match=message):
+            make()

@@ -39,6 +39,7 @@ SOLVERS: dict[str, Any] = {
     "FedSO": rs.FedRR(rounds=5, step=0.1, seed=2, order=rs.orders.ShuffleOnce()),
     "LocalSGD": rs.LocalSGD(rounds=5, step=0.01, seed=2),
     "ExactFedRR": rs.ExactFedRR(rounds=5, seed=2),
+    "FedNewton": rs.FedNewton(rounds=5, seed=2),
     "participation": rs.FedRR(rounds=5, step=0.1, seed=2, participation=0.4),
 }
 

@@ -200,6 +200,10 @@ def test_columns_of_targets(usual: Any) -> None:
         for regression in (rs.RRRegressor(), rs.RRRegressorCV(lambdas=2, cv=2)):
             with pytest.raises(rs.InputError, match=r"y must hold numbers, got .* a classifier"):
                 regression.fit(X, texts)
+    with pytest.raises(rs.InputError, match=r"y must hold numbers, got \{\}"):
+        rs.RRRegressor().fit(X, np.array([{}] * 60))
+    with pytest.raises(rs.InputError, match="y must hold numbers, got dates"):
+        rs.RRRegressor().fit(X, pd.date_range("2020-01-01", periods=60))
     words = np.array(["1.5", "2"] * 30)  # numbers as text, which scikit-learn takes too
     assert rs.RRRegressor().fit(X, words).converged_
 

@@ -23,8 +23,10 @@ from reshuffle.experiments import (
     Report,
     Settings,
     claim,
+    claims,
     comparisons,
     figure1,
+    figure2,
     page,
     theorems,
 )
@@ -142,6 +144,79 @@ def test_where_one_prox_an_epoch_stalls_the_recipe_fails_loudly(
     assert "DOES NOT HOLD" in (tmp_path / "figure1.html").read_text()
 
 
+# --- other data than the paper's ---------------------------------------------------------------
+
+
+def test_a_file_is_never_called_by_a_name_that_is_not_its_own(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figure1, "_draw", lambda *curves: curves[-1].with_suffix(".png").touch())
+    common = ("figure1", "--quick", "--epochs", "5", "--out", str(tmp_path / "out"))
+    for asked in (("--data", str(stand_in)), ("--dataset", str(stand_in / "a1a"))):
+        done = reproduce(*common, *asked, "--seed-list", "7,3", "--l1", "0.02")
+        assert done.exit_code == 0, done.output  # the paper claims nothing about this file
+        assert "data: the file a1a (sha256" in done.output
+        assert "NOT the set a1a" in done.output
+        assert "The paper does not show this figure for the file a1a" in done.output
+        assert "seeds: 7, 3" in done.output
+        assert "λ1: 0.02 = λ_max/" in done.output
+        assert "The paper does not show" in (tmp_path / "out" / "figure1.html").read_text()
+    with open(tmp_path / "out" / "figure1.csv") as file:
+        assert {row["seed"] for row in csv.DictReader(file)} == {"7", "3"}
+    done = reproduce(*common, "--data", str(stand_in), "--l1", "9")
+    assert done.exit_code == 1
+    assert "l1 must lie between 0 and λ_max" in done.output
+
+
+def test_sets_are_known_by_their_content(a1a: Any, data_folder: Path, stand_in: Path) -> None:
+    assert rs.datasets.identity(data_folder / "a1a") == ("a1a", "a1a")
+    renamed = stand_in / "mushrooms"
+    renamed.write_bytes((data_folder / "a1a").read_bytes())
+    assert rs.datasets.identity(renamed).name == "a1a"  # whatever it is called
+    (stand_in / "w1a").write_text("1 1:1\n")
+    assert "whose sha256 is not known" in rs.datasets.identity(stand_in / "w1a").label
+    (stand_in / "mine").write_text("1 1:1\n")
+    assert rs.datasets.identity(stand_in / "mine").label.startswith("the file mine (sha256")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("theorems", "--dataset", "a9a"), "--dataset is for figure1 and figure2"),
+        (("figure2", "--l1", "0.1"), "--l1 is for figure1"),
+        (("figure1", "--clients", "3"), "--clients is for figure2"),
+        (("figure1", "--seed-list", "1;2"), "--seed-list wants numbers"),
+        (("figure1", "--seed-list", "1,-2"), "--seed-list wants numbers"),
+        (("figure1", "--seeds", "2", "--seed-list", "1"), "not both"),
+        (("figure1", "--dataset", "no such file"), "no data file"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options: tuple[str, ...], message: str) -> None:
+    done = reproduce(*options)
+    assert done.exit_code != 0
+    assert message in " ".join(done.output.replace("│", " ").split())
+
+
+def test_the_table_of_claims_by_data_set(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (figure1, figure2):
+        monkeypatch.setattr(module, "_draw", lambda *all_: all_[-1].with_suffix(".png").touch())
+    monkeypatch.setattr(claims, "here", lambda folder: [("a1a", stand_in / "a1a")])
+    done = reproduce("claims", "--quick", "--epochs", "3", "--seeds", "1", "--clients", "2",
+                     "--out", str(tmp_path))  # fmt: skip
+    assert done.exit_code == 0, done.output
+    with open(tmp_path / "claims.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["figure"] for row in rows] == ["figure1"] * 3 + ["figure2"] * 3
+    assert all("NOT the set a1a" in row["data"] for row in rows)
+    assert all(row["data"].endswith("200 × 24") for row in rows)
+    assert {row["verdict"] for row in rows} <= {"holds", "DOES NOT HOLD", "NOT REPRODUCED"}
+    assert (tmp_path / "a1a" / "figure2.html").exists()
+    monkeypatch.setattr(claims, "here", lambda folder: [])
+    assert "none of the sets is here" in reproduce("claims", "--out", str(tmp_path)).output
+
+
 # --- the claim ---------------------------------------------------------------------------------
 
 
@@ -247,10 +322,11 @@ def test_a_page_stands_alone_and_shows_what_fails(tmp_path: Path) -> None:
 
 
 def test_settings_choose_amounts(tmp_path: Path) -> None:
-    assert Settings(tmp_path).amounts() == (10, 100)
-    assert Settings(tmp_path, quick=True).amounts() == (3, 30)
-    assert Settings(tmp_path, seeds=4, quick=True).amounts() == (4, 30)
-    assert Settings(tmp_path, epochs=7).amounts(seeds=(5, 2)) == (5, 7)
+    assert Settings(tmp_path).amounts() == (list(range(10)), 100)
+    assert Settings(tmp_path, quick=True).amounts() == ([0, 1, 2], 30)
+    assert Settings(tmp_path, seeds=4, quick=True).amounts() == ([0, 1, 2, 3], 30)
+    assert Settings(tmp_path, epochs=7).amounts(seeds=(5, 2)) == ([0, 1, 2, 3, 4], 7)
+    assert Settings(tmp_path, seed_list=(7, 3)).amounts() == ([7, 3], 100)
 
 
 def test_the_command_knows_its_recipes(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ def test_figure_2_on_mushrooms(mushrooms: Any, tmp_path: Path) -> None:
     done = reproduce(tmp_path)
     assert done.exit_code == 0, done.output
     assert done.output.count("holds: ") == 2
+    assert "NOT REPRODUCED: It also needs fewer rounds." in done.output
+    assert "γH = 1/L_max" in (tmp_path / "figure2.html").read_text()
     assert "9 computed, 0 reused" in done.output
     assert (tmp_path / "figure2.png").read_bytes()[:4] == b"\x89PNG"
     assert (tmp_path / "figure2.pdf").read_bytes()[:4] == b"%PDF"

@@ -152,6 +152,13 @@ def test_only_iterations_are_reported() -> None:
         assert set(result.state) == {"x", "y", "momentum"}
 
 
+def test_a_prox_after_every_step_is_taken_as_exactly_as_it_can_be() -> None:
+    """It begins from nothing, and no iterations are reported that are not counted."""
+    problem = rs.Problem(X, Y, penalty=ITERATIVE[0])
+    for solver in (rs.ProxSGD(epochs=1), rs.ProxRR(epochs=1, prox="step")):
+        assert "inner_iterations" not in solver.solve(problem).trace
+
+
 @pytest.mark.parametrize("psi", [ITERATIVE[0], ITERATIVE[3]], ids=lambda p: type(p).__name__)
 def test_a_warm_start_helps_and_a_spoilt_one_does_no_harm(psi: Any) -> None:
     x = 3.0 * RNG.standard_normal(30)

@@ -291,7 +291,12 @@ def test_what_a_method_lacks_is_named() -> None:
     class Lacking(Method):
         pass
 
+    class Narrow(_Returns):
+        def __init__(self, problem: Any) -> None:
+            super().__init__(problem)
+
     for kind, message in (
+        (Narrow, r"Narrow: __init__ must take \(problem, solver\)"),
         (Lacking, "Lacking must have advance"),
         (None, "Own must have method_class"),
         (dict, "Own must have method_class"),

@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnxruntime import InferenceSession
+from skl2onnx import to_onnx
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from skops import io as skops_io
 
 import reshuffle as rs
 from reshuffle.archive import read_archive, write_archive
@@ -23,6 +26,7 @@ MODELS: dict[str, Any] = {
     "squared hinge": rs.RRClassifier(loss="squared_hinge", random_state=None),
     "squared": rs.RRRegressor(penalty_factors=np.ones(10)),
     "Huber": rs.RRRegressor(loss=rs.losses.Huber(20.0), fit_intercept=False),
+    "Poisson": rs.RRRegressor(loss="poisson", l2=0.1),
     "cross-validated": rs.RRClassifierCV(lambdas=5),
 }
 
@@ -31,7 +35,7 @@ def data(name: str) -> tuple[Any, Any]:
     if name == "three classes":
         X, y = load_iris(return_X_y=True, as_frame=True)
         return X, y.map({0: "setosa", 1: "versicolor", 2: "virginica"})
-    if name in ("squared", "Huber"):
+    if name in ("squared", "Huber", "Poisson"):
         return load_diabetes(return_X_y=True)  # type: ignore[no-any-return]
     X, y = load_breast_cancer(return_X_y=True)
     return (X - X.mean(0)) / X.std(0), y
@@ -90,6 +94,38 @@ def test_the_same_predictions_from_scikit_learn(fitted: Any) -> None:
     theirs = model.to_sklearn()
     assert type(theirs).__module__.startswith("sklearn.")
     for one, other in zip(answers(model, X), answers(theirs, X), strict=True):
+        if one.dtype.kind == "f":
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+        else:
+            np.testing.assert_array_equal(one, other)
+
+
+def test_onnx_predicts_the_same(fitted: Any) -> None:
+    """In 32 bits, which is what ONNX computes linear models in."""
+    model, X, _ = fitted
+    rows = np.asarray(X, dtype=np.float32)
+    theirs = model.to_sklearn()
+    classes = hasattr(model, "classes_")
+    options = {"zipmap": False} if type(theirs).__name__ == "LogisticRegression" else {}
+    network = to_onnx(theirs, rows[:1], options=options)
+    session = InferenceSession(network.SerializeToString(), providers=["CPUExecutionProvider"])
+    found, *more = session.run(None, {"X": rows})
+    expected = answers(model, X)
+    if not classes:
+        np.testing.assert_allclose(found.ravel(), expected[0], rtol=1e-4)
+        return
+    decided = np.sort(np.atleast_2d(np.c_[-expected[1], expected[1]]))[:, -2:]
+    sure = np.abs(np.diff(decided, axis=1)).ravel() > 1e-4  # of the others, rounding decides
+    np.testing.assert_array_equal(found[sure], expected[0][sure])
+    if "predict_proba" in dir(model):
+        np.testing.assert_allclose(more[0], expected[2], atol=1e-4)
+
+
+def test_skops_keeps_the_same_model(fitted: Any) -> None:
+    model, X, _ = fitted
+    content = skops_io.dumps(model.to_sklearn())
+    assert skops_io.get_untrusted_types(data=content) == []
+    for one, other in zip(answers(model, X), answers(skops_io.loads(content), X), strict=True):
         if one.dtype.kind == "f":
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
         else:

@@ -289,6 +289,10 @@ def test_poisson_is_scikit_learns() -> None:
         np.testing.assert_allclose(ours.to_sklearn().predict(X), ours.predict(X), rtol=1e-12)
         for weights in (None, np.arange(1.0, len(y) + 1.0)):  # D², not R²
             assert ours.score(X, y, weights) == pytest.approx(theirs.score(X, y, weights), abs=1e-8)
+    same = np.ones(len(y))  # nothing to explain
+    assert rs.RRRegressor(loss="poisson").fit(X, same).score(X, same) == 1.0
+    assert ours.score(X, same) == 0.0
+    assert ours.score(X, 0.0 * same) == 0.0
     with pytest.raises(rs.InputError, match="no bound on its curvature"):
         rs.RRRegressor(loss="poisson").partial_fit(X, y)
 

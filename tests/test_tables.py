@@ -107,6 +107,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("d,buys\n12:30,1\n13:45,0\n", {}, r"'d' holds dates or times"),
     ("d,buys\n" + "".join(f"a text {k},1\n" for k in range(50)), {}, r"free text or names: 50 different"),
     ("d,buys\n" + "".join(f"text {k},1\n" for k in range(3000)), {}, r"free text or names: more than 1,000"),
+    ('d,buys\n"5,1",1\n"3,2",0\n7,1\n', {}, r"numbers that are not plainly written \('5,1', .*line 2\)"),
+    ("d,buys\n$5,1\n$7.50,0\n", {}, "numbers that are not plainly written"),
+    ("d,buys\n5%,1\n7%,0\n", {}, "numbers that are not plainly written"),
     ("d,buys\n,1\n,2\n", {"impute": True}, r"column 'd' holds no value at all; .*--drop d"),
 ]  # fmt: skip
 
@@ -117,6 +120,22 @@ def test_what_is_wrong_is_said_with_its_place(
 ) -> None:
     with pytest.raises(InputError, match=sentence):
         read(tmp_path, text, **options)
+
+
+def test_long_values_do_not_take_long(tmp_path: Path) -> None:
+    """A pattern that goes back and forth would take hours here."""
+    long = "1," * 60_000
+    for value in (long + "x", long, "1" * 120_000 + "x"):
+        assert read(tmp_path, f'v,buys\n"{value}",1\n"{value}",0\n').X.shape == (2, 1)
+    for value in ("1" * 120_000, "1e999"):
+        with pytest.raises(InputError, match="not plainly written") as refused:
+            read(tmp_path, f"v,buys\n{value},1\n{value},0\n")
+        assert len(str(refused.value)) < 1000
+
+
+def test_codes_with_leading_zeros_are_categories(tmp_path: Path) -> None:
+    _, _, encoding = read(tmp_path, "code,buys\n007,1\n012,0\n007,1\n")
+    assert encoding.feature_names == ["code=007", "code=012"]
 
 
 def test_text_that_is_not_utf8_is_refused_by_line(tmp_path: Path) -> None:
@@ -158,6 +177,24 @@ def test_missing_values_are_filled_now_and_later(tmp_path: Path) -> None:
     ]
 
 
+def test_every_value_of_a_named_column_is_a_category(tmp_path: Path) -> None:
+    text = "c,n,buys\nNA,1,1\nNO,2,0\n?,1,1\n"
+    X, _, encoding = read(tmp_path, text, categorical=("c", "n"))
+    assert encoding.feature_names == ["c=?", "c=NA", "c=NO", "n=1", "n=2"]
+    rows = list(stream(tmp_path / "t.csv", encoding_of(encoding.to_json()), pytest.fail))
+    np.testing.assert_array_equal(np.vstack(rows), X)
+
+
+def test_numbers_at_the_ends_of_their_range(tmp_path: Path) -> None:
+    text = "v,w,buys\n1.7e308,5e-324,1\n1.7e308,,0\n-1.7e308,1e-320,1\n"
+    X, _, _ = read(tmp_path, text, impute=True)
+    assert X[:, 0].tolist() == [1.7e308, 1.7e308, -1.7e308]
+    X, _, encoding = read(tmp_path, text, impute=True, standardise=True)
+    assert np.isfinite(X).all()
+    assert X[:, 0].std() == pytest.approx(1.0)
+    assert encoding_of(encoding.to_json()) == encoding
+
+
 def test_new_rows_by_name_in_any_order_with_unknown_categories(tmp_path: Path) -> None:
     _, _, encoding = read(tmp_path, PEOPLE)
     notes: list[str] = []
@@ -189,6 +226,14 @@ def test_many_different_numbers_and_late_surprises(tmp_path: Path) -> None:
         read(tmp_path, "v,buys\n" + "\n".join(lines))
 
 
+def test_without_pyarrow_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r'pip install "reshuffle\[tables\]"'):
+        load_data(written(tmp_path, b"PAR1....PAR1"), Reading(target="y"))
+
+
 def test_parquet_reads_as_the_same_table_does_in_csv(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
@@ -210,6 +255,9 @@ def test_parquet_reads_as_the_same_table_does_in_csv(tmp_path: Path) -> None:
     assert y.tolist() == same.y.tolist()
     with pytest.raises(InputError, match="row 3: column 'colour' has no value"):
         load_data(path, Reading(target="buys"))
+    index = pa.table({"v": [1.0, 2.0], "y": ["a", "b"], "__index_level_0__": [0, 1]})
+    pq.write_table(index, path)  # as pandas writes row numbers
+    assert load_data(path, Reading(target="y")).encoding.feature_names == ["v"]
     pq.write_table(pa.table({"when": pa.array([1, 2], pa.timestamp("s")), "y": [1, 2]}), path)
     with pytest.raises(InputError, match="'when' holds dates or times"):
         load_data(path, Reading(target="y"))
@@ -251,8 +299,9 @@ LIBSVM = [
     ("+1 1:2\nx 1:1\n", r"line 2 is not in LIBSVM format .*: 'x 1:1'"),
     ("+1 1:2\n1 3:1 2:1\n", "line 2 is not in LIBSVM format"),
     ("+1 1:2\n1 1:1_0\n", "line 2 is not in LIBSVM format"),
-    ("nan 1:2\n1 1:1\n", "line 1: the label must be a finite number, got 'nan'"),
-    ("1 1:inf\n", "line 1: values must be finite numbers"),
+    ("nan 1:2\n1 1:1\n", r"line 1 is not in LIBSVM format .*: 'nan 1:2'"),
+    ("1 1:inf\n", "line 1 is not in LIBSVM format"),
+    ("1 1:1\n1 1:1e999\n", "line 2 holds a number that is too large"),
     ("1 4294967297:1\n", "line 1"),
     ("1 2147483646:1\n", "line 1: feature index 2,147,483,646 is beyond"),
     ("<html>\n", "line 1 is not in LIBSVM format"),

@@ -456,3 +456,84 @@ def test_example_1_has_an_exception() -> None:
     exception = step * c1 - (1 + step) * c2
     np.testing.assert_allclose(twice(exception), full(exception), rtol=1e-12)
     assert np.abs(twice(exception + 1.0) - full(exception + 1.0)).min() > 1e-2
+
+
+# --- slips found later --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mu", "at_least"), [(30.0, 1.5), (300.0, 15.0), (3000.0, 150.0)])
+def test_the_printed_theorem_on_decreasing_steps_is_false(mu: float, at_least: float) -> None:
+    """r_0 = 0 and T = 3: the error exceeds 356σ_rad²/(μ³n²T²) by any factor, as μ grows."""
+    n, T = 1000, 3
+    problem = rs.Problem(np.ones((n, 1)), np.ones(n), rs.losses.Squared(), rs.penalties.L2(mu))
+    x_star = theory.solve(problem)
+    assert x_star[0] == pytest.approx(1 / (1 + mu), rel=1e-9)
+    with pytest.warns(rs.StepWarning):
+        found = rs.ProxRR(step=rs.steps.Decreasing(), epochs=T).solve(problem, x0=x_star)
+    assert found.trace["step"][1:].tolist() == [1.0] * T  # as in the text: t ≤ t_0 = ⌈T/2⌉ = 2
+    radius = 0.5 * ((n - 1) * mu / (1 + mu)) ** 2  # D(x*^{n-1}, x*)/γ², whatever the permutation
+    claimed = 356 * radius / (mu**3 * n**2 * T**2)
+    error = float((found.x[0] - x_star[0]) ** 2)
+    assert error >= at_least * claimed
+    c = theory.constants(problem, x_star, x0=x_star)
+    assert error <= theory.decreasing_bound(c, T, radius)
+
+
+def test_when_the_printed_schedules_exceed_1_over_l_max() -> None:
+    for s in (0.2, 0.34, 0.9, 1.1, 50.0):
+        a_n, b = 3.5 / s, 1.0  # s = 7b/(2an)
+        lemma = 7 / (a_n * (s + 1))
+        assert (lemma > 1 / b) is (s > 1)
+        assert (2 * lemma > 1 / b) is (s > 1 / 3)
+
+
+def test_the_factors_of_importance_resampling() -> None:
+    """κ and n at most doubled, the gradient's part of the noise at most 2√2 times as large."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        L = rng.lognormal(0.0, 1.5, size=int(rng.integers(2, 30)))
+        pool, weights = rs.orders.copies(L)
+        n, N, largest = L.size, pool.size, float((weights * L).max())
+        assert N <= 2 * n
+        assert largest <= 2 * L.mean() * (1 + 1e-12)
+        noise = np.sqrt(largest * N**2 / (L.mean() * n**2))  # of √(½L)·N‖∇f(x*)‖
+        assert noise <= 2 * np.sqrt(2) * (1 + 1e-12)
+    pool, weights = rs.orders.copies(np.array([1.0] * 9 + [1.01]))
+    assert np.sqrt((weights * 1.0).max() * (pool.size / 10) ** 2) > 1.1  # more than 1 does occur
+
+
+def test_the_homogeneous_theorem_needs_a_short_step() -> None:
+    problem = rs.Problem(np.ones((1, 1)), np.zeros(1), rs.losses.Squared())
+    clients = rs.federated.Federation([problem])
+    after = rs.FedRR(step=3.0, rounds=1).solve(clients, x0=[1.0]).x[0]
+    assert after**2 > 0 > (1 - 3.0) * 1.0  # the error, and the printed bound
+
+
+def test_the_radius_theorem_needs_a_uniform_permutation() -> None:
+    """f_i = (x - c_i)²/2 with c = 1, 1, -1, -1 in this order: x* = 0, σ*² = 1, ∇f(x*) = 0."""
+    c = np.array([1.0, 1.0, -1.0, -1.0])
+    limits = np.concatenate([[0.0], np.cumsum(c)])[1:4]  # x*^i/γ, i = 1, 2, 3
+    radius = float(np.max(0.5 * limits**2))
+    bound = 0.5 * 4 * (0.0 + 0.5 * 1.0)
+    assert (radius, bound) == (2.0, 1.0)
+    problem = rs.Problem(np.ones((4, 1)), c, rs.losses.Squared())
+    assert theory.shuffling_radius(problem, np.zeros(1), 0.1) <= bound  # the uniform one
+
+
+def test_the_radius_depends_on_the_step() -> None:
+    problem = psi_strongly_convex("logistic")
+    x_star = theory.solve(problem)
+    short, long = (theory.shuffling_radius(problem, x_star, step) for step in (1e-3, 1.0))
+    assert abs(long / short - 1) > 1e-3
+    squared = psi_strongly_convex("squared")
+    x_star = theory.solve(squared)
+    short, long = (theory.shuffling_radius(squared, x_star, step) for step in (1e-3, 1.0))
+    assert long == pytest.approx(short, rel=1e-6)
+
+
+def test_decreasing_steps_where_f_is_strongly_convex() -> None:
+    for n in (1, 2, 7, 100):
+        for z in np.linspace(0.0, 1.0, 201):  # γμ
+            assert (1 - z) ** n <= 1 / (1 + z * n) + 1e-15
+            total = (1 + z * n) * sum((1 - z) ** j for j in range(n))
+            assert total <= 2 * n + 1e-12

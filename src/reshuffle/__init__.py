@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         RRRegressorCV,
         rr_path,
     )
-    from reshuffle.federated import ExactFedRR, FedRR, LocalSGD
+    from reshuffle.federated import ExactFedRR, FedNewton, FedRR, LocalSGD
     from reshuffle.labels import encode_labels
     from reshuffle.objective import FiniteSum, Objective
     from reshuffle.oracle import OracleProblem
@@ -57,6 +57,7 @@ _HOMES = {
     "ExactProxRR": "solvers",
     "ExactFedRR": "federated",
     "FISTA": "solvers",
+    "FedNewton": "federated",
     "FedRR": "federated",
     "LocalSGD": "federated",
     "FiniteSum": "objective",
@@ -100,6 +101,7 @@ __all__ = [
     "DivergenceError",
     "ExactFedRR",
     "ExactProxRR",
+    "FedNewton",
     "FedRR",
     "FiniteSum",
     "InputError",

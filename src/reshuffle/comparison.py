@@ -24,6 +24,7 @@ from reshuffle.trace import Result
 from reshuffle.validation import check_number, check_positive
 
 Job = tuple[str, int, BaseSolver]
+LONGEST = 20_000  # iterations of FISTA in search of P*
 ROUNDING = 1e-9  # relative; by which a value may lie below a minimum that was given with few digits
 
 
@@ -132,7 +133,8 @@ def _minimum(problem: Objective, runs: Runs, store: Store, given: float | None) 
         return known
     try:
         callbacks = [stationary(problem)]
-        reference = store.solve("minimum", FISTA(tol=0.0), problem, callbacks=callbacks)
+        solver = FISTA(tol=0.0, epochs=LONGEST)
+        reference = store.solve("minimum", solver, problem, callbacks=callbacks)
     except InputError:  # no smoothness constants, or a penalty that is not convex
         return lowest
     return min(lowest, float(reference.trace["objective"].min()))

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,18 @@ LEAST = (
     1 << 10
 )  # visits of one kernel call, where rows are not far too long: calls cost microseconds
 NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
+
+
+class Copies(NamedTuple):
+    """Importance copies of samples; empty where every sample is its own only copy."""
+
+    owner: Visits
+    """The sample of each copy."""
+    weights: Array
+    """The factor of each copy."""
+
+
+ALONE = Copies(NO_VISITS, read_only(np.empty(0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,27 +335,19 @@ class Datafit:
             flat[:penalised] *= scale
 
     def block(
-        self,
-        y: Array,
-        visits: Visits,
-        first: int,
-        last: int,
-        step: float,
-        table: Array,
-        q: Array,
-        owner: Visits = NO_VISITS,
-        weights: Array | None = None,
+        self, y: Array, visits: Visits, step: float, table: Array, q: Array, copies: Copies = ALONE
     ) -> None:
         """Steps along differences to the slopes of a table; see ``FiniteSum.block``."""
         from reshuffle.kernels.exact import block_kernel
 
-        each, part = self.weights if weights is None else weights, visits[first:last]
-        samples = (lambda: owner[part]) if owner.size else (lambda: part)
-        for start, stop in self.calls(part.size, samples, 0.0):
+        owner = copies.owner
+        weights = copies.weights if owner.size else self.weights
+        samples = (lambda: owner[visits]) if owner.size else (lambda: visits)
+        for start, stop in self.calls(visits.size, samples, 0.0):
             listen()
             block_kernel(self.stamp)(
-                *self.quick, self.targets, each, self.loss.params, self.bias, owner, visits, first,
-                first + start, first + stop, table, y, q, step, self.scratch(), AHEAD,
+                *self.quick, self.targets, weights, self.loss.params, self.bias, owner, visits, 0,
+                start, stop, table, y, q, step, self.scratch(), AHEAD,
             )  # fmt: skip
 
     def single_functions(self) -> tuple[Any, Any, tuple[Any, ...]]:

@@ -52,6 +52,10 @@ class ConversionWarning(UserWarning):
     """Data was copied into the layout that the kernels read."""
 
 
+class CacheWarning(UserWarning):
+    """Compiled kernels cannot be kept for the next process."""
+
+
 class StepWarning(UserWarning):
     """The chosen step is legal but will not give what its user wants."""
 
@@ -103,7 +107,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
         held.append((message, category))
         return
     depth, frame = 2, sys._getframe(1)
-    inner = ("reshuffle.", "sklearn.")
+    inner = ("reshuffle.", "sklearn.", "importlib.")
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(inner):
         depth, frame = depth + 1, frame.f_back
     warnings.warn(message, category, stacklevel=depth)

@@ -5,26 +5,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.content import Fingerprint, digest
+from reshuffle.datafit import ALONE, Copies, Datafit
 from reshuffle.deprecation import renamed
 from reshuffle.errors import InputError, shown
 from reshuffle.interruption import listen
 from reshuffle.penalties import Penalty, Zero, ability, strong_convexity
 from reshuffle.penalties.inexact import COLD, Approximate, approximate
 from reshuffle.smoothness import Smoothness
-from reshuffle.validation import check_number, check_vector, check_visits, read_only
-
-if TYPE_CHECKING:
-    from reshuffle.datafit import Datafit
+from reshuffle.validation import check_number, check_vector, check_visits
 
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
-NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
 
 
 class Objective(ABC):
@@ -258,32 +255,20 @@ class FiniteSum(Objective):
                     f"{name} must be a float64 array of shape {shape} that can be changed"
                 )
         drift = np.ascontiguousarray(check_vector("drift", drift, self.shape), dtype=np.float64)
-        self.block(x, visits, 0, visits.size, step, table, drift)
+        self.block(x, visits, step, table, drift)
         x -= step * visits.size * drift
 
     def block(
-        self,
-        y: Array,
-        visits: Visits,
-        first: int,
-        last: int,
-        step: float,
-        table: Array,
-        q: Array,
-        owner: Visits = NO_VISITS,
-        weights: Array | None = None,
+        self, y: Array, visits: Visits, step: float, table: Array, q: Array, copies: Copies = ALONE
     ) -> None:
-        """The same for some of the visits, without the drift along q, which is left to its end.
+        """The same without the drift along q, which is left to the end: the k-th step reads x as y - step·k·q.
 
-        ``y`` is x without it: the k-th step reads x as y - step·k·q. ``owner`` and ``weights`` are those of
-        importance copies, where the table has an entry for each copy.
+        Where there are importance copies, the visits name copies, and the table has an entry for each.
         """
-        for k in range(first, last):
+        for k, c in enumerate(visits.tolist()):
             listen()
-            c = int(visits[k])
-            i = int(owner[c]) if owner.size else c
-            new = self._without_ridge(i, y - step * (k - first) * q)
-            weight = 1.0 if weights is None or not weights.size else weights[c]
+            i, weight = (int(copies.owner[c]), copies.weights[c]) if copies.owner.size else (c, 1.0)
+            new = self._without_ridge(i, y - step * k * q)
             y -= step * weight * (new - table[c])
             table[c] = new
 

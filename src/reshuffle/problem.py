@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.capacity import check_unknown
 from reshuffle.content import digest
-from reshuffle.datafit import NO_VISITS, Datafit
+from reshuffle.datafit import ALONE, NO_VISITS, Copies, Datafit
 from reshuffle.design import check_rows
 from reshuffle.errors import InputError, shown
 from reshuffle.losses import Logistic, Loss, check_loss
@@ -87,6 +88,7 @@ class Problem(FiniteSum):
         weights = check_weights(sample_weight, n)
         self.weight = 1.0 if sample_weight is None else float(np.mean(sample_weight))
         outputs = loss.kind.outputs(targets)
+        check_unknown((features + bool(fit_intercept), *outputs))
         self.datafit = Datafit(rows, targets, weights, loss, bool(fit_intercept), features, outputs)
         self.penalty, self.ridge = check_penalty(penalty), float(ridge)
         self.form  # noqa: B018 -- it says so where arrays of the penalty do not fit
@@ -267,21 +269,12 @@ class Problem(FiniteSum):
         return self.datafit.slopes(x)
 
     def block(
-        self,
-        y: Array,
-        visits: Visits,
-        first: int,
-        last: int,
-        step: float,
-        table: Array,
-        q: Array,
-        owner: Visits = NO_VISITS,
-        weights: Array | None = None,
+        self, y: Array, visits: Visits, step: float, table: Array, q: Array, copies: Copies = ALONE
     ) -> None:
-        fit, entries = self.datafit, int(owner.size or self.n)
+        fit, entries = self.datafit, int(copies.owner.size or self.n)
         if table.shape != (entries, *fit.outputs) or not table.flags.c_contiguous:
             raise InputError(f"table must be a C-ordered array of shape {(entries, *fit.outputs)}")
-        fit.block(fit.checked(y), visits, first, last, step, table, fit.checked(q), owner, weights)
+        fit.block(fit.checked(y), visits, step, table, fit.checked(q), copies)
 
     @cached_property
     def functions(self) -> tuple[Any, Any, tuple[Any, ...]]:

@@ -68,6 +68,14 @@ class InverseTime:
 
     Where not given, ``initial`` is the method's constant step and ``rate`` = initial·μ·n/2, so that
     γ_t tends to 2/(μnt); with μ = 0 it is 1.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> problem = rs.Problem(*rs.datasets.breast_cancer(), penalty=rs.penalties.L2(0.1))
+    >>> steps = rs.ProxRR(step=rs.steps.InverseTime(0.1, rate=1.0), epochs=3).solve(problem).trace["step"]
+    >>> steps[1:].round(4)
+    array([0.1   , 0.05  , 0.0333])
     """
 
     initial: float | None = None

@@ -32,6 +32,14 @@ class Trace(Mapping[str, Array]):
     ``seconds`` (without evaluation and compilation), ``step`` (γ of the last epoch) and
     ``gap`` or ``relative_mapping``, what ``tol`` is compared with (NaN where it was not checked).
     ``header`` says what the method chose by itself.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> problem = rs.Problem(*rs.datasets.breast_cancer(), penalty=rs.penalties.L2(0.1))
+    >>> trace = rs.ProxRR(epochs=3).solve(problem).trace
+    >>> trace["epoch"], trace["prox_evals"]
+    (array([0., 1., 2., 3.]), array([0., 1., 2., 3.]))
     """
 
     def __init__(
@@ -89,6 +97,14 @@ class Result:
 
     ``x`` is the last iterate, ``converged`` whether ``tol`` was reached, ``message`` why the run
     stopped, ``epoch`` how many epochs it did. ``state`` and ``config`` are what a resumed run needs.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> problem = rs.Problem(*rs.datasets.breast_cancer(), penalty=rs.penalties.L2(0.1))
+    >>> result = rs.FISTA(tol=1e-6).solve(problem)
+    >>> result.converged, result.x.shape, "gap" in result.trace
+    (True, (30,), True)
     """
 
     x: Array

@@ -92,6 +92,7 @@ def check_visits(visits: Any, count: int, name: str = "visits") -> NDArray[np.ui
     """Numbers of functions, each below ``count``: a kernel reads where they say."""
     if not (isinstance(visits, np.ndarray) and visits.ndim == 1 and visits.dtype.kind in "iu"):
         raise InputError(f"{name} must be a 1-d array of integers, got {_described(visits)}")
+    visits = as_array(name, visits)  # a plain one, whatever a class of its own may say of itself
     if visits.size and not 0 <= visits.min() <= visits.max() < count:
         low, high = visits.min(), visits.max()
         raise InputError(f"{name} must lie in 0 … {count - 1}, got numbers from {low} to {high}")
@@ -109,9 +110,9 @@ def check_number(name: str, value: Any) -> float:
 def check_vector(name: str, value: Any, shape: tuple[int, ...]) -> Array:
     """What a user's function returned, as a float64 array of this shape."""
     try:
-        found = np.asarray(value)
-    except ValueError:
-        found = np.empty(0, dtype=object)
+        found = as_array(name, value)
+    except InputError as error:
+        raise InputError(f"{name} must return shape {shape} of numbers: {error}") from None
     if found.shape != shape or found.dtype.kind not in "fiub":
         raise InputError(f"{name} must return shape {shape} of numbers, got {_described(value)}")
     return np.ascontiguousarray(found, dtype=np.float64)

@@ -7,7 +7,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
@@ -66,7 +66,14 @@ class Group(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise  # whoever reads what we write has had enough
-            raise click.ClickException(str(error)) from None
+            said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            raise click.ClickException(said) from None
+
+
+def _silence() -> AbstractContextManager[None]:
+    from reshuffle.solvers.compiling import unannounced
+
+    return unannounced()
 
 
 @contextmanager
@@ -96,8 +103,9 @@ class Output:
         return Console(quiet=self.json or self.quiet)
 
     def line(self, text: str) -> None:
-        """A line for people, as it is."""
-        self.console.print(text, soft_wrap=True, highlight=False, markup=False)
+        """A line for people, as it is, but for what a terminal would obey."""
+        shown = "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
+        self.console.print(shown, soft_wrap=True, highlight=False, markup=False)
 
     def note(self, text: str) -> None:
         """A remark on standard error."""
@@ -124,9 +132,15 @@ def output_options(command: Command) -> Command:
     def wrapped(*args: Any, as_json: bool, quiet: bool, **options: Any) -> Any:
         if as_json and quiet:
             raise click.UsageError("--json and --quiet exclude each other")
-        return command(*args, output=Output(as_json, quiet), **options)
+        with _silence() if quiet else nullcontext():
+            return command(*args, output=Output(as_json, quiet), **options)
 
     return wrapped  # type: ignore[return-value]
+
+
+def counted(number: int, one: str, more: str) -> str:
+    """A number of things, in words."""
+    return f"{number:,} {one if number == 1 else more}"
 
 
 def as_json(value: Any) -> Any:

@@ -9,8 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output
-from reshuffle.cli.fitting import Choices, Task, cross_validated, equip, estimator, task_of
+from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output, counted
+from reshuffle.cli.fitting import (
+    Choices,
+    Task,
+    counting,
+    cross_validated,
+    equip,
+    estimator,
+    task_of,
+)
 from reshuffle.cli.live import LiveLine
 from reshuffle.datasets import Data, Reading, load_data
 from reshuffle.errors import held_warnings
@@ -18,6 +26,8 @@ from reshuffle.estimators.summary import dense
 from reshuffle.files import write_atomically
 from reshuffle.report import HeldOut, fit_page, held_out_numbers, path_page
 from reshuffle.report.words import data_table
+
+LONGEST = 80  # characters of a feature's name that are shown
 
 
 def run(
@@ -34,6 +44,10 @@ def run(
     data = load_data(file, reading)
     task = task_of(data, choices)
     output.line(_described(file, data, task, choices))
+    for name in counting(data):
+        output.note(
+            f"column {name!r} counts the rows; if it is a number given to them, leave it out with --drop"
+        )
     clock = time.perf_counter()
     model = _fitted(task, choices, cv or path, output)
     seconds = time.perf_counter() - clock
@@ -43,7 +57,9 @@ def run(
     model.save(out / "model.npz", task.X, task.y)
     target = getattr(data.encoding, "target", "")
     write: Callable[..., str] = path_page if path else fit_page
-    names = list(data.encoding.feature_names)
+    names = [
+        n if len(n) <= LONGEST else n[: LONGEST - 1] + "…" for n in data.encoding.feature_names
+    ]
     page = write(model, names, held, _about(file, data, task, choices, seconds), target)
     write_atomically(out / "report.html", page.encode())
     _say(model, held, names, out, output)
@@ -65,14 +81,15 @@ def _described(file: str, data: Data, task: Task, choices: Choices) -> str:
     n, features = data.X.shape
     if task.classes:
         found = np.unique(task.y)
-        target = f"{found.size} classes ({', '.join(map(str, found[:6]))}{', …' if found.size > 6 else ''})"
-        if choices.loss is None and task.y.dtype.kind in "iu":
+        target = f"{counted(found.size, 'class', 'classes')} ({', '.join(map(str, found[:6]))}{', …' if found.size > 6 else ''})"
+        if choices.loss is None and task.y.dtype.kind in "iu" and found.size > 2:
             target += "; to take them for numbers, give --loss squared"
     else:
         target = f"numbers from {task.y.min():.6g} to {task.y.max():.6g}"
     name = getattr(data.encoding, "target", "") or "target"
     held = f", {task.held:,} of them held out" if task.held else ""
-    return f"{file}: {n:,} rows{held}, {features:,} features; {name}: {target}"
+    rows, used = counted(n, "row", "rows"), counted(features, "feature", "features")
+    return f"{file}: {rows}{held}, {used}; {name}: {target}"
 
 
 def _about(file: str, data: Data, task: Task, choices: Choices, seconds: float) -> dict[str, str]:
@@ -89,9 +106,13 @@ def _about(file: str, data: Data, task: Task, choices: Choices, seconds: float) 
 
 def _say(model: Any, held: HeldOut | None, names: list[str], out: Path, output: Output) -> None:
     output.line(model.summary(8, names))
+    if hasattr(model, "lambda_"):
+        chosen = "the largest within one standard error" if model.rule == "1se" else "the best"
+        lowest = f"the loss left out is lowest at {model.lambda_min_:.4g}"
+        output.line(f"{'strength':<13}λ = {model.lambda_:.4g}, {chosen}; {lowest}")
     if held is not None:
         scores = ", ".join(f"{name} {value:.4g}" for name, value in held.scores.items())
-        output.line(f"{'held out':<13}{held.rows:,} rows: {scores}")
+        output.line(f"{'held out':<13}{counted(held.rows, 'row', 'rows')}: {scores}")
     output.line(f"model: {out / 'model.npz'}   report: {out / 'report.html'}")
 
 

@@ -13,6 +13,7 @@ from reshuffle.errors import InputError
 from reshuffle.estimators import RRClassifier, RRClassifierCV, RRRegressor, RRRegressorCV
 from reshuffle.estimators.early_stopping import held_out
 from reshuffle.estimators.loss_names import OF_CLASSES
+from reshuffle.estimators.summary import dense
 
 CLASSES = 20
 """Whole numbers with at most this many values are taken for classes, unless a loss of numbers is given."""
@@ -65,8 +66,13 @@ def task_of(data: Data, choices: Choices) -> Task:
     if not choices.holdout:
         return Task(data.X, y, data.X[:0], y[:0], classes, loss)
     codes = np.unique(y, return_inverse=True)[1] if classes else None
-    if y.size < 2:
-        raise InputError(f"--holdout {choices.holdout:g} needs two rows or more, got {y.size}")
+    most = y.size if codes is None else int(np.bincount(codes).max())
+    if most < 2:
+        of = " of a class" if classes else ""
+        raise InputError(
+            f"--holdout {choices.holdout:g} needs two rows{of} or more, to learn from one and be judged by the other; "
+            "give --holdout 0 to learn from all"
+        )
     rows, held = held_out(y.size, codes, float(choices.holdout), choices.seed)
     return Task(data.X[rows], y[rows], data.X[held], y[held], classes, loss)
 
@@ -134,6 +140,18 @@ def _shared(task: Task, choices: Choices) -> dict[str, Any]:
             raise InputError("--class-weight is for classes, and the target is taken for numbers")
         options["class_weight"] = choices.class_weight
     return options
+
+
+def counting(data: Data) -> list[str]:
+    """Columns of numbers that go up by the same amount from row to row."""
+    found, start = [], 0
+    for part in getattr(data.encoding, "columns", ()):
+        if not hasattr(part, "levels") and data.X.shape[0] > CLASSES:
+            steps = np.diff(dense(data.X[:, [start]]).ravel())
+            if steps[0] and np.allclose(steps, steps[0], rtol=1e-6, atol=0.0):
+                found.append(part.name)
+        start += len(part.features)
+    return found
 
 
 def equip(model: Any, data: Data) -> Any:

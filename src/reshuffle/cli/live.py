@@ -43,11 +43,11 @@ class LiveLine(AbstractContextManager["LiveLine"]):
         used = np.count_nonzero(np.any(np.atleast_2d(result.x[: self.features].T) != 0, axis=0))
         parts = [f"epoch {result.epoch}", f"P = {result.trace.last()['objective']:.6g}"]
         if known.size:
-            parts.append(f"{measure} {known[-1]:.1e} (wanted {self.tol:.0e})")
-        parts.append(f"{used:,} of {self.features:,} features")
+            parts.append(f"{measure.partition('_')[2] or measure} {known[-1]:.1e} → {self.tol:.0e}")
+        parts.append(f"{used:,}/{self.features:,} features")
         left = seconds_left(known, self.tol, elapsed)
         if left is not None:
-            parts.append(f"about {told_seconds(left)} left")
+            parts.append(f"{told_seconds(left)} left")
         return " · ".join(parts)
 
 

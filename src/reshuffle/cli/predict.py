@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import copy
 import csv
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from reshuffle.cli.common import Output, as_json
 from reshuffle.datasets import Reading, stream
 from reshuffle.errors import InputError
 from reshuffle.estimators import load
+from reshuffle.files import replacing
 
 
 def run(
@@ -69,24 +69,13 @@ def _predictions(model: Any, X: Any, proba: bool) -> Iterator[list[Any]]:
 
 
 @contextmanager
-def _written(out: str | None) -> Iterator[TextIO]:
+def _written(out: str | None) -> Iterator[Any]:
     """Standard output, or a file that is there whole or not at all."""
     if out is None:
         yield sys.stdout
     elif os.path.exists(out) and not os.path.isfile(out):  # a pipe or a device
-        with open(out, "w", encoding="utf-8") as file:
-            yield file
+        with open(out, "w", encoding="utf-8") as device:
+            yield device
     else:
-        target = Path(out)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
-        ) as part:
-            try:
-                yield cast(TextIO, part)
-            except BaseException:
-                os.unlink(part.name)
-                raise
-        usual = os.umask(0)
-        os.umask(usual)
-        os.chmod(part.name, 0o666 & ~usual)  # a temporary file is for its owner alone
-        os.replace(part.name, target)
+        with replacing(out) as file:
+            yield codecs.getwriter("utf-8")(file)

@@ -2,6 +2,7 @@
 
 from reshuffle.datasets.bundled import breast_cancer, synthetic
 from reshuffle.datasets.catalogue import CATALOGUE, Entry
+from reshuffle.datasets.identity import Identity, identity
 from reshuffle.datasets.libsvm import VARIABLE, cache_folder, fetch, find, load_libsvm
 from reshuffle.datasets.reading import load_data, stream
 from reshuffle.datasets.table import Data, Reading
@@ -11,11 +12,13 @@ __all__ = [
     "VARIABLE",
     "Data",
     "Entry",
+    "Identity",
     "Reading",
     "breast_cancer",
     "cache_folder",
     "fetch",
     "find",
+    "identity",
     "load_data",
     "load_libsvm",
     "stream",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,16 +10,11 @@ from numpy.typing import NDArray
 
 from reshuffle.datasets.chunks import Chunk, Texts, Values
 from reshuffle.datasets.numbers import as_numbers, is_number
-from reshuffle.errors import InputError, shown
+from reshuffle.datasets.unfit import mixed, quoted, refuse_unfit
+from reshuffle.errors import InputError
 
 LEVELS = 1000
 """The most categories of a column that is not said to hold categories."""
-FEW = 20
-"""A text column with more categories than this, and than half its rows, is names or free text, not categories."""
-DATE = re.compile(
-    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2})?"
-)
-"""What dates and times look like."""
 
 
 @dataclass
@@ -125,7 +119,7 @@ class Column:
         given = self.rows - self.lacking
         if not given:
             raise InputError(
-                f"column {self.name!r} holds no value at all; leave it out with --drop {_quoted(self.name)}"
+                f"column {self.name!r} holds no value at all; leave it out with --drop {quoted(self.name)}"
             )
         if self.forced:
             return "category"
@@ -133,8 +127,8 @@ class Column:
         if not wrong or first is None:
             return "number"
         if wrong < given / 2:
-            raise InputError(_mixed(self.name, *first, wrong, given))
-        self._refuse_dates_and_texts(first, given)
+            raise InputError(mixed(self.name, *first, wrong, given))
+        refuse_unfit(self.name, list(self.levels), first, given, too_many=self._numbers)
         return "category"
 
     def not_numbers(self) -> tuple[int, tuple[str, str] | None]:
@@ -151,24 +145,6 @@ class Column:
     def place_of(self, level: str) -> str:
         """Where a level was first seen."""
         return self.seen_at[self.levels[level]] if level in self.levels else "a row"
-
-    def _refuse_dates_and_texts(self, first: tuple[str, str], given: int) -> None:
-        name, texts = _quoted(self.name), list(self.levels)
-        dates = [text for text in texts if DATE.fullmatch(text)]
-        if len(dates) > len(texts) / 2:
-            raise InputError(
-                f"column {self.name!r} holds dates or times ({shown(dates[0])}, {first[1]}), which a linear model "
-                f"cannot take as they are: turn them into numbers (days since a date, month, hour), or leave "
-                f"them out with --drop {name}"
-            )
-        if self._numbers or len(texts) > max(FEW, given / 2):
-            count = f"{len(texts):,}" if not self._numbers else f"more than {LEVELS:,}"
-            raise InputError(
-                f"column {self.name!r} holds free text or names: {count} different values in {given:,} rows, like "
-                f"{shown(first[0][:60])} ({first[1]}). Leave it out with --drop {name}, take each value as a "
-                f"category with --categorical {name}, or turn texts into numbers first, with scikit-learn's "
-                "TfidfVectorizer for instance"
-            )
 
     def numbers(self) -> NDArray[np.float64]:
         """The values of a column of numbers; NaN where one is missing."""
@@ -198,15 +174,3 @@ def most_frequent(codes: NDArray[np.int32]) -> int:
 def number_name(value: float) -> str:
     """A number as the name of a category."""
     return str(int(value)) if value == int(value) else repr(float(value))
-
-
-def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[\w.-]+", name) else f"'{name}'"
-
-
-def _mixed(name: str, text: str, place: str, wrong: int, given: int) -> str:
-    return (
-        f"{place}: column {name!r} holds {shown(text[:60])}, where {given - wrong:,} of {given:,} values are "
-        f"numbers. Correct it; or give --missing {_quoted(text[:60])} with --impute if it stands for no value; or "
-        f"--categorical {_quoted(name)} to take every value as a category"
-    )

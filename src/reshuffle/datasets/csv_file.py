@@ -103,7 +103,7 @@ def _numbered(count: int) -> list[str]:
 
 def unnamed(number: int) -> str:
     """What a column is called that the header gives no name."""
-    return f"(column {number} without a name)"
+    return f"column {number}"
 
 
 class _Lines:

@@ -48,7 +48,9 @@ class Number:
         values = column.numbers()
         if column.lacking:
             values = np.where(np.isnan(values), fill_of(self, column), values)
-        return (values - self.centre) / self.scale
+        if self.centre == 0.0 and self.scale == 1.0:
+            return values
+        return (0.5 * values - 0.5 * self.centre) / self.scale * 2.0  # no difference overflows
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,8 @@ class TableEncoding:
         missing = frozenset(self.missing)
         columns = []
         for part in self.columns:
-            column = Column(part.name, missing, forced=hasattr(part, "levels"))
+            levels = getattr(part, "levels", None)
+            column = Column(part.name, missing - set(levels or ()), forced=levels is not None)
             column.add(chunk.columns[part.name], chunk)
             columns.append(column)
         return self.matrix(columns, note)
@@ -172,10 +175,16 @@ def learned(column: Column, *, impute: bool, standardise: bool) -> Part:
         )
     values = column.numbers()
     values = values[~np.isnan(values)]
-    part = Number(column.name, float(np.median(values)) if impute else None)
+    power = int(np.frexp(np.abs(values).max())[1])
+    values = np.ldexp(values, -power)  # at most 1 in size: no sum and no square overflows
+
+    def back(value: Any) -> float:
+        return float(np.ldexp(value, power))
+
+    part = Number(column.name, back(np.median(values)) if impute else None)
     if not standardise:
         return part
-    return replace(part, centre=float(values.mean()), scale=float(values.std()) or 1.0)
+    return replace(part, centre=back(values.mean()), scale=back(values.std()) or 1.0)
 
 
 def _dense(encoded: list[Any], starts: NDArray[Any], shape: tuple[int, int]) -> Array:

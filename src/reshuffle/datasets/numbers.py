@@ -23,6 +23,11 @@ def is_number(text: str) -> bool:
     return _NUMBER(text) is not None and abs(float(text)) != np.inf
 
 
+def is_beyond(text: str) -> bool:
+    """Whether a text is a decimal number that no float64 can hold."""
+    return _NUMBER(text) is not None and abs(float(text)) == np.inf
+
+
 def as_numbers(texts: list[str]) -> NDArray[np.float64] | None:
     """The numbers of these texts; None where one is not a number."""
     if not all(map(_NUMBER, texts)):

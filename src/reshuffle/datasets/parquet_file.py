@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -10,6 +11,9 @@ import numpy as np
 
 from reshuffle.datasets.chunks import ROWS, Chunk, Values, check_names
 from reshuffle.errors import InputError
+
+INDEX = re.compile(r"__index_level_\d+__")
+"""What pandas calls an index without a name: row numbers, that it does not take for a column either."""
 
 
 def read_parquet(
@@ -27,6 +31,7 @@ def read_parquet(
         stored = parquet.ParquetFile(_seekable(file))
         names = list(stored.schema_arrow.names)
         check_names(names, where)
+        names = [name for name in names if not INDEX.fullmatch(name)]
         kept = [name for name in names if name not in dropped]
         first = 1
         yield Chunk({name: np.empty(0) for name in names}, [], where, "row")

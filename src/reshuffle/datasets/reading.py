@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import scipy.sparse as sp
 
+from reshuffle.datasets.catalogue import CATALOGUE
 from reshuffle.datasets.chunks import Chunk
 from reshuffle.datasets.csv_file import read_csv
 from reshuffle.datasets.encoding import Note, TableEncoding
@@ -104,7 +105,9 @@ def stream(
 def _located(
     path: str | os.PathLike[str], reading: Reading, default: str
 ) -> str | os.PathLike[str]:
-    """The file; the name of a set in LIBSVM format may stand for it."""
+    """The file; the name of a set in LIBSVM format may stand for it, and goes before a file of that name."""
+    if str(path) in CATALOGUE and default == "libsvm":
+        return fetch(path, progress=True)
     if str(path) == STDIN or (os.path.exists(path) and not os.path.isdir(path)):
         return path
     if os.path.isdir(path):

@@ -84,8 +84,13 @@ def _columns(names: list[str], reading: Reading, where: str) -> dict[str, Column
             f"{where}: the header gives column {names.index(nameless[0]) + 1} no name (an index that pandas wrote?); "
             f"name it, or leave it out with --drop {nameless[0]!r}"
         )
-    missing = frozenset(reading.missing)
-    return {name: Column(name, missing, forced=name in reading.categorical) for name in kept}
+    missing, nothing = frozenset(reading.missing), frozenset({""})
+    return {
+        name: Column(name, nothing, forced=True)  # every value is a category, NA too
+        if name in reading.categorical
+        else Column(name, missing)
+        for name in kept
+    }
 
 
 def _targets(column: Column) -> NDArray[Any]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -14,6 +15,7 @@ from reshuffle.validation import check_positive
 
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Set to 0, it makes a local cluster listen on loopback only, on every system."""
+USAGE = "RAY_USAGE_STATS_ENABLED"
 
 
 @dataclass(frozen=True)
@@ -143,15 +145,32 @@ class Cluster:
     """
 
     def __init__(self) -> None:
-        self.lock, self.sessions, self.ours = Lock(), 0, False
+        self.lock, self.sessions, self.ours, self.bound = Lock(), 0, False, False
 
     def enter(self, address: str | None) -> Any:
         """Ray, connected; one more session uses it."""
-        with self.lock:
-            ray, started = _connect(address)
+        with self.lock, self._variables(address is None):
+            ray, started = _connect(address, self.bound)
             self.ours = self.ours or started
             self.sessions += 1
             return ray
+
+    @contextmanager
+    def _variables(self, local: bool) -> Iterator[None]:
+        """Those of the environment that a local cluster is started with, as they were afterwards."""
+        asked = os.environ.get(LOOPBACK) == "0"  # Ray reads it when it is imported
+        self.bound = self.bound or asked or (local and "ray" not in sys.modules)
+        wanted = {LOOPBACK: "0", USAGE: os.environ.get(USAGE, "0")} if local else {}
+        before = {name: os.environ.get(name) for name in wanted}
+        os.environ.update(wanted)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
 
     def leave(self) -> None:
         """One session less."""
@@ -167,13 +186,8 @@ class Cluster:
 CLUSTER = Cluster()
 
 
-def _connect(address: str | None) -> tuple[Any, bool]:
-    """Ray, and whether it was connected only now."""
-    early = "ray" in sys.modules
-    bound = os.environ.get(LOOPBACK) == "0"
-    if address is None and not early:
-        os.environ[LOOPBACK] = "0"  # Ray reads it when it is imported
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+def _connect(address: str | None, bound: bool) -> tuple[Any, bool]:
+    """Ray, and whether it was connected only now; ``bound``: it was imported with ``LOOPBACK`` set."""
     try:
         import ray
     except ImportError:
@@ -184,7 +198,7 @@ def _connect(address: str | None) -> tuple[Any, bool]:
     common: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if address is not None:
         ray.init(address=address, **common)
-    elif early and not bound:
+    elif not bound:
         raise InputError(
             "Ray was imported before it could be bound to loopback: set the environment variable "
             f"{LOOPBACK}=0 before importing it, call ray.init yourself, or give an address"

@@ -129,12 +129,16 @@ def numbers(estimator: Any, y: Any) -> NDArray[np.float64]:
     if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1):
         _require(estimator, y)
         _refuse_masks("y", y)
+        if np.asarray(y).dtype.kind in "mM":
+            raise InputError(
+                "y must hold numbers, got dates or times: say in which unit, as numbers"
+            )
         try:
             y = check_array(
                 y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=estimator, order="C"
             )
-        except ValueError as error:
-            if "could not convert" not in str(error):
+        except (ValueError, TypeError) as error:
+            if not any(said in str(error) for said in ("could not convert", "float() argument")):
                 raise
             raise InputError(
                 f"y must hold numbers, got {_example(y)}; give the numbers as numbers, or fit labels with "

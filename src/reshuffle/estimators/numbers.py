@@ -41,13 +41,27 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R², or for counts D², the share of the deviance that the model explains, as scikit-learn's have them."""
         if getattr(self.loss_ if hasattr(self, "loss_") else None, "targets", None) == "counts":
-            from sklearn.metrics import d2_tweedie_score
-
-            share = d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1)
-            return float(share)
+            return explained_deviance(y, self.predict(X), sample_weight)
         return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.loss == "poisson"
         return tags
+
+
+def explained_deviance(y: Any, predicted: Array, sample_weight: Any) -> float:
+    """D² = 1 - deviance of the predictions/deviance of the mean, of counts.
+
+    Where y does not vary there is nothing to explain: 1 for predictions that are right, 0 for others, as
+    scikit-learn has it for R².
+    """
+    from sklearn.metrics import mean_poisson_deviance
+
+    left = mean_poisson_deviance(y, predicted, sample_weight=sample_weight)
+    mean = np.average(y, weights=sample_weight)
+    constant = np.full(len(predicted), mean)
+    whole = mean_poisson_deviance(y, constant, sample_weight=sample_weight) if mean > 0 else 0.0
+    if not whole > np.finfo(float).eps * mean:  # what rounding leaves of zero
+        return float(np.isclose(left, 0.0))
+    return float(1.0 - left / whole)

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import datasets
 from reshuffle.bands import band
 from reshuffle.callbacks import progress_bar
-from reshuffle.errors import StepWarning
+from reshuffle.errors import InputError, StepWarning
 from reshuffle.experiments import claim
 from reshuffle.experiments.claim import Curve
 from reshuffle.experiments.figures import drawing
-from reshuffle.experiments.recipe import Numbers, Report, Settings, write_traces
+from reshuffle.experiments.recipe import Numbers, Report, Settings, load, write_traces
 from reshuffle.penalties import ElasticNet
 from reshuffle.problem import Problem
 from reshuffle.solvers import ExactProxRR, ProxRR, ProxSGD, Solver
@@ -47,22 +46,38 @@ class Task:
     """The problem with λ1 = λ_max/2^k, and its solution."""
 
     problem: Problem
-    k: int
+    k: float
     l1: float
     l2: float
     nonzero: int
     minimum: float
 
 
-def task(X: Any, y: Any, k: int, store: Store) -> Task:
+def task(X: Any, y: Any, k: float, store: Store) -> Task:
     """The elastic net with λ1 = λ_max/2^k and λ2 = L_f/n, solved by FISTA to 1e-12."""
     plain = Problem(X, y)
-    l1 = float(np.abs(plain.gradient(np.zeros(plain.shape))).max()) / 2**k
+    l1 = strongest(plain) / 2**k
     l2 = plain.smoothness.L_f / plain.n
     problem = Problem(X, y, penalty=ElasticNet(l1, l2))
-    found = store.solve(f"minimum-{k}", FISTA(tol=0.0), problem, callbacks=[stationary(problem)])
+    label = f"minimum-{k:.6g}"
+    found = store.solve(label, FISTA(tol=0.0), problem, callbacks=[stationary(problem)])
     nonzero, minimum = int(np.count_nonzero(found.x)), float(found.trace["objective"].min())
     return Task(problem, k, l1, l2, nonzero, minimum)
+
+
+def strongest(plain: Problem) -> float:
+    """λ_max = ‖∇f(0)‖_∞, from which on x* = 0."""
+    return float(np.abs(plain.gradient(np.zeros(plain.shape))).max())
+
+
+def given(X: Any, y: Any, l1: float, store: Store) -> Task:
+    """The task with this λ1."""
+    largest = strongest(Problem(X, y))
+    if not 0 < l1 < largest:
+        raise InputError(
+            f"l1 must lie between 0 and λ_max = {largest:.6g}, where x* = 0; got {l1:g}"
+        )
+    return task(X, y, float(np.log2(largest / l1)), store)
 
 
 def choose(X: Any, y: Any, store: Store) -> Task:
@@ -94,12 +109,15 @@ def exact(epochs: int, seed: int) -> dict[str, Solver]:
 def run(settings: Settings) -> Report:
     """Run the recipe; figure, numbers and finished seeds go to ``settings.out``."""
     seeds, epochs = settings.amounts()
-    X, y = datasets.load_libsvm(DATA, folder=settings.data, progress=settings.progress)
+    data = load(settings, DATA)
+    X, y = data.X, data.y
     store = Store(settings.out / "runs")
-    chosen = choose(X, y, store)
-    stronger = [] if settings.quick else range(chosen.k - 1, max(chosen.k - 1 - STRONGER, 0), -1)
-    few = min(seeds, FEW)
-    with progress_bar("figure 1", 4 * seeds + 3 * few * len(stronger), settings.progress) as tick:
+    chosen = choose(X, y, store) if settings.l1 is None else given(X, y, settings.l1, store)
+    halvings = [chosen.k - j for j in range(1, STRONGER + 1) if chosen.k - j > 0]
+    stronger = [] if settings.quick else halvings
+    few = seeds[:FEW]
+    total = 4 * len(seeds) + 3 * len(few) * len(stronger)
+    with progress_bar("figure 1", total, settings.progress) as tick:
         runs = _runs(chosen, store, seeds, lambda s: methods(epochs, s) | exact(epochs, s), tick)
         others = [(t, _runs(t, store, few, lambda s: methods(epochs, s), tick))
                   for t in (task(X, y, k, store) for k in stronger)]  # fmt: skip
@@ -114,11 +132,12 @@ def run(settings: Settings) -> Report:
     return Report(
         title="Figure 1: one prox per step, or one per epoch",
         text=TEXT,
-        configuration=_configuration(chosen, seeds, epochs, store),
+        configuration={"data": data.label} | _configuration(chosen, seeds, epochs, store),
         tables=tables,
         checks=claim.check(paper, OURS),
         figures=[stem.with_suffix(".png")],
         files=[stem.with_suffix(".pdf"), _csv(chosen, runs, stem.with_suffix(".csv"))],
+        elsewhere="" if data.paper else data.label,
     )
 
 
@@ -128,16 +147,16 @@ Runs = dict[str, list[Result]]
 def _runs(
     at: Task,
     store: Store,
-    seeds: int,
+    seeds: list[int],
     solvers: Callable[[int], dict[str, Solver]],
     tick: Callable[[], None],
 ) -> Runs:
     found: Runs = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StepWarning)  # the table says how strong the prox is
-        for seed in range(seeds):
+        for seed in seeds:
             for name, solver in solvers(seed).items():
-                label = f"{name.split()[0]}-{at.k}-seed{seed}"
+                label = f"{name.split()[0]}-{at.k:.6g}-seed{seed}"
                 found.setdefault(name, []).append(store.solve(label, solver, at.problem))
                 tick()
     return found
@@ -178,24 +197,24 @@ def _penalties(found: list[tuple[Task, dict[str, Curve]]]) -> Numbers:
         holds = all(check.holds for check in claim.check(curves, OURS))
         strength = at.problem.n * at.l1 / at.problem.smoothness.L_max
         gaps = [f"{curves[name].median[-1]:.1e}" for name in names]
-        first = [f"λ_max/{2**at.k}", str(at.nonzero), f"{strength:.2f}"]
+        first = [f"λ_max/{2**at.k:.6g}", str(at.nonzero), f"{strength:.2f}"]
         rows.append([*first, *gaps, "holds" if holds else "fails"])
     title = f"Stronger penalties, where one prox per epoch stalls (after the first row {FEW} seeds)"
     return Numbers(title, columns, rows)
 
 
-def _configuration(at: Task, seeds: int, epochs: int, store: Store) -> dict[str, str]:
+def _configuration(at: Task, seeds: list[int], epochs: int, store: Store) -> dict[str, str]:
     problem, L = at.problem, at.problem.smoothness
     return {
-        "data": f"{DATA}, {problem.n:,} × {problem.features}, sha256 of the rows "
-        f"{problem.fingerprint['data'][:16]}…",
+        "rows": f"{problem.n:,} × {problem.features}, sha256 {problem.fingerprint['data'][:16]}…",
         "L_max, L_f": f"{L.L_max:.6g}, {L.L_f:.6g}",
         "λ2 = L_f/n": f"{at.l2:.6g}",
-        "λ1": f"{at.l1:.6g} = λ_max/{2**at.k}",
+        "λ1": f"{at.l1:.6g} = λ_max/{2**at.k:.6g}",
         "nonzero coordinates of x*": f"{at.nonzero} of {problem.features}",
         "P*": f"{at.minimum:.15g} (FISTA, gradient mapping ≤ 1e-12)",
         "γ_0": f"{1 / L.L_max:.6g}, for ProxSGD {0.5 / L.L_max:.6g}",
-        "seeds, epochs": f"{seeds}, {epochs}",
+        "seeds": ", ".join(map(str, seeds)),
+        "epochs": str(epochs),
         "runs": f"{store.computed} computed, {store.reused} reused",
     }
 

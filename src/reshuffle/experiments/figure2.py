@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import datasets
 from reshuffle.bands import band
 from reshuffle.callbacks import progress_bar
 from reshuffle.experiments.figures import drawing
@@ -18,6 +17,7 @@ from reshuffle.experiments.recipe import (
     Numbers,
     Report,
     Settings,
+    load,
     write_traces,
 )
 from reshuffle.federated import ExactFedRR, Federation, FedRR, LocalSGD, split
@@ -54,13 +54,13 @@ class Task:
     minimum: float
 
 
-def task(X: Any, y: Any, store: Store) -> Task:
+def task(X: Any, y: Any, store: Store, clients: int = CLIENTS) -> Task:
     """λ2 = L_f/N, split iid; the pooled problem solved by FISTA to 1e-12."""
     plain = Problem(X, y)
     l2 = plain.smoothness.L_f / plain.n
     pooled = Problem(X, y, ridge=l2)
     found = store.solve("minimum", FISTA(tol=0.0), pooled, callbacks=[stationary(pooled)])
-    return Task(split(pooled, CLIENTS, seed=0), l2, float(found.trace["objective"].min()))
+    return Task(split(pooled, clients, seed=0), l2, float(found.trace["objective"].min()))
 
 
 def methods(rounds: int, seed: int, local_pass: int, engine: Any) -> dict[str, FederatedSolver]:
@@ -80,13 +80,13 @@ def methods(rounds: int, seed: int, local_pass: int, engine: Any) -> dict[str, F
 def run(settings: Settings) -> Report:
     """Run the recipe; figure, numbers and finished seeds go to ``settings.out``."""
     seeds, rounds = settings.amounts(seeds=(10, 2), epochs=(100, 40))
-    X, y = datasets.load_libsvm(DATA, folder=settings.data, progress=settings.progress)
-    store = Store(settings.out / "runs")
-    at = task(X, y, store)
-    local_pass = round(at.federation.n / CLIENTS)
+    data = load(settings, DATA)
+    store, clients = Store(settings.out / "runs"), settings.clients or CLIENTS
+    at = task(data.X, data.y, store, clients)
+    local_pass = round(at.federation.n / clients)
     runs: dict[str, list[Result]] = {}
-    with progress_bar("figure 2", 4 * seeds, settings.progress) as tick:
-        for seed in range(seeds):
+    with progress_bar("figure 2", 4 * len(seeds), settings.progress) as tick:
+        for seed in seeds:
             solvers = methods(rounds, seed, local_pass, settings.engine)
             for name, solver in solvers.items():
                 label = name.replace(" ", "").replace(",", "-").replace("=", "")
@@ -98,11 +98,13 @@ def run(settings: Settings) -> Report:
     return Report(
         title="Figure 2: federated, FedRR against Local SGD",
         text=TEXT,
-        configuration=_configuration(at, seeds, rounds, local_pass, settings, store),
+        configuration={"data": data.label}
+        | _configuration(at, seeds, rounds, local_pass, settings, store),
         tables=[_numbers(at, runs)],
         checks=check(at, runs),
         figures=[stem.with_suffix(".png")],
         files=[stem.with_suffix(".pdf"), _csv(at, runs, stem.with_suffix(".csv"))],
+        elsewhere="" if data.paper else data.label,
     )
 
 
@@ -117,8 +119,9 @@ def work(at: Task, results: list[Result], accuracy: float) -> tuple[float, float
 
 
 def check(at: Task, runs: Runs) -> list[Check]:
-    """'The advantage is clear both from the perspective of [...] rounds and data passes'; and fewer
-    local steps make Local SGD better, which with γ = 1/(L_max·H) shows in local steps, not in rounds.
+    """'The advantage is clear both from the perspective of the number of communication rounds and data
+    passes'; and of a fifth of the local steps: 'Clearly, the latter performs better in terms of
+    communication rounds and local steps'.
     """
     gaps = {name: np.median(_columns(at, runs[name])[2], axis=0) for name in (PASS, FIFTH)}
     best = min(float(gap[-1]) for gap in gaps.values())
@@ -136,10 +139,16 @@ def check(at: Task, runs: Runs) -> list[Check]:
         ),
         Check(
             f"At an accuracy that both reach ({common:.1e}) Local SGD with a fifth of the local steps "
-            "needs about as many rounds (at most a tenth more: γH is the same for both) and at most a "
-            "quarter of the local steps.",
-            less[0] <= 1.1 * full[0] and less[1] <= 0.25 * full[1],
-            f"{less[0]:.0f} rounds against {full[0]:.0f}, {less[1]:.0f} passes against {full[1]:.0f}",
+            "needs fewer local steps.",
+            less[1] < full[1],
+            f"{less[1]:.0f} passes against {full[1]:.0f}",
+        ),
+        Check(
+            "It also needs fewer rounds.",
+            less[0] < full[0],
+            f"{less[0]:.0f} rounds against {full[0]:.0f}",
+            known="With γ = 1/(L_max·H), as the theory of Local SGD asks, a round moves by "
+            "γH = 1/L_max times a mean gradient whatever H is, so that rounds of either kind do as much",
         ),
     ]
 
@@ -169,18 +178,19 @@ def _numbers(at: Task, runs: Runs) -> Numbers:
 
 
 def _configuration(
-    at: Task, seeds: int, rounds: int, local_pass: int, settings: Settings, store: Store
+    at: Task, seeds: list[int], rounds: int, local_pass: int, settings: Settings, store: Store
 ) -> dict[str, str]:
     L = at.federation.smoothness
     return {
-        "data": f"{DATA}, {at.federation.n:,} × {at.federation.shape[0]}, sha256 of the "
-        f"clients {at.federation.fingerprint['clients'][:16]}…",
-        "clients": f"{CLIENTS}, iid, {at.federation.sizes.min()} to {at.federation.sizes.max()} samples",
+        "rows": f"{at.federation.n:,} × {at.federation.shape[0]}, sha256 of the clients "
+        f"{at.federation.fingerprint['clients'][:16]}…",
+        "clients": f"{at.federation.sizes.size}, iid, {at.federation.sizes.min()} to {at.federation.sizes.max()} samples",
         "L_max, L_f": f"{L.L_max:.6g}, {L.L_f:.6g}",
         "λ2 = L_f/N, inside f": f"{at.l2:.6g}",
         "P*": f"{at.minimum:.15g} (FISTA, gradient mapping ≤ 1e-12)",
         "H": f"{local_pass} and {max(1, local_pass // 5)}",
-        "seeds, rounds": f"{seeds}, {rounds} ({5 * rounds} with H = {local_pass // 5})",
+        "seeds": ", ".join(map(str, seeds)),
+        "rounds": f"{rounds} ({5 * rounds} with H = {max(1, local_pass // 5)})",
         "engine": str(settings.engine),
         "runs": f"{store.computed} computed, {store.reused} reused",
     }

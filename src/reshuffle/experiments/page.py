@@ -38,12 +38,14 @@ def write(report: Report, path: Path) -> None:
     beside = " · ".join(f'<a href="{escape(f.name)}">{escape(f.name)}</a>' for f in report.files)
     parts = [
         f"<h1>{escape(report.title)}</h1>",
+        f"<p><b>{escape(report.conclusion)}</b></p>" if report.conclusion else "",
         *(f"<p>{escape(paragraph)}</p>" for paragraph in report.text.split("\n\n")),
         *map(_figure, report.figures),
         "<h2>Claims</h2>",
         *(
             f'<p class="{"holds" if check.holds else "fails"}">{escape(check.claim)}<br>'
-            f"<b>{'holds' if check.holds else 'DOES NOT HOLD'}:</b> {escape(check.found)}</p>"
+            f"<b>{check.verdict}:</b> {escape(check.found)}"
+            f"{'. ' + escape(check.known) if check.known and not check.holds else ''}</p>"
             for check in report.checks
         ),
         "<h2>Numbers</h2>",

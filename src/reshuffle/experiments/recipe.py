@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from reshuffle import datasets
 from reshuffle.files import write_csv
 from reshuffle.trace import Result
 
@@ -22,12 +24,40 @@ class Settings:
     progress: bool = False
     engine: str = "threads"
     """Of the federated recipes."""
+    dataset: str | None = None
+    """A file, or the name of a set, in place of the paper's."""
+    seed_list: Sequence[int] = ()
+    """The seeds themselves; where empty, they are 0, 1, … up to their number."""
+    l1: float | None = None
+    """λ1, where it is not to be chosen as the paper says."""
+    clients: int | None = None
 
     def amounts(
         self, seeds: tuple[int, int] = (10, 3), epochs: tuple[int, int] = (100, 30)
-    ) -> tuple[int, int]:
+    ) -> tuple[list[int], int]:
         """Seeds and epochs to run, of (normal, quick) ones."""
-        return self.seeds or seeds[self.quick], self.epochs or epochs[self.quick]
+        listed = list(self.seed_list) or list(range(self.seeds or seeds[self.quick]))
+        return listed, self.epochs or epochs[self.quick]
+
+
+class Data(NamedTuple):
+    """The data of a recipe."""
+
+    X: Any
+    y: Any
+    label: str
+    """What it is called: by a set's name where it has that set's sha256."""
+    paper: bool
+    """Whether it is the set that the paper has here."""
+
+
+def load(settings: Settings, name: str) -> Data:
+    """The paper's set of that name, or the data that the settings ask for."""
+    asked = settings.dataset or name
+    file = datasets.fetch(asked, folder=settings.data, progress=settings.progress)
+    X, y = datasets.load_libsvm(file)
+    found = datasets.identity(file)
+    return Data(X, y, found.label, found.name == name)
 
 
 @dataclass(frozen=True)
@@ -46,6 +76,15 @@ class Check:
     claim: str
     holds: bool
     found: str
+    known: str = ""
+    """Why it is not expected to hold, where that is known: then it is reported, and no failure."""
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        if self.holds:
+            return "holds"
+        return "NOT REPRODUCED" if self.known else "DOES NOT HOLD"
 
 
 @dataclass(frozen=True)
@@ -61,10 +100,25 @@ class Report:
     """PNG files."""
     files: Sequence[Path] = field(default_factory=list)
     """Others that were written: the figures as PDF, the numbers as CSV."""
+    elsewhere: str = ""
+    """The data, where it is not what the paper has: its claims are then about something else."""
 
     @property
     def holds(self) -> bool:
-        return all(check.holds for check in self.checks)
+        return all(check.holds or check.known for check in self.checks)
+
+    @property
+    def conclusion(self) -> str:
+        """Whether the claims carry over to other data than the paper's; empty for the paper's own."""
+        if not self.elsewhere:
+            return ""
+        failing = sum(not check.holds for check in self.checks)
+        word = (
+            "carry over"
+            if not failing
+            else f"do NOT carry over ({failing} of {len(self.checks)} fail)"
+        )
+        return f"The paper does not show this figure for {self.elsewhere}; its claims {word}."
 
 
 def write_traces(
@@ -80,7 +134,8 @@ def write_traces(
     """
     rows: list[list[object]] = []
     for name, results in runs.items():
-        for seed, result in enumerate(results):
+        for result in results:
+            seed = int(result.config["seed"])
             trace = [result.trace[column] for column in ("epoch", *columns)]
             gap = result.trace["objective"] - minimum
             rows += ([name, seed, *map(float, row)] for row in zip(*trace, gap, strict=True))

@@ -4,6 +4,7 @@ from reshuffle.federated.exact import ExactFedRR
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import EarlyStopping
 from reshuffle.federated.local import Load, Local
+from reshuffle.federated.newton import FedNewton
 from reshuffle.federated.partition import split
 from reshuffle.federated.rounds import Plan
 from reshuffle.federated.server import Averaging, ControlVariates, Server
@@ -16,6 +17,7 @@ __all__ = [
     "ControlVariates",
     "EarlyStopping",
     "ExactFedRR",
+    "FedNewton",
     "FedRR",
     "FederatedSolver",
     "Federation",

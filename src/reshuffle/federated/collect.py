@@ -68,8 +68,10 @@ class Collect:
         average: bool,
         called: Callable[[int], str] = "client {}".format,
         watch: Watch | None = None,
+        reply_shape: Callable[[Array], tuple[int, ...]] = np.shape,
     ) -> None:
         self.session, self.engine, self.policy, self.average = session, engine, policy, average
+        self.reply_shape = reply_shape
         self.called, self.watch = called, watch or (lambda task, answer, reason: None)
 
     def __call__(self, task: Task, sums: Sums | None = None) -> Found:
@@ -98,7 +100,7 @@ class Collect:
                 overflowed += [answer.client] if answer.diverged else []
                 found.lost |= answer.lost and self.policy.on_lost == "restart"
                 continue
-            reason = refusal(answer, task, wanted, found)
+            reason = refusal(answer, task, wanted, found, self._shape(task))
             self.watch(task, answer, reason)
             if not reason:
                 found.traffic[1] += answer.nbytes
@@ -114,6 +116,10 @@ class Collect:
             others = f", and {len(overflowed) - 1} more" if overflowed[1:] else ""
             first = overflowed[0]
             found.diverged = f"{self.called(first)}: {found.reasons[first]}{others}"
+
+    def _shape(self, task: Task) -> tuple[int, ...]:
+        """Of the array that is asked for."""
+        return self.reply_shape(task.x) if task.kind == "train" else (0,)
 
     def _ask(self, task: Task, one_by_one: bool) -> Iterator[Reply | Failure]:
         """What the engine brings back, refused where it is something else."""
@@ -137,7 +143,9 @@ class Collect:
         logger.warning("%s; averaging the %d that answered", text, answered)
 
 
-def refusal(reply: Reply, task: Task, wanted: set[int], found: Found) -> str:
+def refusal(
+    reply: Reply, task: Task, wanted: set[int], found: Found, shape: tuple[int, ...]
+) -> str:
     """Why this is no answer to the task, if it is none."""
     if (reply.digest, reply.round, reply.run) != (task.digest, task.round, task.run):
         named = {"run": "run", "round": "round", "digest": "digest of the model"}
@@ -146,7 +154,7 @@ def refusal(reply: Reply, task: Task, wanted: set[int], found: Found) -> str:
         return f"its reply belongs to another {named[name]}: {shown(said)}, not {shown(asked)}"
     if not isinstance(reply.client, int) or reply.client not in wanted:
         return f"it says that it is from client {shown(reply.client)}, who was not asked"
-    wrong = _no_model(reply, task.x.shape if task.kind == "train" else (0,))
+    wrong = _no_model(reply, shape)
     if wrong:
         return wrong
     if reply.client in found.replies:
@@ -161,7 +169,7 @@ def refusal(reply: Reply, task: Task, wanted: set[int], found: Found) -> str:
 
 def _no_model(reply: Reply, shape: tuple[int, ...]) -> str:
     model: Any = reply.model
-    if not isinstance(model, np.ndarray):
+    if type(model) is not np.ndarray:  # a mask would be lost
         return f"its model must be an array, got a {type(model).__name__}"
     if model.dtype != np.float64 or model.shape != shape:
         got = f"{model.dtype} of shape {model.shape}"

@@ -8,10 +8,11 @@ from typing import Literal, cast
 import numpy as np
 
 from reshuffle.errors import InputError
+from reshuffle.federated.accelerated import Accelerated
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Corrected
 from reshuffle.federated.rounds import Plan, Rounds, plan
-from reshuffle.federated.server import Accelerated, ControlVariates, Server
+from reshuffle.federated.server import ControlVariates, Server
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.federated.summed import Summed
 from reshuffle.orders import Order, ShuffleOnce, check_order
@@ -19,6 +20,8 @@ from reshuffle.solvers.sampling import inverse
 from reshuffle.validation import check_positive
 
 MOST_PASSES = 8  # of a round, by default
+FEW_VISITS = 50  # of a client's round: those with fewer samples make more passes, which cost little
+CAP = 0.5  # of 1/L_max: at 1/L_max itself passes in a fixed order can be unstable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +32,8 @@ class ExactFedRR(FederatedSolver):
         server:    x⁺ = prox_{γ(N/M)R}( (1/M) Σ_m z_m ),    z_m = x_m - γN_m h_m,
         and then   h_m ← h_m + (x⁺ - x_m)/(γN_m) = (x⁺ - z_m)/(γN_m).
 
-    The z_m of one round determine those of the next, so that a round is a map z ← T(z) with the
-    solution as its fixed point. The server extrapolates it from the last rounds (Anderson): the z with
+    The z_m of one round determine those of the next, so that a round is a map z ← T(z). Its fixed points
+    are the solutions, for every step (docs/federated-convergence.md). The server extrapolates it from the last rounds (Anderson): the z with
     which it goes on is Σ_j α_j T(z_j), where Σ_j α_j = 1 and ‖Σ_j α_j (T(z_j) - z_j)‖ is least. Nothing
     more is sent for it.
 
@@ -40,10 +43,13 @@ class ExactFedRR(FederatedSolver):
     Parameters
     ----------
     step : γ; by default the one with which the local passes have the length γkN/M = τ = 1/√(L_f·μ), the
-        parameter at which Douglas-Rachford splitting is fastest, but at most 1/L_max, and 1/(4 L_max)
-        where μ = 0.
+        parameter at which Douglas-Rachford splitting is fastest, but at most 1/(2 L_max). μ is that of
+        the penalty and the ridge, and at least L_f/N. Where the residual ‖T(z) - z‖ of a plain round
+        doubles, or has fallen by less than a fifth in 50 rounds (a half in 100), the server halves a default
+        step (column ``step`` of the trace); a step of yours it leaves alone, and a run that ends above its start with one beyond
+        1/L_max raises ``DivergenceError``.
     local_passes : k, the stochastic passes of a round (a full one at y comes before them). By default as
-        many as make γ ≤ 1/(2 L_max) where they have the length τ, from 1 to 8.
+        many as make γ ≤ 1/(2 L_max) where they have the length τ, from 1 to 8 (or 50 M/N).
     order : of the local passes. Shuffled once, T is the same map in every round, which acceleration
         needs; ``Reshuffle()`` with ``acceleration=0`` is the method without it.
     importance : of the local passes; used where it saves work.
@@ -55,6 +61,17 @@ class ExactFedRR(FederatedSolver):
         part is named. With ``acceleration=0`` clients may then stay away (``participation``).
     on_lost : where a client has lost its state: "raise" a ``ClientError`` that names it, or "restart" all
         clients from x, with h_m = 0 and nothing remembered, which costs rounds and is logged.
+
+    A run whose residual has not halved for 50 rounds when it ends says so (``ConvergenceWarning``), and what to try.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> problem = rs.Problem(*rs.datasets.breast_cancer(), penalty=rs.penalties.ElasticNet(4e-3, 6e-3))
+    >>> clients = rs.federated.split(problem, clients=5, by="label", seed=0)
+    >>> result = rs.ExactFedRR(rounds=100, tol=1e-6, seed=0).solve(clients)
+    >>> result.converged, result.epoch < 50
+    (True, True)
     """
 
     local_passes: int | None = None
@@ -89,6 +106,7 @@ class ExactFedRR(FederatedSolver):
 
     def bind(self, problem: Federation) -> Rounds:
         rounds = super().bind(problem)
+        rounds.longest_step = rounds.safe_step
         rounds.header |= {
             "step": f"{rounds.schedule(0):.6g}",
             "local passes": str(cast(Corrected, rounds.plan.local).passes),
@@ -110,24 +128,29 @@ class ExactFedRR(FederatedSolver):
             prox = federation.prox_with_ridge if federation.ridge else federation.prox
             return Summed(prox, work.totals, self.acceleration)
         if self.acceleration and hasattr(self.step, "value"):  # a step that does not change
-            return Accelerated(federation.prox_with_ridge, work.totals, self.acceleration)
+            chosen = getattr(self.step, "value", None) is None
+            prox, totals = federation.prox_with_ridge, work.totals
+            return Accelerated(prox, totals, self.acceleration, adaptive=chosen)
         return ControlVariates(federation.prox_with_ridge, work.totals)
 
     def default_step(self, federation: Federation, work: Plan) -> float:
-        length = _length(federation)
-        if not length:
-            return 0.25 * inverse(work.smoothness)
-        return min(inverse(work.smoothness), length / float(work.totals.mean()))
+        return min(CAP * inverse(work.smoothness), _length(federation) / float(work.totals.mean()))
 
     def _enough(self, federation: Federation, work: Plan) -> int:
         """The passes of the default step; one where the step is the user's."""
         if getattr(self.step, "value", 0.0) is not None:
             return 1
-        passes = 2.0 * work.smoothness * _length(federation) / float(work.totals.mean())
-        return int(np.clip(np.ceil(passes), 1, MOST_PASSES))
+        passes = work.smoothness * _length(federation) / (CAP * float(work.totals.mean()))
+        most = max(MOST_PASSES, int(FEW_VISITS / float(work.visits.mean())))
+        return int(np.clip(np.ceil(passes), 1, most))
 
 
 def _length(federation: Federation) -> float:
-    """τ = 1/√(L_f·μ), and 0 where μ = 0."""
-    mu = federation.strong_convexity
-    return 1.0 / float(np.sqrt(federation.smoothness.L_f * mu)) if mu > 0 else 0.0
+    """τ = 1/√(L_f·μ), for the μ of the penalty and the ridge but no less than L_f/N.
+
+    The data has curvature too. It is not known beforehand; a τ for μ = 0 would be infinite, and for a
+    μ much below L_f/N far too long on sets whose own curvature is larger.
+    """
+    L_f = federation.smoothness.L_f
+    mu = max(federation.strong_convexity, L_f / federation.n)
+    return 1.0 / float(np.sqrt(L_f * mu))

@@ -61,6 +61,15 @@ class Federation(Objective):
     Made by ``split``, or from one problem per client. Its objective, gradient and solution are those of
     the pooled data, which is what the methods are measured by. The methods themselves see one client at
     a time.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> X, y = rs.datasets.breast_cancer()
+    >>> north, south = rs.Problem(X[:200], y[:200]), rs.Problem(X[200:], y[200:])
+    >>> sites = rs.federated.Federation([north, south], penalty=rs.penalties.L2(0.01))
+    >>> sites.n, sites.sizes.tolist()
+    (569, [200, 369])
     """
 
     sizes: Any

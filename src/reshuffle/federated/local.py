@@ -22,6 +22,8 @@ from reshuffle.solvers.memory import memory_of
 from reshuffle.solvers.sampling import permuted, resampled, smoothness_of
 from reshuffle.validation import check_vector
 
+BLIND = 0.01  # of a step along the slope: passes over a quadratic move x by a step or more
+
 LocalEpoch = Callable[[Array, float, int, Stream, Array | None], Array]
 """(x, γ, round, random numbers of the round, control variate) -> the client's model."""
 
@@ -108,6 +110,10 @@ class Local(ABC):
     def smoothness(self, client: FiniteSum) -> float:
         """L of the functions of single steps; that of single samples, L_max, where not given."""
         return smoothness_of(client)
+
+    def reply_shape(self, message: Array) -> tuple[int, ...]:
+        """Of what a client answers to this message: a model, unless the work says otherwise."""
+        return message.shape
 
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         """The work of one client; its random numbers begin at ``position``."""
@@ -205,7 +211,11 @@ class Sampled(Local):
 
 @dataclass(frozen=True)
 class Corrected(Local):
-    """Passes along differences to the slopes at x, plus their mean, less h (ExactFedRR)."""
+    """Passes along differences to the slopes at x, plus their mean, less h (ExactFedRR).
+
+    They leave x where it is only if ∇f_m(x) = h_m. Steps in some orders can cancel each other: passes
+    that move x by less than a hundredth of one step along ∇f_m(x) - h_m are replaced by that step.
+    """
 
     order: Order
     passes: int
@@ -240,14 +250,19 @@ class Corrected(Local):
             x: Array, step: float, number: int, stream: Stream, control: Array | None
         ) -> Array:
             state = memory.start(x)
-            q = state["g"] - control if control is not None else state["g"]
-            y, length = x.copy(), factor * step * pool.size
+            slope = state["g"] - control if control is not None else state["g"]
+            y, length, q = x.copy(), factor * step * pool.size, slope
             for visits in draw(stream.at(position), number) if fixed is None else fixed:
                 before = y.copy()
                 memory.block(state | {"q": q}, y, visits, 0, visits.size, factor * step)
                 moved = (before - y) / length  # the mean of what the slopes have changed by
                 y -= length * q
                 q = q + moved
+            least = BLIND * factor * step * np.abs(slope).max()
+            if np.abs(y - x).max() < least:
+                return (
+                    x - factor * step * slope
+                )  # passes that all but cancel: one plain step instead
             return y
 
         return epoch

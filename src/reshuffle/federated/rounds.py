@@ -108,6 +108,7 @@ class Rounds(Method):
             average,
             federation.called,
             federation.watch,
+            work.local.reply_shape,
         )
 
     def start(self, x0: Array) -> State:
@@ -119,6 +120,7 @@ class Rounds(Method):
         return dict(zip(TRAFFIC, state["traffic"].tolist(), strict=True)) | held
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
+        step = self.server.shortened(state, step)
         task = self._task(state, epoch, step)
         shares = self.problem.sizes / self.problem.n
         found = self.collect(task, Sums(task.x.shape, shares) if self.server.sums else None)
@@ -134,7 +136,7 @@ class Rounds(Method):
             )
         if found.diverged:
             self.blame = found.diverged
-            return Epoch(state | {"x": np.full_like(task.x, np.nan), "traffic": traffic}, 0, 0)
+            return Epoch(state | {"x": np.full_like(state["x"], np.nan), "traffic": traffic}, 0, 0)
         seen = self._seen(state | {"traffic": traffic}, found)
         new = self._step(state, found, step, epoch) | {"traffic": traffic}
         if self.held_out is not None:
@@ -144,10 +146,13 @@ class Rounds(Method):
         gradients = self.plan.local.gradients(int(visits), int(samples), epoch)
         if self.late and "gradient" in self.wants:
             gradients += int(samples)
-        return Epoch(new, gradients, 1, seen=seen)
+        return Epoch(new, gradients, 1, step, self.server.stalled(new), seen=seen)
+
+    def doubts(self, state: State) -> str:
+        return self.server.doubts(state)
 
     def _task(self, state: State, epoch: int, step: float) -> Task:
-        chosen, x = self._participants(epoch), state["x"]
+        chosen, x = self._participants(epoch), self.server.message(state)
         held = self.server.controls(state)
         controls = {} if held is None else {c: held[c] for c in chosen}
         more, own = self.server.letter(state)

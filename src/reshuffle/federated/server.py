@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from reshuffle.engines import Plain, Record
-from reshuffle.federated.anderson import extrapolated
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
 
@@ -34,8 +33,12 @@ class Server(ABC):
     def start(self, x0: Array) -> State:
         return {"x": x0}
 
+    def message(self, state: State) -> Array:
+        """What is sent to every client: x, unless a method has more to say."""
+        return state["x"]
+
     def controls(self, state: State) -> Array | None:
-        """What is sent along with x, a row for each client."""
+        """What is sent along with it, a row for each client."""
         return None
 
     def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
@@ -47,6 +50,18 @@ class Server(ABC):
     ) -> State:
         """The next state of a server that ``sums``, from Σ_m of the replies and what came with them."""
         raise NotImplementedError
+
+    def shortened(self, state: State, step: float) -> float:
+        """γ of the next round, where the server has found the one that was chosen too long."""
+        return step
+
+    def stalled(self, state: State) -> str:
+        """Why no further round would change anything, where that is so."""
+        return ""
+
+    def doubts(self, state: State) -> str:
+        """What whoever gets the model of this state should know and try, where it may be far off."""
+        return ""
 
     @abstractmethod
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
@@ -88,31 +103,3 @@ class ControlVariates(Server):
     def lengths(self, state: State, step: float) -> Array:
         """τ_m = γ·totals_m, a row for each client."""
         return (step * self.totals).reshape(-1, *[1] * state["x"].ndim)
-
-
-class Accelerated(ControlVariates):
-    """The same, extrapolated over the last rounds; for a constant γ.
-
-    z_m = x̂_m - τ_m h_m says all about a round: x⁺ = prox(mean z), h_m = (x⁺ - z_m)/τ_m. So a round
-    is a map z ← T(z), and ``memory`` rounds tell where its fixed point may lie (see ``anderson``).
-    """
-
-    def __init__(self, prox: Prox, totals: Array, memory: int) -> None:
-        super().__init__(prox, totals)
-        self.memory = memory
-
-    def start(self, x0: Array) -> State:
-        state = super().start(x0)
-        empty = np.empty((0, *state["controls"].shape))
-        return state | {"images": empty, "residuals": empty}
-
-    def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
-        x, h, lengths = state["x"], state["controls"], self.lengths(state, step)
-        image = np.array([models[c] for c in models]) - lengths * h
-        residual = image - (x - lengths * h)
-        images = np.concatenate([state["images"], image[None]])
-        residuals = np.concatenate([state["residuals"], residual[None]])
-        z, kept = extrapolated(images, residuals, self.memory)
-        x = self.consensus(dict(enumerate(z)), step)
-        controls = (x - z) / lengths
-        return {"x": x, "controls": controls, "images": images[kept], "residuals": residuals[kept]}

@@ -213,6 +213,15 @@ class LocalSGD(FederatedSolver):
     local_steps : H; default N/M, about a local pass.
     step : γ; default 1/(L_max·H), the order that the theory of Local SGD asks for.
     batch_size : samples of a step.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> problem = rs.Problem(*rs.datasets.breast_cancer(), penalty=rs.penalties.L2(0.01))
+    >>> clients = rs.federated.split(problem, clients=5, seed=0)
+    >>> result = rs.LocalSGD(local_steps=50, rounds=20, seed=0).solve(clients)
+    >>> result.message
+    'all 20 rounds done'
     """
 
     local_steps: int | None = None

@@ -5,17 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from reshuffle.kernels.options import CACHE
+
 ABSENT = np.uint32(2**32 - 1)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=CACHE, nogil=True)
 def count_columns(indices, counts):
     """counts[j] = how many entries column j has."""
     for p in range(indices.size):
         counts[indices[p]] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=CACHE, nogil=True)
 def count_kept(indices, indptr, place, lengths):
     """lengths[i + 1] = how many entries of row i have a place."""
     for i in range(lengths.size - 1):
@@ -25,7 +27,7 @@ def count_kept(indices, indptr, place, lengths):
         lengths[i + 1] = count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=CACHE, nogil=True)
 def keep_columns(values, indices, indptr, place, new_values, new_indices, new_indptr):
     """Copy the entries whose column has a place, in the columns that ``place`` says.
 
@@ -41,7 +43,7 @@ def keep_columns(values, indices, indptr, place, new_values, new_indices, new_in
             to = np.uint64(to + np.uint64(j != ABSENT))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=CACHE, nogil=True)
 def keep_indices(indices, indptr, place, new_indices, new_indptr):
     """The same for a matrix of ones."""
     for i in range(new_indptr.size - 1):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from reshuffle.kernels.cache import can_keep
+
+CACHE = can_keep()
+"""Whether compiled kernels can be kept."""
 FAST: Any = {"reassoc", "contract", "nsz", "arcp"}  # NaN and infinity keep their meaning
 OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy", "forceinline": True}
 """Of the operations. A call instead would pass some thirty words that describe its arrays."""
 LOOP: Any = {"fastmath": FAST, "error_model": "numpy"}
 """Of loops over all rows, that several kernels have."""
-KERNEL: Any = {"cache": True, "nogil": True, "fastmath": FAST, "error_model": "numpy"}
+KERNEL: Any = {"cache": CACHE, "nogil": True, "fastmath": FAST, "error_model": "numpy"}
 """Of the loops that Python calls."""

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from reshuffle.kernels.loss import keep, loss_at, slope
-from reshuffle.kernels.options import FAST, KERNEL
+from reshuffle.kernels.options import CACHE, FAST, KERNEL
 from reshuffle.kernels.rows import add_bias, add_row, margin
 
 BLOCK = (
@@ -87,7 +87,7 @@ def curvature_kernel(stamp: int) -> Any:
     return curvature_product
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=CACHE, nogil=True, fastmath=FAST)
 def dense_squared_norms(values, out):
     for i in range(out.size):
         total = 0.0
@@ -96,7 +96,7 @@ def dense_squared_norms(values, out):
         out[i] = total
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=CACHE, nogil=True, fastmath=FAST)
 def csr_squared_norms(values, indptr, out):
     for i in range(out.size):
         total = 0.0

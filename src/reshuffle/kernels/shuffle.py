@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from numba import njit
 
+from reshuffle.kernels.options import CACHE
 
-@njit(cache=True, nogil=True)
+
+@njit(cache=CACHE, nogil=True)
 def shuffle(visits, uniforms, last):
     """Fisher-Yates, a piece at a time: half the memory of numpy's permutation, and faster.
 
@@ -17,7 +19,7 @@ def shuffle(visits, uniforms, last):
         visits[position], visits[other] = visits[other], visits[position]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=CACHE, nogil=True)
 def gather(values, indices, indptr, order, new_values, new_indices, new_indptr):
     """Copy the rows of a CSR matrix in the given order; ``new_indptr`` says where they go."""
     for k in range(order.size):

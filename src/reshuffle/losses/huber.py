@@ -16,6 +16,14 @@ class Huber(Loss):
     Parameters
     ----------
     delta : the residual δ > 0 at which the loss turns from quadratic to linear.
+
+    Examples
+    --------
+    >>> import numpy as np, reshuffle as rs
+    >>> X, y = np.ones((5, 1)), [1.0, 2.0, 3.0, 4.0, 1000.0]
+    >>> problem = rs.Problem(X, y, loss=rs.losses.Huber(delta=1.0))
+    >>> rs.ExactProxRR().solve(problem).x.round(3)  # the mean is 202
+    array([3.])
     """
 
     delta: float = 1.35

@@ -13,6 +13,13 @@ class Logistic(Loss):
 
     The paper writes it with labels b in {0, 1}; y = 2b - 1. Both branches exponentiate a negative
     number, so that no margin overflows.
+
+    Examples
+    --------
+    >>> import numpy as np, reshuffle as rs
+    >>> problem = rs.Problem(np.array([[1.0], [2.0]]), [-1, 1], loss=rs.losses.Logistic())
+    >>> round(problem.objective(np.array([1.0])), 4)  # (log(1 + e) + log(1 + e⁻²))/2
+    0.7201
     """
 
     curvature = 0.25

@@ -13,6 +13,15 @@ class Multinomial(Loss):
 
     The unknown is a matrix with one column per class, and the last row its intercepts if there are
     any. The Hessian diag(p) - ppᵀ has norm at most 1/2.
+
+    Examples
+    --------
+    >>> import numpy as np, reshuffle as rs
+    >>> problem = rs.Problem(np.ones((4, 1)), [0, 1, 2, 2], loss=rs.losses.Multinomial())
+    >>> problem.shape
+    (1, 3)
+    >>> rs.ExactProxRR().solve(problem).converged
+    True
     """
 
     curvature = 0.5

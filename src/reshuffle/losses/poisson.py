@@ -13,6 +13,14 @@ class Poisson(Loss):
 
     It is at least 0, and 0 where exp(z) = y. Its curvature exp(z) has no bound, so that no step of the
     paper's methods is safe: they refuse it. ``ExactProxRR`` takes it, by Newton steps with a line search.
+
+    Examples
+    --------
+    >>> import numpy as np, reshuffle as rs
+    >>> X, y = np.ones((4, 1)), [0, 1, 2, 5]
+    >>> x = rs.ExactProxRR().solve(rs.Problem(X, y, loss=rs.losses.Poisson())).x
+    >>> np.exp(x).round(3)  # the mean
+    array([2.])
     """
 
     curvature = np.inf

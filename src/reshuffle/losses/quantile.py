@@ -20,6 +20,14 @@ class Quantile(Loss):
     ----------
     level : of the quantile, between 0 and 1; 0.5 is the median.
     width : of the stretch on which the kink is rounded, in the units of y.
+
+    Examples
+    --------
+    >>> import numpy as np, reshuffle as rs
+    >>> X, y = np.ones((101, 1)), np.arange(101.0)
+    >>> loss = rs.losses.Quantile(level=0.9, width=0.1)
+    >>> rs.ExactProxRR(tol=1e-9).solve(rs.Problem(X, y, loss=loss)).x.round(1)
+    array([90.])
     """
 
     level: float = 0.5

@@ -8,7 +8,15 @@ from reshuffle.losses.base import Loss
 
 
 class SquaredHinge(Loss):
-    """l(z, y) = max(0, 1 - yz)²/2 for y in {-1, +1}."""
+    """l(z, y) = max(0, 1 - yz)²/2 for y in {-1, +1}.
+
+    Examples
+    --------
+    >>> import numpy as np, reshuffle as rs
+    >>> problem = rs.Problem(np.array([[1.0], [2.0]]), [-1, 1], loss=rs.losses.SquaredHinge())
+    >>> problem.objective(np.array([1.0]))  # (2² + 0)/2, over two rows
+    1.0
+    """
 
     curvature = 1.0
     targets: ClassVar[str] = "signs"

@@ -22,6 +22,7 @@ from reshuffle.penalties.l1 import L1 as L1
 from reshuffle.penalties.l1_ball import L1Ball as L1Ball
 from reshuffle.penalties.l2 import L2 as L2
 from reshuffle.penalties.l2_ball import L2Ball as L2Ball
+from reshuffle.penalties.latent_group_lasso import LatentGroupLasso as LatentGroupLasso
 from reshuffle.penalties.linf_ball import LInfBall as LInfBall
 from reshuffle.penalties.mcp import MCP as MCP
 from reshuffle.penalties.monotone import Monotone as Monotone

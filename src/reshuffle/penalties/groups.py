@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.capacity import check_room
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.abilities import Features, Mask
 from reshuffle.penalties.base import FAR_BELOW, Array, ByContent, check_non_negative
@@ -269,6 +270,7 @@ def group_labels(groups: object) -> Labels:
     members = np.concatenate(lists)
     if members.min() < 0 or np.unique(members).size != members.size:
         raise InputError("groups must be disjoint lists of non-negative coordinate numbers")
+    check_room("groups: a label for every coordinate", 8 * (int(members.max()) + 1))
     labels = np.full(int(members.max()) + 1, -1)
     for number, group in enumerate(lists):
         labels[group] = number

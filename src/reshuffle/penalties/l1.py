@@ -11,7 +11,16 @@ from reshuffle.penalties.separable import Separable
 
 @dataclass(frozen=True, eq=False)
 class L1(Separable):
-    """ψ(x) = l1·‖x‖₁, or Σ_j l1_j|x_j| when l1 is an array."""
+    """ψ(x) = l1·‖x‖₁, or Σ_j l1_j|x_j| when l1 is an array.
+
+    Examples
+    --------
+    >>> import numpy as np, reshuffle as rs
+    >>> rs.penalties.L1(0.5).prox(np.array([2.0, 0.3, -1.0]), step=1.0)  # soft thresholding
+    array([ 1.5,  0. , -0.5])
+    >>> rs.penalties.L1([0.0, 1.0, 1.0]).value(np.array([2.0, -0.3, 1.0]))  # the first is free
+    1.3
+    """
 
     l1: Numbers = field()
 

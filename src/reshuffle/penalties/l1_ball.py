@@ -14,6 +14,12 @@ class L1Ball(ByContent):
 
     The projection subtracts the one threshold θ from all magnitudes that brings the norm to the radius;
     θ comes from the sorted magnitudes (Held, Wolfe and Crowder, 1974).
+
+    Examples
+    --------
+    >>> import numpy as np, reshuffle as rs
+    >>> rs.penalties.L1Ball(1.0).prox(np.array([2.0, 1.5, 0.1]), step=1.0)
+    array([0.75, 0.25, 0.  ])
     """
 
     radius: float

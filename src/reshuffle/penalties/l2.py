@@ -11,7 +11,14 @@ from reshuffle.penalties.separable import Separable
 
 @dataclass(frozen=True, eq=False)
 class L2(Separable):
-    """ψ(x) = (l2/2)·‖x‖², strongly convex with μ = l2."""
+    """ψ(x) = (l2/2)·‖x‖², strongly convex with μ = l2.
+
+    Examples
+    --------
+    >>> import numpy as np, reshuffle as rs
+    >>> rs.penalties.L2(1.0).prox(np.array([2.0, -4.0]), step=1.0)  # x/(1 + step·l2)
+    array([ 1., -2.])
+    """
 
     l2: Numbers = field()
 

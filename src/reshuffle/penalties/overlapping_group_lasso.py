@@ -27,8 +27,7 @@ class OverlappingGroupLasso(DualWithRidge, ByContent):
     The prox solves its dual, min ‖x - Σ_g v_g‖² with v_g on group g and ‖v_g‖ ≤ step·strength·w_g, by compiled
     passes over the groups with extrapolation; for nested (tree-structured) groups one pass is exact.
 
-    The latent form, where what is *not* zero is a union of groups, is ``GroupLasso`` on a matrix that has the
-    columns of the groups side by side.
+    The latent form, where what is *not* zero is a union of groups, is ``LatentGroupLasso``.
 
     Parameters
     ----------

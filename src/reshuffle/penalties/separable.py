@@ -16,6 +16,13 @@ class Separable(ByContent):
 
     The prox is soft thresholding, then shrinking, then clipping. A subclass names some of the four; it has
     every ability, and is applied inside the kernels.
+
+    Examples
+    --------
+    >>> import numpy as np, reshuffle as rs
+    >>> both = rs.penalties.L1(0.5) + rs.penalties.Box(-1.0, 1.0)
+    >>> both.prox(np.array([4.0, -1.0, 0.2]), step=1.0)
+    array([ 1. , -0.5,  0. ])
     """
 
     l1: Numbers = 0.0

@@ -56,7 +56,7 @@ def choice_part(model: Any, names: list[str]) -> html.Markup:
     if best == means.size - 1:
         text += " The loss still falls at the end of the path: a smaller --smallest would show more of it."
     some = np.unique([*np.linspace(0, means.size - 1, ROWS).astype(int), best, sparse])
-    words_for = {best: "lowest", sparse: "one standard error"}
+    words_for = {best: "lowest", sparse: "one s.e."}
     rows = [
         (f"{model.lambdas_[k]:.3g}", f"{nonzeros[k]:,}", f"{means[k]:.5g}", f"{_error(model)[k]:.2g}", words_for.get(int(k), ""))
         for k in some
@@ -66,7 +66,7 @@ def choice_part(model: Any, names: list[str]) -> html.Markup:
         html.tag("p", text),
         html.figures(
             (pictures.drawn(lambda ax: _losses(model, ax), "loss by lambda"), "Loss of rows left out, and one standard error; lines: the two choices."),
-            (pictures.drawn(lambda ax: _path(model, names, ax), "coefficients by lambda", (5.4, 3.1)), "Coefficients as λ falls; the largest by name."),
+            (pictures.drawn(lambda ax: _path(model, names, ax), "coefficients by lambda", (4.6, 4.2)), "Coefficients as λ falls; the largest by name."),
         ),
         html.table(["λ", "features", "loss left out", "its error", ""], rows),
     )  # fmt: skip
@@ -98,3 +98,11 @@ def _path(model: Any, names: list[str], ax: Axes) -> None:
     short = [name if len(name) <= 22 else name[:21] + "…" for name in names]
     plotting.plot_path(model.path_, names=short, mark=model.lambda_, ax=ax, largest=7)
     ax.grid(alpha=1.0, lw=0.6)
+    if ax.get_legend() is not None:  # under the picture, where a narrow page has room
+        ax.legend(
+            frameon=False,
+            fontsize="small",
+            loc="upper center",
+            bbox_to_anchor=(0.45, -0.2),
+            ncols=2,
+        )

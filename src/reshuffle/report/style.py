@@ -38,5 +38,5 @@ footer { margin-top: 2.5rem; border-top: 1px solid var(--line); color: var(--sof
   .confusion td { min-width: 2.2rem; } .confusion td, .confusion th { padding: .3rem .35rem; } .heat td { padding: .2rem .35rem; } }
 @media print { :root { --paper: #fff; --card: #f3f2ee; --ink: #000; --soft: #444; --line: #bbb; --accent: #0072b2;
   --other: #c2500a; --good: #00795a; --shade: 0 114 178; --shade-other: 213 94 0; } body { max-width: none; padding: 0; font-size: 10.5pt; }
-  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } figure, .tile, table { break-inside: avoid; } h2 { break-after: avoid; } }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } figure, .tile, tr { break-inside: avoid; } h2 { break-after: avoid; } }
 """

@@ -20,6 +20,9 @@ from reshuffle.penalties import Able, ability
 from reshuffle.penalties.inexact import COLD
 from reshuffle.solvers.inexact import close
 
+Value = Callable[[], float] | None
+"""f(x) on demand, where somebody knows it."""
+
 
 class Certificate(ABC):
     """A measure of optimality, relative to x = 0."""
@@ -38,12 +41,7 @@ class Certificate(ABC):
 
     @abstractmethod
     def from_slopes(
-        self,
-        x: Array,
-        slopes: Array,
-        g: Array,
-        value: Callable[[], float] | None = None,
-        start: Array = COLD,
+        self, x: Array, slopes: Array, g: Array, value: Value = None, start: Array = COLD
     ) -> float:
         """The same, where the slopes at x and their mean gradient (without the ridge) are known.
 
@@ -69,12 +67,7 @@ class RelativeMapping(Certificate):
         return self.from_slopes(x, np.empty(0), gradient, start=start)
 
     def from_slopes(
-        self,
-        x: Array,
-        slopes: Array,
-        g: Array,
-        value: Callable[[], float] | None = None,
-        start: Array = COLD,
+        self, x: Array, slopes: Array, g: Array, value: Value = None, start: Array = COLD
     ) -> float:
         tau = 1.0 / self.problem.smoothness.L_mean
         found = close(self.problem, x, x - tau * g, tau, start, with_ridge=True)
@@ -97,12 +90,7 @@ class Proof(Certificate):
         return np.inf
 
     def from_slopes(
-        self,
-        x: Array,
-        slopes: Array,
-        g: Array,
-        value: Callable[[], float] | None = None,
-        start: Array = COLD,
+        self, x: Array, slopes: Array, g: Array, value: Value = None, start: Array = COLD
     ) -> float:
         return np.inf
 
@@ -127,12 +115,7 @@ class Gap(Certificate):
         return self.from_slopes(x, *self.datafit.slopes(x))
 
     def from_slopes(
-        self,
-        x: Array,
-        slopes: Array,
-        g: Array,
-        value: Callable[[], float] | None = None,
-        start: Array = COLD,
+        self, x: Array, slopes: Array, g: Array, value: Value = None, start: Array = COLD
     ) -> float:
         whole = value or partial(self.problem.value, x)
         return max(self._absolute(x, slopes, g, whole), 0.0) / self.at_zero

@@ -6,11 +6,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Timer
+from threading import TIMEOUT_MAX, Timer
 
 from reshuffle.losses import Loss, named
 
 PATIENCE = 1.0  # seconds without a word
+_patience = PATIENCE
 LINE = "reshuffle: compiling for this kind of problem; the result is kept for the next time"
 
 
@@ -32,10 +33,21 @@ def once(kind: tuple[object, ...], loss: Loss, work: Callable[[], object]) -> fl
 @contextmanager
 def announced() -> Iterator[None]:
     """Says so on stderr where what is inside takes longer than a second."""
-    timer = Timer(PATIENCE, lambda: print(LINE, file=sys.stderr, flush=True))
+    timer = Timer(_patience, lambda: print(LINE, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
+
+
+@contextmanager
+def unannounced() -> Iterator[None]:
+    """No line, however long it takes: for a process whose user asked for silence, in all its threads."""
+    global _patience
+    _patience = TIMEOUT_MAX
+    try:
+        yield
+    finally:
+        _patience = PATIENCE

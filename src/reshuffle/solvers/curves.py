@@ -52,6 +52,8 @@ class Curves:
 
     fit: Datafit
     passes: int = 0
+    origin: Array | None = None
+    """What is taken from the columns where there is an intercept: their means, where not given."""
 
     @cached_property
     def stamp(self) -> int:
@@ -158,7 +160,7 @@ class Curves:
         """The mean of each column, which an intercept takes up; zeros where there is none."""
         if not self.fit.bias:
             return np.zeros(self.fit.features)
-        return self.fit.column_means()
+        return self.fit.column_means() if self.origin is None else self.origin
 
     @cached_property
     def constant(self) -> NDArray[np.bool_]:

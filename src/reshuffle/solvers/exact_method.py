@@ -123,16 +123,13 @@ class ExactMethod(Method):
     def start(self, x0: Array) -> State:
         """Slopes at x0; none at zero, where the first epoch does without."""
         few = self.own_step and self.finish is not None and self.sets.first > 0
-        wide = (self.sets.wide or few) and not x0.any()
-        known = wide or x0.any()
+        known = self.sets.wide or few or x0.any()
         self.start_gradients = self.problem.n if known else 0
-        everything = self.sets.everything
-        fresh = self.memory.state(x0, *self.sets.slopes(x0, everything)) if known else None
-        state = fresh or self.memory.blank(x0)
-        active = everything
-        if wide:
-            found = self.sets.few(x0, state["g"], everything[:0]) if few else None
-            active = self.sets.guess(state["g"]) if found is None else found
+        active = everything = self.sets.everything
+        state = self.memory.blank(x0)
+        if known:
+            slopes, g = self.sets.slopes(x0, everything)
+            state, active = self.memory.state(x0, slopes, g), self.sets.begin(x0, g, few)
         state |= {name: self.sets.restrict(state[name], active) for name in ("g", "q")}
         numbers = {"pace": Pace().array(), "newton": Steps().array(), "momentum": np.zeros(1)}
         nowhere = np.empty((0, *x0.shape[1:]))

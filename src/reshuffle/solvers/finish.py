@@ -35,7 +35,8 @@ FACTOR = 0.06  # of a cube of its width: three factorisations
 CALLS = 3e5, 6e4  # of the Python around a Newton step, and around an epoch
 NEEDED = 3.0  # Newton steps that are expected to be enough
 PROVING = 2.0  # of these, where nothing but a step proves anything: they are to be made in any case
-FROM_ZERO = 6.0  # the same where no epoch was made
+FROM_ZERO = 6.0  # the same where no epoch was made,
+WARM = 2.0  # and where the run begins near the end, as along a path
 EPOCHS = 10.0, 5000.0  # that a run without them takes: so many, and so many visits
 LEAST = 3.0  # epochs that a step may cost where epochs do not come nearer
 CHEAP = 4.0  # epochs of a step that is worth it in any case: the last ones are there to certify
@@ -153,7 +154,7 @@ class Finish:
         cost = self.cost(part, x)
         quadratic = cast(Problem, part.problem).loss.quadratic
         if epoch == 0:
-            steps = 1.0 if quadratic else FROM_ZERO
+            steps = 1.0 if quadratic else WARM if x.any() else FROM_ZERO
             return steps * cost <= EPOCHS[0] + EPOCHS[1] / part.count
         if left == np.inf:
             return cost <= max(LEAST, epoch)

@@ -33,7 +33,7 @@ class Incremental(Method):
         self.safe_step = 1.0 / sampling.smoothness if sampling.smoothness > 0 else np.inf
 
     def start(self, x0: Array) -> State:
-        return {"x": x0} | beginning(self.problem)
+        return {"x": x0} | ({} if self.prox_each_step else beginning(self.problem))
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         sampling, x = self.sampling, state["x"].copy()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.datafit import AHEAD, Datafit
+from reshuffle.datafit import AHEAD, Copies, Datafit
 from reshuffle.interruption import listen
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.penalties.forms import Form
@@ -151,9 +151,8 @@ class SlopeMemory(Memory):
     def block(
         self, state: State, y: Array, visits: Visits, first: int, last: int, step: float
     ) -> None:
-        self.fit.block(
-            y, visits, first, last, step, state["table"], state["q"], self.owner, self._weights
-        )
+        copies = Copies(self.owner, self._weights)
+        self.fit.block(y, visits[first:last], step, state["table"], state["q"], copies)
 
     @property
     def compiled(self) -> bool:
@@ -212,9 +211,8 @@ class GradientMemory(Memory):
     def block(
         self, state: State, y: Array, visits: Visits, first: int, last: int, step: float
     ) -> None:
-        self.problem.block(
-            y, visits, first, last, step, state["table"], state["q"], self.owner, self.weights
-        )
+        copies = Copies(self.owner, self.weights)
+        self.problem.block(y, visits[first:last], step, state["table"], state["q"], copies)
 
 
 def memory_of(problem: FiniteSum, owner: Visits, weights: Array) -> Memory:

@@ -66,6 +66,8 @@ class Method(ABC):
     problem: Any
     solver: Any
     """The solver with its hyper-parameters, where it was given."""
+    longest_step: float = np.inf
+    """A step beyond which an end above the start is the step's fault, and an error."""
     certificate: str
     """The column of the trace that ``tol`` is compared with."""
     late: bool = False
@@ -74,6 +76,8 @@ class Method(ABC):
     """Whether someone looks at every epoch, so that no more than one should be made at once."""
     keeps_best: bool = False
     """Whether the best point seen is returned rather than the last one."""
+    takes_back: bool = False
+    """Whether a point that turns out worse, however much, is left again by the next epoch."""
     setup_seconds: float = 0.0
     """Seconds of ``__init__`` that the trace leaves out, such as the start of a cluster."""
     start_gradients: int = 0
@@ -153,6 +157,10 @@ class Method(ABC):
     def look(self, state: State) -> Seen:
         """What a method that is ``late`` can find out about x without a further epoch."""
         return Seen(np.nan, np.nan, state)
+
+    def doubts(self, state: State) -> str:
+        """What to know and try where a run ends here before it has converged; mostly nothing."""
+        return ""
 
     def check_state(self, state: State) -> None:
         """Refuse a saved state that no run of this method on this problem can have.

@@ -16,11 +16,10 @@ import numpy as np
 from reshuffle.losses import Loss
 from reshuffle.objective import Array
 from reshuffle.penalties import Able, ability
-from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
 from reshuffle.solvers.curves import Bend, Curves, Linear
 from reshuffle.solvers.newton_bounds import Below, Bounds
-from reshuffle.solvers.newton_model import Model, Step
+from reshuffle.solvers.newton_model import Model, Step, within
 
 ABILITIES = ("compiled", "part", "excess", "together")
 """What a penalty must be able to do."""
@@ -150,13 +149,7 @@ class Newton:
 
     def feasible(self, x: Array) -> Array:
         """x within the bounds of the penalty, where it has some."""
-        form = self.model.form
-        if not isinstance(form, Coordinates):
-            return x
-        new = x.copy()
-        flat = new.reshape(-1)[: form.l1.size]
-        np.clip(flat, form.low, form.high, out=flat)
-        return new
+        return within(self.model.form, x)
 
     # --- the model -----------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,35 @@ class Step:
     active: int
 
 
+class Solved(NamedTuple):
+    """What the solver of a model in some coordinates did."""
+
+    gained: float
+    left: float
+    length: float
+    """Of ``null``, in units in which every column has curvature 1; zero where there is none."""
+    null: Array
+    """A direction in which the model has no curvature."""
+    rounds: int
+
+
+def descend(
+    form: Form, H: Array, slope: Array, start: Array, u: Array, accuracy: float, floor: float
+) -> Solved:
+    """Minimise slopeᵀ(u - start) + ½(u - start)ᵀH(u - start) + ψ(u) from u, in place."""
+    from reshuffle.kernels.quadratic import model_kernel
+    from reshuffle.kernels.room import room_for
+    from reshuffle.kernels.stamp import stamp_of
+    from reshuffle.kernels.whole import ROUNDS
+
+    room, flat = room_for(u.size), np.ascontiguousarray(slope).reshape(-1)
+    room.null[:] = 0.0
+    gained, left, length, made = model_kernel(stamp_of())(
+        form, H, flat, start, u, accuracy, floor, ROUNDS, room
+    )
+    return Solved(float(gained), float(left), float(length), room.null, int(made))
+
+
 def loose_rows(form: Form, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Rows of an unknown of this shape that no penalty holds: of an intercept, and features without any."""
     loose = np.ones(shape[0], dtype=bool)
@@ -49,6 +78,16 @@ def loose_rows(form: Form, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     features = held.size // outputs
     loose[:features] = ~held.reshape(features, outputs).any(axis=1)
     return loose
+
+
+def within(form: Form, x: Array) -> Array:
+    """x within the bounds of the penalty, where it has some."""
+    if not isinstance(form, Coordinates):
+        return x
+    new = x.copy()
+    flat = new.reshape(-1)[: form.l1.size]
+    np.clip(flat, form.low, form.high, out=flat)
+    return new
 
 
 class Model:
@@ -82,13 +121,8 @@ class Model:
 
         If it need not be ``complete``, over the first working set.
         """
-        from reshuffle.kernels.quadratic import model_kernel
-        from reshuffle.kernels.room import room_for
-        from reshuffle.kernels.stamp import stamp_of
-        from reshuffle.kernels.whole import ROUNDS
-
         fit, outputs, before = self.curves.fit, self.curves.outputs, self.curves.passes
-        kernel, features = model_kernel(stamp_of()), fit.features
+        features = fit.features
         x, g, rounds = at.x[:features], at.gradient, 0
         old, support = np.zeros(features, dtype=bool), int(np.count_nonzero(x))
         model_gradient, decrease = g, 0.0
@@ -105,13 +139,8 @@ class Model:
                 slope = np.concatenate([slope, g[-1:]])
             start = np.concatenate([x[active].ravel(), np.zeros(outputs * fit.bias)])
             u = start + self._centred(d, active)  # from where the last working set led to
-            room = room_for(u.size)
-            room.null[:] = 0.0
-            gained, left, length, made = kernel(
-                form, H, np.ascontiguousarray(slope).reshape(-1), start, u, accuracy, floor,
-                ROUNDS, room,
-            )  # fmt: skip
-            rounds, decrease = rounds + made, decrease + float(gained)
+            solved = descend(form, H, slope, start, u, accuracy, floor)
+            rounds, decrease = rounds + solved.rounds, decrease + solved.gained
             support = int(np.count_nonzero(u))
             d = self._uncentred(u - start, active)
             if outputs > 1:  # a common shift of rows that no penalty holds changes nothing
@@ -129,8 +158,9 @@ class Model:
             d,
             change,
             decrease,
-            float(left),
-            length == 0.0 or self._is_null(self._uncentred(room.null, active), bend, length),
+            solved.left,
+            solved.length == 0.0
+            or self._is_null(self._uncentred(solved.null, active), bend, solved.length),
             self.curves.passes - before,
             rounds,
             active.size,

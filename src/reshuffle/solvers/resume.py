@@ -84,7 +84,7 @@ def check_headers(found: Mapping[str, Header], fresh: State, lengths: Mapping[st
         shape, dtype = found[name]
         fits = shape == wanted.shape
         if wanted.ndim and shape[1:] == wanted.shape[1:] and len(shape) == wanted.ndim:
-            fits |= shape[0] <= lengths.get(name, 0) or (not len(wanted) and name not in lengths)
+            fits |= shape[0] <= lengths.get(name, -1) or (not len(wanted) and name not in lengths)
         if dtype != wanted.dtype or not fits:
             raise InputError(
                 f"resume: {name} of the saved state has shape {shape} and dtype {dtype}, "
@@ -131,5 +131,7 @@ def _check_objective(result: Result, method: Method) -> None:
         name, said, true = "x", row["objective"], method.objective(state)
     else:
         return  # the end of a run that diverged: it has no row
-    if not abs(true - said) <= SAME * max(abs(true), abs(result.trace["objective"][0])):
+    rounding = SAME * max(abs(true), abs(result.trace["objective"][0]))
+    if not abs(true - said) <= rounding or row["objective"] < said - rounding:
+        said = min(said, row["objective"])
         raise InputError(f"resume: P({name}) is {true:g}, not {said:g} as the saved run says")

@@ -27,6 +27,7 @@ READY: set[tuple[object, ...]] = set()
 """What kernels have been compiled for in this process."""
 COLUMNS = ("epoch", "objective", "gradients", "prox_evals", "seconds", "step")
 """Of every trace, in front of the certificate and those of the method."""
+SAME = 1e-14  # of P: a difference that is rounding, where the last point is as good as the best
 BLOW_UP = 1e6  # growth of the objective that no convergent run shows
 
 
@@ -130,8 +131,10 @@ class Run:
     def _refuse_start(self) -> NoReturn:
         """P(x0) is not a number: say which part of it."""
         penalty = self.problem.penalty
-        guilty = np.isnan(penalty.value(self.state["x"][: self.problem.features]))
-        name = f"penalty {type(penalty).__name__}" if guilty else type(self.problem).__name__
+        name = f"penalty {type(penalty).__name__}"
+        value = penalty.value(self.state["x"][: self.problem.features])
+        if not np.isnan(check_number(f"value(x) of {name}", value)):
+            name = type(self.problem).__name__
         raise InputError(
             f"value(x) of {name} is not a number at x0, which lies too far out or makes it overflow"
         )
@@ -175,15 +178,21 @@ class Run:
 
     def _finish(self, converged: bool, message: str) -> Result:
         """The result, at the best point seen where the method keeps it."""
-        better = self.method.keeps_best and not self.trace.last()["objective"] < self.best[0]
+        margin = SAME * abs(self.best[0]) if self.method.takes_back else 0.0
+        last = self.trace.last()["objective"]
+        better = self.method.keeps_best and not last < self.best[0] + margin
         if better and (
             converged or self._at_limit()
         ):  # else the run may go on, as if never stopped
             self.trace.amend(objective=self.best[0])
         if self.trace.last()["objective"] > self.start_objective:
+            if self.step > self.method.longest_step and self._at_limit():
+                self._raise_divergence(self.step)
             message += "; P(x) is larger than at the start: try a smaller step"
-        if self.solver.tol > 0 and not converged and self._at_limit():
-            warn_user(f"{type(self.solver).__name__}: {message}; {self._advice()}", not_converged())
+        doubts = self.method.doubts(self.state)
+        if (self.solver.tol > 0 or doubts) and not converged and self._at_limit():
+            advice = doubts or self._advice()
+            warn_user(f"{type(self.solver).__name__}: {message}; {advice}", not_converged())
         return self._result(converged, message, self.best[1] if better else None)
 
     def _at_limit(self) -> bool:
@@ -260,11 +269,8 @@ class Run:
 
     def _evaluate(self, measure: float) -> float:
         objective = check_number("objective(state)", self.method.objective(self.state))
-        if (
-            self.trace
-            and not self.method.late
-            and not objective <= BLOW_UP * (1.0 + abs(self.start_objective))
-        ):
+        watched = self.trace and not (self.method.takes_back or self.method.late)
+        if watched and not objective <= BLOW_UP * (1.0 + abs(self.start_objective)):
             self._raise_divergence(self.step)
         counts = (self.epoch, objective, self.gradients, self.prox_evals, self.seconds, self.step)
         row = dict(zip(COLUMNS, counts, strict=True)) | {self.method.certificate: measure}

@@ -17,7 +17,6 @@ from reshuffle.solvers.compiling import once
 from reshuffle.solvers.curves import Curves, Linear
 
 ITERATIONS = 50  # of one call: it is then heard whether someone wants to stop
-MEMORY = 20  # pairs that are remembered: twice scipy's default took a fifth fewer passes on digits
 
 
 class Descended(NamedTuple):
@@ -64,7 +63,7 @@ class QuasiNewton:
         before, start = self.curves.passes, self._value_and_slope(x.ravel())[0]
         found = minimize(
             self._value_and_slope, x.ravel(), jac=True, method="L-BFGS-B",
-            options={"maxiter": ITERATIONS, "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0},
+            options={"maxiter": ITERATIONS, "ftol": 0.0, "gtol": 0.0},
         )  # fmt: skip
         self.last = self.curves.linearise(np.ascontiguousarray(found.x).reshape(x.shape))
         passes = self.curves.passes - before

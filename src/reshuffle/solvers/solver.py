@@ -6,14 +6,17 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields
+from inspect import signature
+from math import prod
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from reshuffle.callbacks import Callback, ProgressBar
+from reshuffle.capacity import check_unknown
 from reshuffle.content import digest
 from reshuffle.errors import InputError, held_warnings, shown
-from reshuffle.objective import FiniteSum, Objective
+from reshuffle.objective import Array, FiniteSum, Objective
 from reshuffle.penalties.abilities import check_convex
 from reshuffle.randomness import check_seed
 from reshuffle.solvers.method import Method
@@ -99,6 +102,10 @@ class BaseSolver:
             )
         if missing := sorted(getattr(kind, "__abstractmethods__", ())):
             raise InputError(f"{kind.__name__} must have {' and '.join(missing)}")
+        try:
+            signature(kind).bind(problem, self)
+        except TypeError:
+            raise InputError(f"{kind.__name__}: __init__ must take (problem, solver)") from None
         return kind(problem, self)
 
     def kernels(self, problem: Any) -> tuple[object, ...]:
@@ -137,7 +144,24 @@ class BaseSolver:
         for callback in callbacks:
             if not callable(callback):
                 raise InputError(f"callbacks must be functions of a result, got {shown(callback)}")
-        start = check_start(x0, problem.shape)
+        size, name = 8 * prod(problem.shape), type(self).__name__
+        check_unknown(problem.shape)
+        try:
+            return self._run(problem, check_start(x0, problem.shape), callbacks, progress, resume)
+        except MemoryError as error:
+            raise InputError(
+                f"{name} needs more memory than there is ({str(error) or 'no bytes left'}); x alone takes "
+                f"{size:,} bytes, and a run some ten to twenty times as many"
+            ) from None
+
+    def _run(
+        self,
+        problem: Objective,
+        start: Array,
+        callbacks: Sequence[Callback],
+        progress: bool,
+        resume: Result | str | os.PathLike[str] | None,
+    ) -> Result:
         run = Run(self, problem, start, resume)
         with ExitStack() as stack:
             stack.callback(run.method.close)

@@ -45,6 +45,9 @@ class WorkingSets:
         self.first = self._first()
         """Features of a small problem to begin with; 0 where that does not pay."""
         self.everything = np.arange(self.size, dtype=np.uint32)
+        self._value: tuple[Array, float] | None = None
+        self._slopes: tuple[Array, Array, Array] | None = None
+        """What was computed last, and where: the certificate of a point asks for what led to it."""
         self._active: Visits = self.everything
         self._part: Memory = memory
 
@@ -92,16 +95,38 @@ class WorkingSets:
 
     def value(self, x: Array, active: Visits) -> float:
         """f(x), where x is zero outside the active features."""
-        active = self.enough(x, active)
-        return self.on(active).problem.value(self.restrict(x, active))
+        if self._value is None or not np.array_equal(self._value[0], x):
+            active = self.enough(x, active)
+            self._value = x, self.on(active).problem.value(self.restrict(x, active))
+        return self._value[1]
 
     def slopes(self, x: Array, active: Visits) -> tuple[Array, Array]:
         """Slopes and their mean gradient at x, which is zero outside the active features."""
-        active = self.enough(x, active)
+        if self._slopes is None or not np.array_equal(self._slopes[0], x):
+            self._slopes = None  # its memory is given back before there are others
+            self._slopes = x, *self._compute_slopes(x, self.enough(x, active))
+        return self._slopes[1:]
+
+    def _compute_slopes(self, x: Array, active: Visits) -> tuple[Array, Array]:
         if active.size == self.size:
             return self.memory.slopes(x)
         part = cast(SlopeMemory, self.on(active))
         return cast(SlopeMemory, self.memory).slopes_from(part, self.restrict(x, active))
+
+    def begin(self, x: Array, g: Array, few: bool) -> Visits:
+        """The features to begin with at x, from the gradient there."""
+        if self.penalty is None:
+            return self.everything
+        used = self.everything[rows(x[: self.size] != 0)]
+        found = self.few(x, g, used) if few else None
+        if found is not None:
+            return found
+        if not x.any():
+            return self.guess(g) if self.wide else self.everything
+        held = self.penalty.holds_at_zero(g[: self.size], SLACK)
+        matter = self._features((x[: self.size] != 0) | ~held)
+        fewer = self.pays and np.count_nonzero(matter) <= FEW * self.size
+        return self.everything[matter] if fewer else self.everything
 
     def guess(self, g: Array) -> Visits:
         """The features to begin with at zero, from the gradient there, if they are few."""

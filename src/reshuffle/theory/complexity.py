@@ -28,7 +28,16 @@ def proxrr_f_step(c: Constants, eps: float, radius: float | None = None) -> floa
 
 
 def proxrr_psi_step(c: Constants, eps: float, radius: float | None = None) -> float:
-    """ψ strongly convex: γ = min{1/L_max, √(εμ)/σ_rad}."""
+    """ψ strongly convex: γ = min{1/L_max, √(εμ)/σ_rad}.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> problem = rs.Problem(*rs.datasets.breast_cancer(), penalty=rs.penalties.L2(0.1))
+    >>> c = rs.theory.constants(problem)
+    >>> rs.theory.proxrr_psi_step(c, 1e-2) > rs.theory.proxrr_psi_step(c, 1e-4)
+    True
+    """
     mu, sigma = _checked("ψ", c.mu_psi, eps), _sigma_rad(c, radius)
     return min(1.0 / c.L_max, sqrt(eps * mu) / sigma if sigma > 0 else inf)
 
@@ -88,6 +97,13 @@ def overtaking(c: Constants) -> Overtaking:
     """With S = √n‖∇f(x*)‖ + σ*: σ*⁴/(L_max·μ·n·S²), n·σ*⁴/(L_max·μ·S²) and S²/(n·L_max·μ).
 
     The paper has n‖∇f(x*)‖² + σ*² for S² (at most a factor 2 less), and n where the last has 1/n.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> problem = rs.Problem(*rs.datasets.breast_cancer(), penalty=rs.penalties.L2(0.1))
+    >>> type(rs.theory.overtaking(rs.theory.constants(problem))).__name__
+    'Overtaking'
     """
     mu = strongly_convex("f or ψ", max(c.mu_f, c.mu_psi))
     scale, spread = c.L_max * mu, (sqrt(c.n) * c.grad_norm + sqrt(c.sigma_star_sq)) ** 2

@@ -1,0 +1,95 @@
+"""Options that several commands share, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from reshuffle.cli.fitting import Choices
+    from reshuffle.datasets import Reading
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+LOSSES = click.Choice(["logistic", "squared_hinge", "squared", "huber", "quantile", "poisson"])
+FORMATS = click.Choice(["csv", "parquet", "libsvm", "npz"])
+
+
+def _options(*given: Any) -> Callable[[Command], Command]:
+    """Several options as one decorator, in this order in the help."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(given):
+            command = option(command)
+        return command
+
+    return add
+
+
+file_options = _options(
+    click.option("--format", type=FORMATS, help="Of FILE.  [default: by its name and first bytes]"),
+    click.option("--separator", help="Between the values of a CSV file.  [default: comma; tab in .tsv]"),
+)  # fmt: skip
+table_options = _options(
+    click.option("--target", "-t", help="The column to predict. For NPZ: a member, or a file of targets."),
+    file_options,
+    click.option("--no-header", is_flag=True, help="The first line holds values; columns are c1, c2, …"),
+    click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out. May be repeated."),
+    click.option("--categorical", multiple=True, metavar="COLUMN", help="Take every value of a column as a category. May be repeated."),
+    click.option("--missing", multiple=True, metavar="TEXT", help="A further text that stands for no value, as an empty cell, NA, N/A, NaN, null and ? do. May be repeated."),
+    click.option("--impute", is_flag=True, help="Fill in missing values: the median, or the most frequent category."),
+    click.option("--raw", is_flag=True, help="Leave columns of numbers in their units. By default those of a table are brought to mean 0 and standard deviation 1, so that the penalty treats them alike."),
+)  # fmt: skip
+model_options = _options(
+    click.option("--loss", type=LOSSES, help="[default: logistic for classes, squared for numbers]"),
+    click.option("--class-weight", type=click.Choice(["balanced"]), help="Give each class the same weight."),
+    click.option("--positive", is_flag=True, help="Let no coefficient be negative."),
+    click.option("--no-intercept", is_flag=True, help="Fit no constant term."),
+    click.option("--holdout", type=click.FloatRange(0.0, 1.0, max_open=True), default=0.2, show_default=True, help="Share of rows to judge the model by; 0 to learn from all."),
+    click.option("--tol", type=click.FloatRange(min=0.0), default=1e-10, show_default=True, help="Relative accuracy of the objective at which to stop."),
+    click.option("--epochs", type=click.IntRange(min=1), default=1000, show_default=True, help="The most passes over the data."),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
+)  # fmt: skip
+path_options = _options(
+    click.option("--l1-ratio", type=click.FloatRange(0.0, 1.0, min_open=True), default=0.5, show_default=True, help="Of the elastic net along a path."),
+    click.option("--lambdas", type=click.IntRange(min=2), default=50, show_default=True, help="How many strengths."),
+    click.option("--smallest", type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True), default=1e-3, show_default=True, help="The last λ over the first."),
+    click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True),
+    click.option("--rule", type=click.Choice(["1se", "min"]), default="1se", show_default=True, help="The largest λ within one standard error, or that with the lowest loss."),
+)  # fmt: skip
+
+
+def out_option(folder: str) -> Callable[[Command], Command]:
+    """Where files go."""
+    return click.option(
+        "--out", type=click.Path(file_okay=False, path_type=Path), default=Path(folder), show_default=True,
+        help="Folder for model and report.",
+    )  # fmt: skip
+
+
+def reading_and_choices(options: dict[str, Any]) -> tuple[Reading, Choices]:
+    """Options of the file, and of the model."""
+    from reshuffle.cli.fitting import Choices
+    from reshuffle.datasets import Reading
+    from reshuffle.datasets.chunks import MISSING
+
+    options = dict(options)
+    options["separator"] = separator_of(options["separator"])
+    options["header"] = not options.pop("no_header")
+    options["standardise"] = not options.pop("raw")
+    options["intercept"] = not options.pop("no_intercept")
+    options["missing"] = (*MISSING, *options.get("missing", ()))
+    of_file = {f.name for f in fields(Reading)}
+    reading = Reading(**{k: v for k, v in options.items() if k in of_file})
+    return reading, Choices(**{k: v for k, v in options.items() if k not in of_file})
+
+
+def separator_of(given: str | None) -> str | None:
+    """One character; tab may be written as \\t."""
+    found = {"\\t": "\t", "tab": "\t"}.get(given or "", given)
+    if found is not None and len(found) != 1:
+        raise click.UsageError(f"--separator must be one character, got {given!r}")
+    return found

@@ -1,0 +1,38 @@
+"""Which set a file is: by its content, never by its name alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from reshuffle.datasets.catalogue import CATALOGUE
+from reshuffle.datasets.download import digest_of
+
+
+class Identity(NamedTuple):
+    """What is known of a file."""
+
+    name: str | None
+    """Of the set whose sha256 it has; ``None`` where it has no known one."""
+    label: str
+    """What to call it."""
+
+
+def identity(path: Path) -> Identity:
+    """The set of the catalogue that this file is, by its sha256.
+
+    A file that only bears the name of a set is called by that name with a warning beside it.
+    """
+    digest = digest_of(path)
+    for entry in CATALOGUE.values():
+        if entry.sha256 == digest:
+            return Identity(entry.name, entry.name)
+    stem = path.name.removesuffix(".bz2").removesuffix(".gz")
+    known = CATALOGUE.get(stem)
+    if known is None:
+        beside = ""
+    elif known.sha256 is None:
+        beside = ", whose sha256 is not known"
+    else:
+        beside = f", NOT the set {stem}, which has another sha256"
+    return Identity(None, f"the file {path.name} (sha256 {digest[:12]}…{beside})")

@@ -1,0 +1,106 @@
+"""FedNewton: second-order rounds, for models with at most a few thousand coordinates that matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from reshuffle.errors import InputError, shown
+from reshuffle.federated.curvature import Curved
+from reshuffle.federated.federation import Federation
+from reshuffle.federated.newton_server import NewtonServer
+from reshuffle.federated.rounds import Plan, Rounds
+from reshuffle.federated.server import Server
+from reshuffle.federated.solvers import FederatedSolver
+from reshuffle.penalties import ability
+from reshuffle.solvers.newton import ABILITIES
+from reshuffle.steps import Constant
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedNewton(FederatedSolver):
+    """Federated proximal Newton steps: the pooled solution in a handful of rounds, whatever the split.
+
+        client m:  Σ_i l_i(x), its gradient, and its Hessian on the active features A,
+        server:    x⁺ = argmin_u ⟨∇f(x), u - x⟩ + ½(u - x)ᵀ∇²f(x)(u - x) + ψ(u)  over A,
+
+    with the sums over all clients. In the next round clients evaluate f at x⁺ and at parts of the way to it; if P does not
+    fall as the model promised, the server goes the best part of the way instead, or adds curvature to every sample
+    (damping). So a failed step costs one round.
+
+    A client sends |A|(|A| + 1)/2 numbers besides the d of its gradient. With an ℓ1, or group, penalty A are the features
+    that are not zero or may soon not be, else it is all of them. A Hessian says more about a client's samples than a model
+    does: docs/federated-convergence.md.
+
+    Parameters
+    ----------
+    rounds : the most rounds to run. The run ends before, where no step lowers P(x) any further.
+
+    All clients take part in every round, and there is no ``step`` to choose.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> problem = rs.Problem(*rs.datasets.breast_cancer(), penalty=rs.penalties.ElasticNet(4e-3, 6e-3))
+    >>> clients = rs.federated.split(problem, clients=5, by="label", seed=0)
+    >>> result = rs.FedNewton(rounds=9, tol=1e-6).solve(clients)
+    >>> result.converged
+    True
+    """
+
+    rounds: int = 30
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.step != Constant():
+            raise InputError(f"FedNewton has no step to choose, got step={shown(self.step)}")
+        if self.participation < 1:
+            raise InputError("FedNewton needs all clients in every round: participation must be 1")
+        if self.on_missing == "average":
+            raise InputError('FedNewton cannot leave clients out: on_missing must be "raise"')
+
+    def check_problem(self, problem: Any) -> None:
+        super().check_problem(problem)
+        for number, client in enumerate(problem.clients):
+            if client.datafit is None:
+                raise InputError(
+                    f"FedNewton needs second derivatives, and client {number} is a "
+                    f"{type(client).__name__}: use ExactFedRR"
+                )
+            loss = client.datafit.loss
+            if type(loss).second is None:
+                raise InputError(
+                    f"FedNewton needs second derivatives, and {loss!r} has no second(z, y): "
+                    "use ExactFedRR"
+                )
+        lacks = [name for name in ABILITIES if ability(problem.penalty, name) is None]
+        if lacks:
+            raise InputError(
+                f"FedNewton needs a penalty that can be part of a quadratic model, and {problem.penalty!r} "
+                f"lacks {', '.join(lacks)}: use ExactFedRR"
+            )
+
+    def compile(self, problem: Federation) -> None:
+        if self.tol > 0:
+            super().compile(problem)
+        local = self.local(problem)
+        server = NewtonServer(problem, local)
+        state = server.start(np.zeros(problem.shape))
+        shape = local.reply_shape(server.message(state))
+        server.step(state, {0: np.zeros(shape)}, 1.0)
+
+    def bind(self, problem: Federation) -> Rounds:
+        rounds = super().bind(problem)
+        rounds.keeps_best = rounds.takes_back = True
+        return rounds
+
+    def local(self, federation: Federation) -> Curved:
+        return Curved(federation.shape, federation.features, self.seed)
+
+    def server(self, federation: Federation, work: Plan) -> Server:
+        return NewtonServer(federation, cast(Curved, work.local))
+
+    def default_step(self, federation: Federation, work: Plan) -> float:
+        return 1.0

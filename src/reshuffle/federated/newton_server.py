@@ -1,0 +1,201 @@
+"""The server's part of a second-order round: a proximal Newton step from sums over all clients.
+
+    min_u  ⟨∇f(x), u - x⟩ + ½(u - x)ᵀH(u - x) + ψ(u),    H = ∇²f(x) on the active features,
+
+by the solver of the exact method's models. Its minimiser is the next point that clients are asked about.
+Their values there, and at parts of the way, say whether it is taken, or how far to go instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError
+from reshuffle.federated.curvature import LENGTHS, Answer, Curved, Question
+from reshuffle.federated.federation import Federation
+from reshuffle.federated.server import Server
+from reshuffle.objective import Array
+from reshuffle.penalties import Able
+from reshuffle.penalties.abilities import closed, compiled_form, rows
+from reshuffle.penalties.forms import Form
+from reshuffle.solvers.finish import LARGEST
+from reshuffle.solvers.method import State
+from reshuffle.solvers.newton_model import descend, loose_rows, within
+
+FIRST = 500  # coordinates whose Hessian is asked for before any gradient is known: 1 MB per client
+SLACK = 0.8  # of a strength: a feature at zero whose slope is beyond it may soon be wanted
+
+MORE = 200  # features at zero that may join the active ones in a round, or as many as are active
+SHRINKS = 1e-4  # of the last decrease: where steps still converge, they shrink faster than this
+LEAST_SLOPE = 1e-100  # whose square is no zero either
+
+
+class Search(NamedTuple):
+    """Numbers that one round hands to the next: part of the state of a run."""
+
+    objective: float = np.inf
+    """P at the last point that was taken."""
+    promised: float = 0.0
+    """What the step from there would change P by, were f straight."""
+    decrease: float = 0.0
+    """Of the model, at its minimum."""
+    damping: float = 0.0
+    done: float = 0.0
+    """Whether no step lowers P any further."""
+
+
+class NewtonServer(Server):
+    """Proximal Newton steps. The state: x, the last point that was taken, the active features."""
+
+    needs_all = True
+
+    def __init__(self, federation: Federation, local: Curved) -> None:
+        super().__init__(federation.prox, federation.sizes.astype(np.float64))
+        self.local, self.n, self.ridge = local, federation.n, federation.ridge
+        self.features, self.shape = federation.features, federation.shape
+        self.penalty = cast(Able, federation.penalty)
+        self.form = self._form(np.ones(self.features, dtype=bool))
+        self.loose = loose_rows(self.form, self.shape)
+        self.smooth = self._smooth_at_zero()
+
+    # --- the state -----------------------------------------------------------------------------
+
+    def start(self, x0: Array) -> State:
+        x, all_of = within(self.form, x0), np.ones(self.features, dtype=bool)
+        if self.local.width(all_of) > FIRST:
+            all_of = self._wanted(x, np.zeros(self.shape))
+        return self._state(x, x, all_of, Search())
+
+    def message(self, state: State) -> Array:
+        x, base, search = state["x"], state["base"], Search(*state["search"].tolist())
+        return Question(x, x - base, search.damping, state["active"] != 0.0).packed()
+
+    def stalled(self, state: State) -> str:
+        return "no step lowers P(x) any further" if Search(*state["search"].tolist()).done else ""
+
+    def _state(self, x: Array, base: Array, active: NDArray[np.bool_], search: Search) -> State:
+        return {"x": x, "base": base, "active": active.astype(float), "search": np.array(search)}
+
+    # --- a round -------------------------------------------------------------------------------
+
+    def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
+        from reshuffle.kernels.progress import adapted, another
+
+        active, search = state["active"] != 0.0, Search(*state["search"].tolist())
+        x, base = state["x"], state["base"]
+        total = np.zeros_like(next(iter(models.values())))
+        for answer in models.values():  # one after the other: the same sum on every engine
+            total += answer
+        found = Answer.of(total / self.n, self.shape, self.local.width(active))
+        points = [base + t * (x - base) for t in LENGTHS]
+        heights = np.array(
+            [value + self._psi(u) for value, u in zip(found.values, points, strict=True)]
+        )
+        if np.array_equal(x, base):  # nothing to decide: the point is known to be good
+            return self._onward(x, found, active, search._replace(objective=float(heights[0])))
+        which = _longest(heights, search)
+        if which is None:  # back, and with more damping
+            again, damping, *_ = another.py_func(search.damping, 0.0, 1.0, search.decrease)
+            return self._state(base, base, active, search._replace(damping=damping, done=not again))
+        gained = search.objective - float(heights[which])
+        spent = 0.5 * search.damping * found.spread
+        damping, _ = adapted.py_func(
+            search.damping, search.decrease, LENGTHS[which], gained, False, spent
+        )
+        search = search._replace(objective=float(heights[which]), damping=damping)
+        if which > 0:
+            return self._state(points[which], points[which], active, search)
+        return self._onward(x, found, active, search)
+
+    def _onward(self, x: Array, found: Answer, active: NDArray[np.bool_], search: Search) -> State:
+        """The step from x, where f and its derivatives are known."""
+        from reshuffle.kernels.search import EPS, ROUNDING
+        from reshuffle.kernels.whole import FINE, TRACE
+
+        g, own = found.gradient, np.append(active, np.ones(self.shape[0] - self.features, bool))
+        start, floor = x[own].ravel(), TRACE * EPS * abs(search.objective)
+        u, form = start.copy(), self._form(active)
+        decrease = descend(form, found.hessian, g[own], start, u, FINE, floor).gained
+        d = np.zeros(self.shape)
+        d[own] = (u - start).reshape(-1, *self.shape[1:])
+        if d.ndim > 1:  # a common shift of rows that no penalty holds changes nothing
+            d[self.loose] -= d[self.loose].mean(axis=1, keepdims=True)
+        if not (np.isfinite(decrease) and np.isfinite(d).all()):
+            # without curvature there is no minimum: take that of the loss's bound
+            stuck = search.damping >= 1.0
+            return self._state(x, x, active, search._replace(damping=1.0, done=stuck))
+        seen = g.copy()
+        seen[own] += np.einsum("ij,j->i", found.hessian, u - start).reshape(-1, *self.shape[1:])
+        to = within(self.form, x + d)
+        wanted = self._wanted(to, seen / SLACK)
+        promised = float(np.sum(g * d)) + self._psi(to) - self._psi(x)
+        beyond = self.penalty.excess(x[: self.features], g[: self.features])
+        missing = rows(beyond > 0.0) & ~active
+        if decrease <= ROUNDING * abs(search.objective):  # P sees no more, but slopes still do
+            promised = 0.0
+            if not decrease < SHRINKS * search.decrease:
+                return self._state(x, x, wanted, search._replace(done=not missing.any()))
+        elif not promised < 0.0:
+            return self._state(x, x, wanted, search._replace(done=not missing.any()))
+        return self._state(to, x, wanted, search._replace(promised=promised, decrease=decrease))
+
+    # --- ψ -------------------------------------------------------------------------------------
+
+    def _psi(self, x: Array) -> float:
+        """ψ(x) + (ridge/2)‖x‖²."""
+        x = x[: self.features]
+        return self.penalty.value(x) + 0.5 * self.ridge * float(np.sum(x * x))
+
+    def _form(self, active: NDArray[np.bool_]) -> Form:
+        shape = (int(np.count_nonzero(active)), *self.shape[1:])
+        kept = np.flatnonzero(active).astype(np.uint32)
+        whole = shape[0] == self.features
+        part = self.penalty if whole else self.penalty.part(kept, (self.features, *shape[1:]))
+        return cast(Form, compiled_form(part, shape, self.ridge))
+
+    def _smooth_at_zero(self) -> NDArray[np.bool_]:
+        """The features that the least slope, of either sign, moves away from zero."""
+        zero, least = np.zeros((self.features, *self.shape[1:])), np.full(self.shape, LEAST_SLOPE)
+        sides = [self.penalty.excess(zero, s * least[: self.features]) > 0.0 for s in (-1.0, 1.0)]
+        return rows(sides[0] & sides[1])
+
+    def _wanted(self, x: Array, g: Array) -> NDArray[np.bool_]:
+        """The features that are not zero, or would not stay so with these slopes."""
+        beyond = self.penalty.excess(x[: self.features], g[: self.features])
+        pressing = beyond.reshape(self.features, -1).max(axis=1)
+        held = self._closed((pressing == np.inf) | self.smooth)
+        room = LARGEST // int(np.prod(self.shape[1:])) - (self.shape[0] - self.features)
+        if np.count_nonzero(held) > room:
+            raise InputError(
+                "FedNewton writes out the Hessian of the features that no penalty holds at zero, at most "
+                f"{room} here, and there are {np.count_nonzero(held)}: take ExactFedRR, or a stronger ℓ1"
+            )
+        order = np.argsort(-np.where(held, np.inf, pressing), kind="stable")
+        count = int(np.count_nonzero(held))
+        few = count + max(MORE, count)
+        chosen = np.zeros(self.features, dtype=bool)
+        chosen[order[: min(room, few)]] = True
+        return self._closed(chosen & (held | (pressing > 0.0)))
+
+    def _closed(self, features: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """These features, and those that the penalty keeps together with them."""
+        shape = (self.features, *self.shape[1:])
+        column = features.reshape(-1, *[1] * (len(shape) - 1))
+        return closed(self.penalty, np.broadcast_to(column, shape))
+
+
+def _longest(heights: Array, search: Search) -> int | None:
+    """Which of the lengths to go: all of it where P falls as promised, else where P is lowest."""
+    from reshuffle.kernels.search import ARMIJO, ROUNDING
+
+    lengths = np.array(LENGTHS)
+    bars = search.objective + ARMIJO * lengths * search.promised
+    bars[0] += ROUNDING * abs(search.objective)
+    good = np.flatnonzero(heights <= bars)
+    if not good.size:
+        return None
+    return 0 if good[0] == 0 else int(good[np.argmin(heights[good])])
