@@ -106,30 +106,6 @@ def test_bad_options_are_refused(file: Path, options: tuple[str, ...], word: str
     assert word in done.output
 
 
-def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "data").write_text("+1 1:1 2:1\n-1 1:2 2:0.5\n+1 1:0.3\n-1 2:1\n")
-    (tmp_path / "file").touch()
-    out = tmp_path / "file" / "out"
-    command = [
-        "federate",
-        str(tmp_path / "data"),
-        "--clients",
-        "2",
-        "--rounds",
-        "2",
-        "--no-progress",
-    ]
-    done = CliRunner().invoke(main, [*command, "--out", str(out)])
-    assert done.exit_code == 1
-    assert f"Error: {out}: Not a directory" in done.output
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "checkpoint.npz").mkdir()
-    done = CliRunner().invoke(main, [*command, "--out", str(tmp_path / "folder")])
-    assert done.exit_code == 1
-    assert "cannot write" in done.output
-    assert "Traceback" not in done.output
-
-
 # --- sites --------------------------------------------------------------------------------------
 
 
@@ -225,3 +201,27 @@ def test_the_live_table_shows_those_in_trouble_first(sites: Path) -> None:
     assert any("site 1 " in line and "no answer within 2 s" in line for line in lines)
     assert "and 15 more" in lines[-1]
     assert (board.lines[0].round, board.lines[0].loss) == (4, 0.5)
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("+1 1:1 2:1\n-1 1:2 2:0.5\n+1 1:0.3\n-1 2:1\n")
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / "out"
+    command = [
+        "federate",
+        str(tmp_path / "data"),
+        "--clients",
+        "2",
+        "--rounds",
+        "2",
+        "--no-progress",
+    ]
+    done = CliRunner().invoke(main, [*command, "--out", str(out)])
+    assert done.exit_code == 1
+    assert f"Error: {out}: Not a directory" in done.output
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "checkpoint.npz").mkdir()
+    done = CliRunner().invoke(main, [*command, "--force", "--out", str(tmp_path / "folder")])
+    assert done.exit_code == 1
+    assert "cannot write" in done.output
+    assert "Traceback" not in done.output

@@ -68,11 +68,11 @@ class Collect:
         average: bool,
         called: Callable[[int], str] = "client {}".format,
         watch: Watch | None = None,
-        shape_of: Callable[[Array], tuple[int, ...]] = np.shape,
+        reply_shape: Callable[[Array], tuple[int, ...]] = np.shape,
     ) -> None:
         self.session, self.engine, self.policy, self.average = session, engine, policy, average
+        self.reply_shape = reply_shape
         self.called, self.watch = called, watch or (lambda task, answer, reason: None)
-        self.shape_of = shape_of
 
     def __call__(self, task: Task, sums: Sums | None = None) -> Found:
         found = Found(sums=sums)
@@ -90,7 +90,6 @@ class Collect:
 
     def _attempt(self, task: Task, wanted: set[int], found: Found) -> None:
         overflowed, sums = [], found.sums
-        shape = self.shape_of(task.x) if task.kind == "train" else (0,)
         for answer in self._ask(task.part(sorted(wanted)), sums is not None):
             known = isinstance(answer.client, int) and answer.client in wanted
             if isinstance(answer, Failure):
@@ -101,7 +100,7 @@ class Collect:
                 overflowed += [answer.client] if answer.diverged else []
                 found.lost |= answer.lost and self.policy.on_lost == "restart"
                 continue
-            reason = refusal(answer, task, wanted, found, shape)
+            reason = refusal(answer, task, wanted, found, self._shape(task))
             self.watch(task, answer, reason)
             if not reason:
                 found.traffic[1] += answer.nbytes
@@ -117,6 +116,10 @@ class Collect:
             others = f", and {len(overflowed) - 1} more" if overflowed[1:] else ""
             first = overflowed[0]
             found.diverged = f"{self.called(first)}: {found.reasons[first]}{others}"
+
+    def _shape(self, task: Task) -> tuple[int, ...]:
+        """Of the array that is asked for."""
+        return self.reply_shape(task.x) if task.kind == "train" else (0,)
 
     def _ask(self, task: Task, one_by_one: bool) -> Iterator[Reply | Failure]:
         """What the engine brings back, refused where it is something else."""
@@ -166,7 +169,7 @@ def refusal(
 
 def _no_model(reply: Reply, shape: tuple[int, ...]) -> str:
     model: Any = reply.model
-    if not isinstance(model, np.ndarray):
+    if type(model) is not np.ndarray:  # a mask would be lost
         return f"its model must be an array, got a {type(model).__name__}"
     if model.dtype != np.float64 or model.shape != shape:
         got = f"{model.dtype} of shape {model.shape}"

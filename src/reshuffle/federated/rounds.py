@@ -139,7 +139,7 @@ class Rounds(Method):
             )
         if found.diverged:
             self.blame = found.diverged
-            return Epoch(state | {"x": np.full_like(task.x, np.nan), "traffic": traffic}, 0, 0)
+            return Epoch(state | {"x": np.full_like(state["x"], np.nan), "traffic": traffic}, 0, 0)
         seen = self._seen(state | {"traffic": traffic}, found)
         new = self._step(state, found, step, epoch) | {"traffic": traffic}
         if self.held_out is not None:
