@@ -57,8 +57,8 @@ class ExactFedRR(FederatedSolver):
         of all h_m. Where the residual grows, it falls back to a plain round from its best point. With
         a step that changes there is none.
     state : where h_m and what is remembered of the rounds are. With "clients" the server has sums over
-        clients only, of length d, and goes through the same iterates to rounding; a client that loses its
-        part is named. With ``acceleration=0`` clients may then stay away (``participation``).
+        clients only, of length d, and goes through the same iterates to rounding (but does not shorten a
+        step by itself); a client that loses its part is named. With ``acceleration=0`` clients may then stay away (``participation``).
     on_lost : where a client has lost its state: "raise" a ``ClientError`` that names it, or "restart" all
         clients from x, with h_m = 0 and nothing remembered, which costs rounds and is logged.
 
