@@ -161,7 +161,10 @@ def test_documents_of_the_other_commands(tmp_path: Path) -> None:
     demo = found("demo", "--epochs", "3", "--out", tmp_path / "d")
     assert "ExactProxRR" in demo["methods"]
     for command in (["datasets"], ["theory", file], ["federate", file, *rounds]):
-        assert run(*command, "--quiet").output == ""
+        assert (
+            run(*command, "--quiet", *(["--force"] if command[0] == "federate" else [])).output
+            == ""
+        )
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

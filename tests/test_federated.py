@@ -174,7 +174,8 @@ def test_many_small_clients_take_more_passes_and_no_larger_steps() -> None:
         passes.append(local.passes)
         steps.append(rounds.schedule(0) * rounds.plan.smoothness)
         rounds.close()
-    assert passes[0] < passes[1] <= passes[2] <= 8
+    assert passes[0] < passes[1] <= 8
+    assert passes[2] == 50  # of one sample each: as many visits as a handful of samples takes
     assert max(steps[:2]) <= 0.5
     assert steps[2] <= 1.0
     fixed = rs.ExactFedRR(local_passes=3).bind(rs.federated.split(whole, clients=24))

@@ -104,7 +104,7 @@ cluster.shutdown()
 """
 
 
-@pytest.mark.skipif("RESHUFFLE_SLOW" not in os.environ, reason="half a minute: RESHUFFLE_SLOW=1")
+@pytest.mark.slow
 def test_three_nodes_each_with_its_own_data(tmp_path: Path) -> None:
     command = [sys.executable, "-c", THREE_NODES, str(Path(__file__).parent), str(tmp_path)]
     path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
