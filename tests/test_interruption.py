@@ -56,14 +56,14 @@ METHODS = {
 def test_a_run_is_left_in_the_middle_of_an_epoch(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Time is up at the third look: the result is that of the last whole epoch."""
+    """Time is up at the fourth look: the result is that of the last whole epoch."""
     solver, penalty = METHODS[name]
     heard = 0
 
     def now() -> None:
         nonlocal heard
         heard += 1
-        if heard == 3:
+        if heard == 4:
             raise OutOfTime
 
     for module in (datafit, memory):
@@ -72,7 +72,7 @@ def test_a_run_is_left_in_the_middle_of_an_epoch(
     if name == "one prox":
         monkeypatch.setattr(datafit, "WORK", 2000)
     result = replace(solver, time_limit=1e6).solve(problem)
-    assert heard == 3
+    assert heard == 4
     assert result.message == "time limit of 1e+06 s reached"
     assert result.epoch == 0
     assert not result.x.any()

@@ -114,7 +114,7 @@ def _check_progress(result: Result, late: bool) -> None:
     row, first = result.trace.last(), result.trace["objective"][0]
     counts = ("epoch", "gradients", "prox_evals", "seconds", "step")
     wrong = [name for name in counts if not 0 <= row[name] < 2.0**63]
-    known = not np.isnan([first, row["objective"]]).any()  # infinite outside of a constraint
+    known = first > -np.inf and np.isfinite(row["objective"])  # x0 may lie outside of a constraint
     if wrong or row["epoch"] > result.epoch or not (known or late):
         names = ", ".join(wrong or ["epoch", "objective"])
         raise InputError(f"resume: the last row of the saved trace is not one of a run ({names})")
