@@ -434,3 +434,66 @@ def test_a_model_is_not_lost_where_sites_leave_before_the_last_message(caplog: A
     assert found.epoch == 2
     assert np.isfinite(found.trace["objective"][:-1]).all()
     assert "P(x) of the last round is not known" in caplog.text
+
+
+# --- found by an attack ---------------------------------------------------------------------------
+
+
+def _halves(offset: float = 0.0) -> tuple[Any, Any, Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4)) + offset
+    y = np.where((X - offset) @ [1, -2, 0.5, 0] + 0.5 * rng.normal(size=80) > 0, 1, 0)
+    return X, y, (X[:40], y[:40]), (X[40:], y[40:])
+
+
+def test_a_run_is_not_resumed_with_another_loss(tmp_path: Path) -> None:
+    _, _, one, other = _halves()
+    solver = rs.ExactFedRR(rounds=200, tol=1e-6)
+    sites = rs.federated.Sites
+    solver.solve(sites([one, other], penalty=rs.penalties.L2(0.1))).save(tmp_path / "r.npz")
+    for loss in (rs.losses.SquaredHinge(), rs.losses.Huber(0.1)):
+        with pytest.raises(rs.InputError, match="another problem"):
+            solver.solve(
+                sites([one, other], loss, penalty=rs.penalties.L2(0.1)), resume=tmp_path / "r.npz"
+            )
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e9])
+def test_standardised_columns_keep_their_digits(offset: float) -> None:
+    X, y, one, other = _halves(offset)
+    psi = rs.penalties.ElasticNet(1e-2, 1e-2)
+    sites = rs.federated.Sites([one, other], penalty=psi, fit_intercept=True, standardise=True)
+    found = rs.ExactFedRR(rounds=300, tol=1e-7).solve(sites)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    pooled = rs.ExactProxRR(tol=1e-10).solve(rs.Problem(Z, y, penalty=psi, fit_intercept=True))
+    np.testing.assert_allclose(found.x, pooled.x, atol=1e-4)
+
+
+def test_constant_columns_stay_as_they_are() -> None:
+    X, y, _, _ = _halves()
+    X = np.c_[X, np.full(80, 0.1)]
+    sites = rs.federated.Sites([(X[:33], y[:33]), (X[33:], y[33:])], standardise=True)
+    found = rs.ExactFedRR(rounds=5).solve(sites)
+    assert np.abs(found.x[4]) < 1e-12
+
+
+def test_held_out_columns_are_those_of_the_data(tmp_path: Path) -> None:
+    X, y, _, _ = _halves()
+    for name, columns in (("a", "a,b,c,d"), ("b", "a,b,c,d"), ("test", "d,c,b,a")):
+        lines = [",".join([*map(str, x), str(t)]) for x, t in zip(X.tolist(), y, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([f"{columns},t", *lines]))
+    sites: list[Any] = [
+        rs.federated.Site(tmp_path / "a.csv", test=tmp_path / "test.csv"), tmp_path / "b.csv"
+    ]  # fmt: skip
+    with pytest.raises((rs.ClientError, rs.InputError), match="columns of test"):
+        rs.ExactFedRR(rounds=2, evaluate=1).solve(rs.federated.Sites(sites))
+
+
+def test_a_site_that_exits_is_a_failure_and_no_hang() -> None:
+    _, _, _, other = _halves()
+
+    def gone() -> Any:
+        raise SystemExit(3)
+
+    with pytest.raises(rs.ClientError, match="SystemExit"):
+        rs.ExactFedRR(rounds=2).solve(rs.federated.Sites([gone, other]))

@@ -33,7 +33,7 @@ class Job:
         """The answers; a host that raises has failed for all clients of the job."""
         try:
             self.answers = self.work()
-        except Exception as error:  # the driver decides what to do about it
+        except BaseException as error:  # also SystemExit: the driver decides what to do about it
             reason = f"{type(error).__name__}: {error}"
             self.answers = [Failure(c, reason) for c in self.clients]
 

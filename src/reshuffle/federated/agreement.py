@@ -24,7 +24,7 @@ class Agreement:
     """What every site is told of the others, all together."""
 
     record: Mapping[str, Plain]
-    """Features and classes, and the moments where features are standardised."""
+    """Features, classes and loss, and the moments where features are standardised."""
     sizes: Array
     weights: list[float]
     """The factor of each client's sample weights: over the federation, their mean is 1."""
@@ -55,6 +55,7 @@ def agree(
         "features": features,
         "classes": json.dumps(classes),
         "mu": mu,
+        "loss": digest(model.loss),
     }
     if standardise:
         record |= _moments(said, factors, features)
@@ -114,17 +115,21 @@ def _classes(said: Mapping[int, Record], called: Callable[[int], str], model: Mo
 
 
 def _moments(said: Mapping[int, Record], factors: Array, features: int) -> dict[str, Plain]:
-    """Mean and standard deviation of every feature over the federation, from the sites' sums."""
-    sums, squares, n = np.zeros(features), np.zeros(features), 0
+    """Mean and standard deviation of every feature over the federation, from those of the sites.
+
+    n·variance = Σ_m (squares_m + n_m(mean_m - mean)²): squares about the mean of each site, so that a mean far
+    from zero takes no digits.
+    """
     sparse = any(record["sparse"] for record in said.values())
-    for record, factor in zip(said.values(), factors, strict=True):
-        own: Any = record["sums"], record["squares"]
-        sums[: own[0].size] += factor * own[0]
+    sizes: Any = np.array([record["samples"] for record in said.values()]) * factors
+    means, squares = np.zeros((len(said), features)), np.zeros(features)
+    for at, record, factor in zip(means, said.values(), factors, strict=True):
+        own: Any = record["means"], record["squares"]
+        at[: own[0].size] = own[0]
         squares[: own[1].size] += factor * own[1]
-        n += int(record["samples"])
-    mean = sums / n
-    scale = np.sqrt(np.maximum(squares / n - mean**2, 0.0))
-    scale[~(scale > 1e-12 * np.sqrt(squares / n))] = 1.0  # constant features stay as they are
+    mean = sizes @ means / sizes.sum()
+    scale = np.sqrt((squares + sizes @ (means - mean) ** 2) / sizes.sum())
+    scale[~(scale > 1e-12 * np.abs(mean))] = 1.0  # constant features stay as they are
     return {"mean": np.zeros(features) if sparse else mean, "scale": scale}
 
 

@@ -162,15 +162,15 @@ def _sparse(X: Any) -> bool:
 
 
 def _moments(X: Any, weights: NDArray[Any]) -> dict[str, Plain]:
-    """Σ w x and Σ w x² of every feature."""
+    """The mean of every feature, and Σ w·(x - mean)²; of sparse rows by Σ w·x², which loses no digits that matter."""
     w = weights if weights.size else np.ones(X.shape[0])
     if _sparse(X):
-        return {"sums": np.asarray(X.T @ w), "squares": np.asarray(X.power(2).T @ w)}
-    values = np.asarray(X)
-    return {
-        "sums": np.einsum("ij,i->j", values, w, dtype=np.float64),
-        "squares": np.einsum("ij,ij,i->j", values, values, w, dtype=np.float64),
-    }
+        mean = np.asarray(X.T @ w) / w.sum()
+        squares = np.asarray(X.power(2).T @ w) - w.sum() * mean**2
+        return {"means": mean, "squares": np.maximum(squares, 0.0)}
+    values = np.asarray(X, dtype=np.float64)
+    mean = w @ values / w.sum()
+    return {"means": mean, "squares": w @ (values - mean) ** 2}
 
 
 def standardised(X: Any, mean: NDArray[Any], scale: NDArray[Any]) -> Any:

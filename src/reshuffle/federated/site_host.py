@@ -100,7 +100,14 @@ class SiteHost:
 
     def _metrics(self, client: int, task: Task) -> dict[str, Plain]:
         table = self._site(client).test_table()
-        return {} if table is None else metrics(self.model.problem(table, task.more), task.x)
+        if table is None:
+            return {}
+        if table.names != self._table(client).names:
+            raise InputError(
+                f"the columns of test must be those of the data, {self._table(client).names}, "
+                f"got {table.names}"
+            )
+        return metrics(self.model.problem(table, task.more), task.x)
 
     def _train(self, task: Task) -> list[Reply | Failure]:
         """All that are here in one go, where all are asked; else one by one."""
