@@ -540,3 +540,27 @@ def test_a_damaged_federated_state_is_refused() -> None:
         bad = replace(saved, state=saved.state | {name: broken})
         with pytest.raises(rs.InputError, match=f"resume: {name}"):
             replace(solver, rounds=5).solve(clients, resume=bad)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ({"epochs": 0}, "epochs of the Epoch"), ({"epochs": -1}, "epochs of the Epoch"),
+        ({"epochs": 0.5}, "epochs of the Epoch"), ({"step": "x"}, "step of the Epoch"),
+        ({"step": float("nan")}, "step of the Epoch"), ({"step": -1.0}, "step of the Epoch"),
+        ({"stalled": True}, "stalled of the Epoch"), ({"stalled": 5}, "stalled of the Epoch"),
+    ],
+)  # fmt: skip
+def test_an_epoch_that_says_what_cannot_be_is_refused(wrong: dict[str, Any], word: str) -> None:
+    """An epoch that counts as none would never come to an end."""
+
+    class Odd(rs.solvers.Method):
+        def advance(self, state: Any, epoch: int, step: float) -> rs.solvers.Epoch:
+            return rs.solvers.Epoch(state, 1, 1, **wrong)
+
+    class Solver(rs.solvers.Solver):
+        method_class = Odd
+
+    problem = rs.Problem(*rs.datasets.breast_cancer())
+    with pytest.raises(rs.InputError, match=f"Odd: {word}"):
+        Solver(epochs=3).solve(problem)

@@ -298,6 +298,15 @@ class Run:
             count: object = getattr(done, name)
             if not isinstance(count, (int, np.integer)) or count < 0:
                 _refuse(self.method, f"{name} of the Epoch must be a count", count)
+        stalled: object = done.stalled
+        if not isinstance(stalled, str):
+            _refuse(self.method, "stalled of the Epoch must say why, in words", stalled)
+        epochs, least = done.epochs, 0 if stalled else 1
+        if not isinstance(epochs, (int, np.integer)) or epochs < least:
+            _refuse(self.method, "epochs of the Epoch must count at least one, or it is stalled", epochs)  # fmt: skip
+        number = isinstance(done.step, (int, float, np.number)) and 0 <= done.step < np.inf
+        if done.step is not None and not number:
+            _refuse(self.method, "step of the Epoch must be a number, finite and not negative", done.step)  # fmt: skip
 
     def _raise_divergence(self, step: float) -> NoReturn:
         safe = min(self.method.safe_step, step / 10.0)
