@@ -218,3 +218,28 @@ def test_a_run_that_was_interrupted_is_not_kept(problem: rs.Problem, tmp_path: P
     with pytest.raises(KeyboardInterrupt):
         compare(problem, {"cut": Interrupted(step=STEP)}, seeds=1, folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_method_class_that_changed_is_run_again(tmp_path: Path) -> None:
+    """Typed in by hand, as in a notebook: the solver's class is the same, the method's is not."""
+
+    def solver(factor: float) -> Any:
+        source = f"""
+class Odd(rs.solvers.Method):
+    def advance(self, state, epoch, step):
+        return rs.solvers.Epoch({{"x": state["x"] + {factor}}}, 1, 1)
+
+class Solver(rs.solvers.Solver):
+    method_class = Odd
+"""
+        names: dict[str, Any] = {"rs": rs, "__name__": "typed_in"}
+        exec(source, names)
+        return names["Solver"](epochs=2)
+
+    problem = rs.Problem(*rs.datasets.breast_cancer())
+    found = [
+        rs.compare(problem, {"odd": solver(f)}, seeds=1, folder=tmp_path, minimum=0.0)
+        for f in (0.001, 0.002)
+    ]
+    one, other = (c.runs["odd"][0].x for c in found)
+    assert np.allclose(2.0 * one, other)

@@ -68,7 +68,11 @@ def keep(result: Result, path: Path) -> None:
 def _own_code(part: Any) -> list[str]:
     """The sources of the classes of a part that are not the package's: their files, or their functions."""
     found = []
-    for kind in type(part).__mro__:
+    named = (
+        getattr(type(part), name, None) for name in ("method_class", "local_class", "server_class")
+    )
+    kinds = [type(part), *(kind for kind in named if isinstance(kind, type))]
+    for kind in dict.fromkeys(base for each in kinds for base in each.__mro__):
         if kind.__module__.partition(".")[0] in ("reshuffle", "builtins", "abc", "typing"):
             continue
         try:
