@@ -337,3 +337,20 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         load_data(tmp_path, Reading(target="y"))
     with pytest.raises(InputError, match="no data file 'nonsense'"):
         load_data("nonsense")
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        (["1 139", "12 450", "1 139 000"], "not plainly written"),
+        (["1 Jan 2024", "2 February 2024", "13-Mar-24"], "dates or times"),
+        (["Jan 3, 2024", "March 14, 2023", "May 1, 2022"], "dates or times"),
+    ],
+)
+def test_spaces_between_thousands_and_names_of_months(
+    tmp_path: Path, values: list[str], word: str
+) -> None:
+    lines = [f'"{values[k % 3]}",{k % 2}' for k in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,y", *lines]))
+    with pytest.raises(InputError, match=word):
+        load_data(tmp_path / "t.csv", Reading(target="y"))

@@ -14,12 +14,15 @@ LONGEST = 40
 """Characters of a date, a time or a number."""
 DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2})?"
+    r"|\d{1,2}[-. ] ?[^\W\d]{3,9}[-. ,] ?\d{2,4}|[^\W\d]{3,9}\.? \d{1,2}, \d{4}"
 )
 """What dates and times look like."""
 DRESSED = re.compile(r"[\d.,'_%$€£¥\s+-]*")
 """What numbers look like that are written with a decimal comma, thousands, a currency or a percent sign ..."""
 DRESS = set(",%$€£¥'_")
-"""... and what makes them so."""
+"""... and what makes them so,"""
+SPACED = re.compile(r"[+-]?[\d.,]+(\s[\d.,]+)+")
+"""or spaces between thousands."""
 
 
 def refuse_unfit(
@@ -76,4 +79,4 @@ def _dressed(text: str) -> bool:
     if len(text) > LONGEST or is_beyond(text):
         return is_beyond(text)
     plain = DRESSED.fullmatch(text) is not None and any(c.isdigit() for c in text)
-    return plain and not DRESS.isdisjoint(text)
+    return plain and (not DRESS.isdisjoint(text) or SPACED.fullmatch(text) is not None)
