@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,3 +78,14 @@ def make_data() -> MakeData:
         return (sp.csr_matrix(X) if layout == "csr" else X), y
 
     return make
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A cluster of Ray, for the tests of a file."""
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip('Ray is an extra: pip install "reshuffle[ray]"')
+    from reshuffle.engines.ray import CLUSTER
+
+    yield CLUSTER.enter(None)
+    CLUSTER.leave()

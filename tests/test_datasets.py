@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from servers import serving
 
 import reshuffle as rs
 from reshuffle.cli import main
@@ -76,19 +77,10 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
 
         def log_message(self, *_: Any) -> None: ...
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    monkeypatch.delenv("RESHUFFLE_DATA", raising=False)
-    monkeypatch.setenv("RESHUFFLE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("RESHUFFLE_URL", f"http://127.0.0.1:{server.server_port}/")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(download, "PAUSE", 0.01)
     for name in ("w1a", "ijcnn1"):
         monkeypatch.setitem(CATALOGUE, name, replace(CATALOGUE[name], rows=15000, features=3))
-    yield page
-    server.shutdown()
-    server.server_close()
+    with serving(Handler, tmp_path, monkeypatch):
+        yield page
 
 
 def files() -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
 import subprocess
 import sys
@@ -22,7 +21,6 @@ from oracles import random_data, sparse
 
 import reshuffle as rs
 from reshuffle.engines import Failure, Reply, Task, Threads, balanced
-from reshuffle.engines.ray import CLUSTER
 from reshuffle.engines.threads import ThreadSession
 from reshuffle.federated.client import ClientHost
 from reshuffle.federated.local import Shuffled
@@ -368,14 +366,6 @@ def test_a_driver_killed_twenty_times_ends_in_the_same_digest(tmp_path: Path) ->
 
 
 # --- Ray ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Any:
-    if importlib.util.find_spec("ray") is None:
-        pytest.skip('Ray is an extra: pip install "reshuffle[ray]"')
-    yield CLUSTER.enter(None)
-    CLUSTER.leave()
 
 
 @dataclass(frozen=True)

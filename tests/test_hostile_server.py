@@ -8,12 +8,12 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
+from servers import serving
 
 import reshuffle as rs
 from reshuffle.datasets import CATALOGUE, cache_folder, download, fetch, find, load_libsvm
@@ -36,20 +36,11 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Ans
 
         def log_message(self, *_: Any) -> None: ...
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    monkeypatch.delenv("RESHUFFLE_DATA", raising=False)
-    monkeypatch.setenv("RESHUFFLE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("RESHUFFLE_URL", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(download, "PAUSE", 0.001)
     monkeypatch.setitem(CATALOGUE, "w1a", replace(CATALOGUE["w1a"], rows=1000, features=3))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    yield answers
-    server.shutdown()
-    server.server_close()
+    with serving(Handler, tmp_path, monkeypatch):
+        yield answers
 
 
 def says(body: bytes, status: int = 200, **headers: str) -> Answer:

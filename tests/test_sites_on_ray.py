@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -17,17 +16,8 @@ from test_sites import PARTS, PENALTY, both, pooled
 from test_state_at_clients import SOLVER
 
 import reshuffle as rs
-from reshuffle.engines.ray import CLUSTER
 
 Site, Sites = rs.federated.Site, rs.federated.Sites
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Any:
-    if importlib.util.find_spec("ray") is None:
-        pytest.skip('Ray is an extra: pip install "reshuffle[ray]"')
-    yield CLUSTER.enter(None)
-    CLUSTER.leave()
 
 
 def homes(folder: Path) -> list[Path]:
