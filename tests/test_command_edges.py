@@ -178,3 +178,18 @@ def test_completion_is_there(shell: str) -> None:
         "_RESHUFFLE_COMPLETE": "bash_complete",
     }
     assert "fit" in CliRunner().invoke(main, env=words, prog_name="reshuffle").output
+
+
+def test_who_reads_no_further_is_no_failure() -> None:
+    """`reshuffle … | head`: the end of the pipe is the end of the command, with exit code 0."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "reshuffle", "datasets", "--json"],
+            stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60,
+        )  # fmt: skip
+    finally:
+        os.close(writer)
+    assert done.returncode == 0
+    assert done.stderr == b""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import math
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -65,7 +67,8 @@ class Group(click.Group):
             ctx.exit(INTERRUPTED)
         except OSError as error:
             if error.errno == errno.EPIPE:
-                raise  # whoever reads what we write has had enough
+                _discard_output()  # whoever reads what we write has had enough
+                ctx.exit(0)
             said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             raise click.ClickException(said) from None
 
@@ -74,6 +77,12 @@ def _silence() -> AbstractContextManager[None]:
     from reshuffle.solvers.compiling import unannounced
 
     return unannounced()
+
+
+def _discard_output() -> None:
+    """What is still to be written goes nowhere, so that the end of the process does not try again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
 
 
 @contextmanager

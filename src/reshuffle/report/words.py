@@ -23,7 +23,7 @@ def proof(model: Any) -> tuple[str, bool]:
     if found.measure == "gap":
         text = (
             f"The objective is {model.objective_:.6g}. No other coefficients with the same loss and penalty can bring it "
-            f"lower by more than {found.value:.1g} times the loss of the empty model: this is proved, by a duality gap "
+            f"lower by more than {found.value:.1g} times the loss of the empty model: this is proved, by a bound "
             "that was computed from the data, and does not rest on how the run went."
         )
     else:
