@@ -69,11 +69,10 @@ def combine_kernel(stamp: int) -> Any:
 
 @cache
 def conjugate_kernel(stamp: int) -> Any:
-    """sum_i w_i l*(factor * table_i, y_i): what the dual objective is made of."""
+    """total + sum_i w_i l*(factor * table_i, y_i): what the dual objective is made of."""
 
     @njit(**KERNEL)
-    def conjugates(targets, weights, params, table, factor, coefs):
-        total = 0.0
+    def conjugates(targets, weights, params, table, factor, coefs, total):
         for i in range(table.shape[0]):
             value = conjugate_at(stamp, params, table, i, factor, targets[i], coefs)
             total += weights[i] * value if weights.size > 0 else value
