@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import io
 import os
 import secrets
@@ -90,6 +91,33 @@ def opened(path: Location) -> Iterator[BinaryIO]:
         raise FileError(f"{path} is not a file")
     with os.fdopen(number, "rb") as file:
         yield file
+
+
+def check_folder(folder: Location) -> None:
+    """Refuse a folder in which no file could be written, before the work whose result is to go there.
+
+    Nothing is made: where it is not there yet, the nearest folder above it is asked.
+    """
+    place = Path(folder).absolute()
+    try:
+        while not _is_there(place):
+            place = place.parent
+        if not place.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{place} is not a folder")
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, f"{place} cannot be written")
+    except (OSError, ValueError) as error:
+        raise FileError(f"cannot write in {folder}: {_reason(error)}") from None
+
+
+def _is_there(place: Path) -> bool:
+    try:
+        os.lstat(place)
+    except FileNotFoundError:
+        return False
+    except NotADirectoryError:  # a file stands above it
+        return False
+    return True
 
 
 def _can_be(target: Path) -> bool:
