@@ -57,6 +57,7 @@ def targets(loss: Loss) -> st.SearchStrategy[Any]:
 
 @every_loss
 @given(data=st.data())
+@np.errstate(under="ignore")  # 0 is right
 def test_derivative_is_that_of_the_value(loss: Loss, data: st.DataObject) -> None:
     """|(l(z + hd) - l(z - hd))/2h - ⟨l'(z), d⟩| ≤ curvature·h/2, at a kink of l' too."""
     z, y = data.draw(margins(loss)), data.draw(targets(loss))
@@ -72,6 +73,7 @@ def test_derivative_is_that_of_the_value(loss: Loss, data: st.DataObject) -> Non
 
 @every_loss
 @given(data=st.data())
+@np.errstate(under="ignore")  # 0 is right
 def test_convex_with_the_stated_curvature(loss: Loss, data: st.DataObject) -> None:
     """0 ≤ ⟨l'(z1) - l'(z2), z1 - z2⟩, ‖l'(z1) - l'(z2)‖ ≤ curvature·‖z1 - z2‖, and l convex."""
     z1, z2, y = data.draw(margins(loss)), data.draw(margins(loss)), data.draw(targets(loss))

@@ -23,6 +23,7 @@ positive = st.floats(1e-6, 1e6)
 
 
 @given(positive, positive, st.integers(1, 10_000), st.integers(1, 300))
+@np.errstate(under="ignore")  # of steps next to nothing
 def test_decreasing_is_clipped_and_decreases(L: float, mu: float, n: int, T: int) -> None:
     gamma = Decreasing().bind(setting(L, mu, n, T))
     values = [gamma(t) for t in range(T)]

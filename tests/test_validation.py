@@ -135,6 +135,7 @@ def test_bad_weights(bad: Any, message: str) -> None:
 def test_weights_of_every_size_are_normalised(size: float) -> None:
     problem = rs.Problem(X, Y, sample_weight=size * np.array([1.0, 0.0, 1.0, 1.0]))
     np.testing.assert_allclose(problem.weights, np.array([1.0, 0.0, 1.0, 1.0]) * 4 / 3, rtol=1e-12)
+    assert problem.weight == pytest.approx(0.75 * size, rel=1e-3)  # and no sum overflows
 
 
 BAD_START: list[tuple[Any, str]] = [

@@ -29,6 +29,7 @@ from reshuffle.validation import (
     check_vector,
     check_visits,
     check_weights,
+    mean_weight,
     read_only,
 )
 
@@ -86,7 +87,7 @@ class Problem(FiniteSum):
         rows, n, features = check_rows(X)
         targets = check_targets(y, n, loss)
         weights = check_weights(sample_weight, n)
-        self.weight = 1.0 if sample_weight is None else float(np.mean(sample_weight))
+        self.weight = mean_weight(sample_weight)
         outputs = loss.kind.outputs(targets)
         check_unknown((features + bool(fit_intercept), *outputs))
         self.datafit = Datafit(rows, targets, weights, loss, bool(fit_intercept), features, outputs)

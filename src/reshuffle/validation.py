@@ -66,6 +66,18 @@ def check_weights(sample_weight: Any, n: int) -> Array:
     return read_only(weights)
 
 
+def mean_weight(sample_weight: Any) -> float:
+    """The mean of weights that ``check_weights`` has seen; 1 where there are none."""
+    if sample_weight is None:
+        return 1.0
+    with np.errstate(over="ignore"):
+        mean = float(np.mean(sample_weight))
+    if mean < np.inf:
+        return mean
+    largest = float(np.max(sample_weight))
+    return largest * float(np.mean(np.asarray(sample_weight) / largest))
+
+
 def check_start(x0: Any, shape: tuple[int, ...]) -> Array:
     """A fresh, writable start: zeros where none is given."""
     if x0 is None:

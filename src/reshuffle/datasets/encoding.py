@@ -50,7 +50,8 @@ class Number:
             values = np.where(np.isnan(values), fill_of(self, column), values)
         if self.centre == 0.0 and self.scale == 1.0:
             return values
-        return (0.5 * values - 0.5 * self.centre) / self.scale * 2.0  # no difference overflows
+        with np.errstate(under="ignore"):
+            return (0.5 * values - 0.5 * self.centre) / self.scale * 2.0  # no difference overflows
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,8 @@ def learned(column: Column, *, impute: bool, standardise: bool) -> Part:
     values = np.ldexp(values, -power)  # at most 1 in size: no sum and no square overflows
 
     def back(value: Any) -> float:
-        return float(np.ldexp(value, power))
+        with np.errstate(under="ignore"):  # of what is too small for a number 0 is left
+            return float(np.ldexp(value, power))
 
     part = Number(column.name, back(np.median(values)) if impute else None)
     if not standardise:

@@ -28,6 +28,7 @@ OWN = (
     "_is_array",
 )
 """What scipy calls the parts of a matrix."""
+MATRIX = "a sparse matrix as scipy.sparse.save_npz writes it"
 TARGET = "y"
 """The member of a matrix file that is its target, where no other name is given."""
 
@@ -35,7 +36,7 @@ TARGET = "y"
 def read_matrix(file: BinaryIO, where: str) -> tuple[sp.csr_matrix, dict[str, NDArray[Any]]]:
     """The matrix of a file, and the other arrays in it, by name."""
     content = file.read()
-    arrays = read_npz(io.BytesIO(content), where)
+    arrays = read_npz(io.BytesIO(content), where, MATRIX)
     others = {name: array for name, array in arrays.items() if name not in OWN}
     try:
         check_room(f"{where}: a matrix of so many rows", 8 * int(arrays["shape"].flat[0]))
@@ -44,9 +45,7 @@ def read_matrix(file: BinaryIO, where: str) -> tuple[sp.csr_matrix, dict[str, ND
     except DAMAGE as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(
-            f"{where} is not a sparse matrix as scipy.sparse.save_npz writes it, or is damaged: {error}"
-        ) from None
+        raise InputError(f"{where} is not {MATRIX}, or is damaged: {error}") from None
     if X.dtype.kind not in "fiub":
         raise InputError(f"{where} must hold real numbers, got {X.dtype}")
     X = X.astype(np.float64, copy=False)

@@ -27,7 +27,7 @@ DAMAGE: tuple[type[Exception], ...] = (
 """What reading a damaged file may raise."""
 
 
-def read_npz(file: BinaryIO, where: str) -> dict[str, NDArray[Any]]:
+def read_npz(file: BinaryIO, where: str, what: str = "a file of arrays") -> dict[str, NDArray[Any]]:
     """All arrays of the file, by name; everything that is wrong with it is an ``InputError``."""
     content = file.read()
     try:
@@ -37,7 +37,7 @@ def read_npz(file: BinaryIO, where: str) -> dict[str, NDArray[Any]]:
             return {name: arrays[name] for name in arrays.files}
     except DAMAGE as error:
         reason = str(error) or type(error).__name__
-        raise InputError(f"{where} is not a file of arrays, or is damaged: {reason}") from None
+        raise InputError(f"{where} is not {what}, or is damaged: {reason}") from None
 
 
 def _check(stored: zipfile.ZipFile, most: int) -> None:

@@ -21,7 +21,7 @@ from reshuffle.labels import check_apart
 from reshuffle.losses import Loss
 from reshuffle.penalties import L2
 from reshuffle.problem import Problem
-from reshuffle.validation import check_weights
+from reshuffle.validation import check_weights, mean_weight
 
 LABELLED = ("signs", "classes")
 """Kinds of targets that are labels: which there are is agreed by all sites."""
@@ -80,7 +80,6 @@ class Model:
         weights = check_weights(table.sample_weight, n)
         if table.y.shape[:1] != (n,):
             raise InputError(f"y must have one entry for each of {n} rows, got {table.y.shape}")
-        mean = 1.0 if table.sample_weight is None else float(np.mean(table.sample_weight))
         record: dict[str, Plain] = {
             "version": version,
             "samples": n,
@@ -92,7 +91,7 @@ class Model:
             "loss": repr(self.loss),
             "ridge": self.ridge,
             "intercept": int(self.intercept),
-            "weight": mean,
+            "weight": mean_weight(table.sample_weight),
             "data": digest(*rows, table.y, weights),
         }
         return record | (_moments(table.X, weights) if moments else {})

@@ -35,7 +35,8 @@ def proxrr_psi_bound(c: Constants, T: ArrayLike, step: float, radius: float | No
     mu = strongly_convex("ψ", c.mu_psi)
     _check_step(step, c.L_max)
     shrink = 1.0 + 2.0 * step * mu * c.n
-    return shrink ** -_epochs(T) * c.r0 + step**2 * _radius(c, radius) / mu
+    with np.errstate(under="ignore"):
+        return shrink ** -_epochs(T) * c.r0 + step**2 * _radius(c, radius) / mu
 
 
 def proxsgd_bound(c: Constants, T: ArrayLike, step: float) -> Array:
@@ -49,7 +50,8 @@ def proxsgd_bound(c: Constants, T: ArrayLike, step: float) -> Array:
     total = strongly_convex("f or ψ", c.mu_f + 2.0 * c.mu_psi)
     _check_step(step, 2.0 * c.L_max)
     shrink = (1.0 - step * c.mu_f) / (1.0 + 2.0 * step * c.mu_psi)
-    return shrink ** (c.n * _epochs(T)) * c.r0 + 2.0 * step * c.sigma_star_sq / total
+    with np.errstate(under="ignore"):
+        return shrink ** (c.n * _epochs(T)) * c.r0 + 2.0 * step * c.sigma_star_sq / total
 
 
 def recursion_bound(c: Constants, steps: ArrayLike, radius: float | None = None) -> Array:
@@ -88,7 +90,7 @@ def decreasing_bound(c: Constants, T: ArrayLike, radius: float | None = None) ->
     mu = strongly_convex("ψ", c.mu_psi)
     epochs = _epochs(T)
     noise = max(343.0 / (mu**3 * c.n**2), 28.0 / (mu * c.L_max**2)) * _radius(c, radius)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", under="ignore"):
         return np.exp(-c.n * epochs / (c.L_max / mu + 2.0 * c.n)) * c.r0 + noise / epochs**2
 
 
