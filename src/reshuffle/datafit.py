@@ -212,16 +212,17 @@ class Datafit:
         curvature_kernel(stamp_of())(*self.rows, self.weights, self.n, self.bias, v, factor, out)
         return out
 
-    def constants(self) -> Array:
-        """w_i·c·(‖a_i‖² + [intercept]): how smooth each loss is in x."""
-        if not self.loss.curvature < np.inf:
+    def constants(self, curvature: float | None = None) -> Array:
+        """w_i·c·(‖a_i‖² + [intercept]): how smooth each loss is in x, for the c of the loss where none is given."""
+        c = self.loss.curvature if curvature is None else curvature
+        if not c < np.inf:
             raise InputError(
                 f"{self.loss!r} has no bound on its curvature, so that no step can be chosen: use "
                 "ExactProxRR, whose Newton steps need none"
             )
         constants = self.rows.squared_norms(self.n)
         constants += self.bias
-        constants *= self.loss.curvature
+        constants *= c
         if self.weights.size:
             constants *= self.weights
         return constants

@@ -85,11 +85,19 @@ class SiteHost:
         """What the local work amounts to, and the constants that steps are chosen by."""
         problem, local = self._problem(client, task), local_of(task.more)
         local.compile(problem)
-        load, constants = local.load(problem), problem.smoothness
-        known = constants.L_f if constants.L_max != 0.0 else 0.0  # a site whose rows are all zero
+        load, constants, typical = (
+            local.load(problem),
+            problem.smoothness,
+            problem.typical_curvature,
+        )
+        bounded = problem.loss.curvature < np.inf
+        largest = constants.L_max if bounded else typical
+        known = (
+            constants.L_f if bounded and largest != 0.0 else typical
+        )  # 0 where all rows are zero
         return {
             "visits": load.visits, "steps": float(load.steps), "smoothness": float(load.smoothness),
-            "L_max": constants.L_max, "L_mean": constants.L_mean, "L_f": known,
+            "L_max": largest, "L_mean": typical, "L_f": known,
         }  # fmt: skip
 
     def _curvature(self, client: int, task: Task) -> dict[str, Plain]:
@@ -100,7 +108,7 @@ class SiteHost:
         return {"product": product}
 
     def _value(self, client: int, task: Task) -> dict[str, Plain]:
-        return seen(self._problem(client, task), task)
+        return seen(self._problem(client, task), task, task.x)
 
     def _metrics(self, client: int, task: Task) -> dict[str, Plain]:
         table = self._site(client).test_table()
