@@ -218,7 +218,7 @@ class Datafit:
         if not c < np.inf:
             raise InputError(
                 f"{self.loss!r} has no bound on its curvature, so that no step can be chosen: use "
-                "ExactProxRR, whose Newton steps need none"
+                "ExactProxRR (over clients FedNewton), whose Newton steps need none"
             )
         constants = self.rows.squared_norms(self.n)
         constants += self.bias

@@ -79,7 +79,7 @@ def run(options: Options, output: Output) -> None:
     result.save(options.out / "result.npz")
     result.trace.to_csv(options.out / "trace.csv")
     sizes, losses = _clients(problem, board, result)
-    draw(result.trace, sizes, losses, options.out / "federation.png")
+    draw(result.trace, sizes, losses, options.out / "federation.png", names)
     show(output.console, _table(result))
     output.line(f"model, trace and pictures: {options.out}")
     ended = {"message": result.message, "digest": result.digest, "out": options.out}

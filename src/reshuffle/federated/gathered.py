@@ -14,6 +14,7 @@ from reshuffle.engines import Engine, Plain, Record, Session, Task
 from reshuffle.engines import digest as digest_of
 from reshuffle.federated.agreement import Agreement
 from reshuffle.federated.collect import Collect
+from reshuffle.federated.curvature import Curved
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Load, Local, Sampled
 from reshuffle.federated.site import Model
@@ -108,7 +109,8 @@ class Gathered(Federation):
     def smoothness(self) -> Smoothness:
         """L_max and L̄ of all functions, and L_f ≤ Σ (N_m/N) L_f,m, or closer by the power method."""
         if not self._constants:
-            self.loads(Sampled(1, 1, 0))
+            bounded = self.loss.curvature < np.inf
+            self.loads(Sampled(1, 1, 0) if bounded else Curved(self.shape, self.features, 0))
         told: Any = self._constants
         mean, bound = (
             float(self.sizes @ [r[name] for r in told] / self.n) for name in ("L_mean", "L_f")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,14 +46,30 @@ class SiteHost:
         return {}
 
     def work(self, task: Task) -> list[Reply | Failure]:
-        audits = {c: Audit(path) for c in task.clients if (path := self._site(c).audit) is not None}
-        for client, audit in audits.items():
-            audit.came(task, client)
-        answers = self._train(task) if task.kind == "train" else self._each(task)
-        for answer in answers:
-            if answer.client in audits:
-                audits[answer.client].left(task, answer)
-        return answers
+        refused = [*self._noted(task)]
+        heard = task.part([c for c in task.clients if c not in {one.client for one in refused}])
+        answers = self._train(heard) if task.kind == "train" else self._each(heard)
+        return [*refused, *(self._leaves(task, answer) for answer in answers)]
+
+    def _noted(self, task: Task) -> Iterator[Failure]:
+        """Write down what came; whoever cannot is not told of it."""
+        for c in task.clients:
+            path = self._site(c).audit
+            try:
+                if path is not None:
+                    Audit(path).came(task, c)
+            except InputError as error:
+                yield Failure(c, str(error))
+
+    def _leaves(self, task: Task, answer: Reply | Failure) -> Reply | Failure:
+        """An answer, once it is written down; else it does not leave."""
+        path = self._site(answer.client).audit
+        try:
+            if path is not None:
+                Audit(path).left(task, answer)
+        except InputError as error:
+            return Failure(answer.client, str(error))
+        return answer
 
     def _each(self, task: Task) -> list[Reply | Failure]:
         answer: Callable[[int, Task], dict[str, Plain]] | None = {
