@@ -40,6 +40,8 @@ def draw(
     middle.bar(places, sizes, color=COLOUR)
     if max(sizes) > 20 * min(sizes):
         middle.set_yscale("log")  # so that small clients are seen too
+    else:
+        middle.yaxis.set_major_locator(MaxNLocator(integer=True))
     middle.set_ylabel("samples")
     told = np.asarray(losses, dtype=float)
     shares = told * np.asarray(sizes) / np.sum(sizes)
