@@ -141,20 +141,22 @@ class Datafit:
 
     def value(self, x: Array) -> float:
         """Σ_i w_i·l(a_iᵀx + b, y_i)."""
-        from reshuffle.kernels.passes import value_kernel
+        from reshuffle.kernels.passes import BLOCK, value_kernel
 
         if self.pieces:
             return sum(self.each(lambda part: part.value(x)))
         with named(self.loss):
-            return float(value_kernel(self.stamp)(*self.arrays, self.checked(x), self.scratch()))
+            room = self.scratch(min(BLOCK, self.n))
+            return float(value_kernel(self.stamp)(*self.arrays, self.checked(x), room))
 
     def gradient(self, x: Array, factor: float) -> Array:
         """factor times the gradient of ``value``."""
-        from reshuffle.kernels.passes import gradient_kernel
+        from reshuffle.kernels.passes import BLOCK, gradient_kernel
 
         out = np.zeros(self.shape)
         with named(self.loss):
-            gradient_kernel(self.stamp)(*self.arrays, self.checked(x), self.scratch(), factor, out)
+            room = self.scratch(min(BLOCK, self.n))
+            gradient_kernel(self.stamp)(*self.arrays, self.checked(x), room, factor, out)
         return out
 
     def margins(self, x: Array) -> Array:
@@ -184,7 +186,7 @@ class Datafit:
 
         out = np.zeros(self.features + 1)
         combine_kernel(stamp_of())(
-            *self.quick, self.weights, True, np.empty(1), 1.0 / self.n, np.ones(self.n), out
+            *self.quick, self.weights, True, 1.0 / self.n, np.ones(self.n), out
         )
         return out[:-1]
 
@@ -258,7 +260,7 @@ class Datafit:
             return whole
         out = np.zeros(self.shape)
         combine_kernel(stamp_of())(
-            *self.quick, self.weights, self.bias, self.scratch(), 1.0 / self.n, slopes, out
+            *self.quick, self.weights, self.bias, 1.0 / self.n, slopes, out
         )
         return out
 

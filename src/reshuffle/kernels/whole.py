@@ -168,7 +168,7 @@ def whole_kernel(stamp: int) -> Any:
 
     @njit(**KERNEL)
     def kernel(
-        A, targets, weights, params, form, bound_on_curvature, x, flat, margins, slopes, curvatures,
+        A, targets, weights, params, form, bound_on_curvature, concordance, x, flat, margins, slopes, curvatures,
         g, g_flat, loose, floor, target, at_zero, most, paper, room, numbers,
     ):  # fmt: skip
         n, size = len(targets), flat.size
@@ -208,8 +208,8 @@ def whole_kernel(stamp: int) -> Any:
             lowered, extra = cap > 0.0, 0.0
             if lowered:
                 lower(
-                    stamp, targets, weights, params, margins, slopes, curvatures, cap, low,
-                    factors, paper.radius, paper.shares,
+                    stamp, targets, weights, params, concordance, margins, slopes, curvatures, cap,
+                    low, factors, paper.radius, paper.shares,
                 )  # fmt: skip
             else:
                 extra = damping * plain(curvatures, bound_on_curvature, low, factors)
