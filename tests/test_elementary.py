@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
+import reshuffle as rs
 from reshuffle.kernels import elementary
 from reshuffle.kernels.elementary import for_rows
-from reshuffle.kernels.newton import kept_within
+from reshuffle.kernels.newton import kept_within, linearise_kernel, lower_kernel, register_second
 from reshuffle.losses import LOSSES
 
 RNG = np.random.default_rng(0)
@@ -80,7 +81,9 @@ def test_a_share_of_the_curvature_is_left(curvature: float, cap: float, bend: fl
         return
     assert radius >= 2.0 * math.sqrt(2.0 * cap / (share * curvature))
     t = np.longdouble(bend * radius)
-    left = 2.0 * (np.expm1(-t) + t) / t**2 if t > 1e-3 else 1.0 - t / 3.0 + t**2 / 12.0 - t**3 / 60.0
+    left = (
+        2.0 * (np.expm1(-t) + t) / t**2 if t > 1e-3 else 1.0 - t / 3.0 + t**2 / 12.0 - t**3 / 60.0
+    )
     assert share <= left * (1.0 + 1e-9)
 
 
@@ -90,7 +93,9 @@ def test_how_fast_a_loss_bends(loss: Any) -> None:
     h, z = 1e-4, RNG.uniform(-8.0, 8.0, 400)
     if not loss.vector:
         y = np.where(RNG.random(400) < 0.5, -1.0, 1.0) if loss.targets == "signs" else np.ones(400)
-        low, here, high = ([loss.second(a + s, b) for a, b in zip(z, y, strict=True)] for s in (-h, 0.0, h))
+        low, here, high = (
+            [loss.second(a + s, b) for a, b in zip(z, y, strict=True)] for s in (-h, 0.0, h)
+        )
         third = (np.array(high) - low) / (2.0 * h)
         assert (np.abs(third) <= loss.self_concordance * np.array(here) * (1.0 + 1e-6)).all()
         return
@@ -104,3 +109,31 @@ def test_how_fast_a_loss_bends(loss: Any) -> None:
 
         third = (along(h) - along(-h)) / (2.0 * h)
         assert abs(third) <= loss.self_concordance * along(0.0) * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("loss", [rs.losses.Logistic(), rs.losses.Poisson()], ids=repr)
+@pytest.mark.parametrize("n", [3, 9, 17, 33, 70])
+def test_bits_do_not_depend_on_where_arrays_lie(loss: Any, n: int) -> None:
+    """A loop that is compiled in two ways, and looks at addresses to choose, must round alike in both."""
+    stamp = register_second(loss.functions, type(loss).second)
+    A, x, y = RNG.standard_normal((n, 3)), RNG.standard_normal(3), np.ones(n)
+    nothing, none = np.empty(0, dtype=np.uint32), np.empty(0)
+
+    def run(apart: int) -> list[Any]:
+        room = np.zeros(7 * (n + apart))
+        places = [room[k * (n + apart) :][:n] for k in range(7)]
+        margins, slopes, curvatures, low, factors, radius, shares = places
+        g, params = np.zeros(3), loss.params
+        value = linearise_kernel(stamp)(
+            A, nothing, nothing, y, none, params, False, x, np.zeros(1), 1.0 / n, margins, slopes,
+            curvatures, g,
+        )  # fmt: skip
+        lower_kernel(stamp)(
+            y, none, params, 1.0, margins, slopes, curvatures, 1e-6, low, factors, radius, shares
+        )
+        return [value, g, *places]
+
+    far = run(5000)
+    for apart in range(0, 80, 3):
+        for found, expected in zip(run(apart), far, strict=True):
+            np.testing.assert_array_equal(found, expected)

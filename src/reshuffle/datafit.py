@@ -149,6 +149,12 @@ class Datafit:
             room = self.scratch(min(BLOCK, self.n))
             return float(value_kernel(self.stamp)(*self.arrays, self.checked(x), room))
 
+    @cached_property
+    def at_zero(self) -> float:
+        """The mean of ``value`` at x = 0, for which no feature need be read."""
+        nothing = self.columns(NO_VISITS)
+        return nothing.value(np.zeros(nothing.shape)) / self.n
+
     def gradient(self, x: Array, factor: float) -> Array:
         """factor times the gradient of ``value``."""
         from reshuffle.kernels.passes import BLOCK, gradient_kernel
@@ -259,9 +265,7 @@ class Datafit:
             whole: Array = np.sum(parts, axis=0)
             return whole
         out = np.zeros(self.shape)
-        combine_kernel(stamp_of())(
-            *self.quick, self.weights, self.bias, 1.0 / self.n, slopes, out
-        )
+        combine_kernel(stamp_of())(*self.quick, self.weights, self.bias, 1.0 / self.n, slopes, out)
         return out
 
     def conjugates(self, slopes: Array, scale: float) -> float:

@@ -96,6 +96,7 @@ def _linearise(
             for k in range(len(y)):
                 weight = w[k] if w.size > 0 else 1.0
                 part += weight * loss_at(stamp, params, z[k], y[k])
+            for k in range(len(y)):
                 bend(stamp, params, c, k, z[k], y[k])
                 put(s, k, z[k])
                 keep(s, k, 1.0, slope_in_pass(stamp, params, s[k], y[k]))
@@ -131,24 +132,25 @@ def _lower(
         # model of that decrease can reach, 2 sqrt(2 cap n / (w_i low_i)), with a little room.
         n = len(targets)
         for i in range(n):
-            factors[i] = 1.0
+            factors[i], shares[i] = 1.0, 1.0
+        if weights.size > 0:
+            for i in range(n):
+                shares[i] = weights[i]
         if cap == np.inf:  # the curvature is the same everywhere
             for i in range(n):
                 low[i], radius[i] = curvatures[i], np.inf
         elif concordance < np.inf:
             for i in range(n):
-                weight = weights[i] if weights.size > 0 else 1.0
-                share, radius[i] = kept_within(weight * curvatures[i], cap * n, concordance)
+                share, radius[i] = kept_within(shares[i] * curvatures[i], cap * n, concordance)
                 low[i] = share * curvatures[i]
         else:
             for i in range(n):
-                weight = weights[i] if weights.size > 0 else 1.0
                 low[i], radius[i] = least_secant(
-                    stamp, targets[i], weight, params, margins[i], slopes[i], curvatures[i], cap * n
-                )
+                    stamp, targets[i], shares[i], params, margins[i], slopes[i], curvatures[i],
+                    cap * n,
+                )  # fmt: skip
         for i in range(n):
-            weight = weights[i] if weights.size > 0 else 1.0
-            shares[i] = weight * low[i] / n
+            shares[i] *= low[i] / n
 
     def matrix(
         stamp, targets, weights, params, concordance, margins, slopes, curvatures, cap, low,

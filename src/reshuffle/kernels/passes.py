@@ -20,7 +20,9 @@ BLOCK = 1024
 """Rows that are taken together: margins first, then losses, then what is added for each row.
 
 Losses then need not wait for rows, and several are computed at a time; margins stay in the nearest cache. A
-loss is added to those of its block before that joins the total: two short sums, not one long.
+loss is added to those of its block before that joins the total: two short sums, not one long. A loop that
+stores nothing, or reads only arrays that are as long as it is, is compiled in one way; else the compiler
+would look at addresses to choose between two, and bits would depend on them.
 """
 
 
@@ -57,14 +59,14 @@ def gradient_kernel(stamp: int) -> Any:
             for i in range(start, stop):
                 k = i - start
                 put(coefs, k, margin(values, indices, indptr, i, x, 1.0, bias, coefs, k))
-            y, w = targets[start:stop], weights[start:stop]
+            y = targets[start:stop]
             for k in range(len(y)):
-                weight = w[k] if w.size > 0 else 1.0
-                keep(coefs, k, weight, slope_in_pass(stamp, params, coefs[k], y[k]))
+                keep(coefs, k, 1.0, slope_in_pass(stamp, params, coefs[k], y[k]))
             for i in range(start, stop):
-                add_row(values, indices, indptr, i, factor, coefs, i - start, out)
+                weight = weights[i] * factor if weights.size > 0 else factor
+                add_row(values, indices, indptr, i, weight, coefs, i - start, out)
                 if bias:
-                    add_bias(factor, coefs, i - start, out)
+                    add_bias(weight, coefs, i - start, out)
 
     return gradient
 

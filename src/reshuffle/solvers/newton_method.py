@@ -114,7 +114,7 @@ class NewtonMethod(Method):
 
     @cached_property
     def _value_at_zero(self) -> float:
-        return self.problem.value(np.zeros(self.problem.shape))
+        return self.problem.datafit.at_zero
 
     @property
     def _at_zero(self) -> float:
