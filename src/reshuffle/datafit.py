@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
 T = TypeVar("T")
 AHEAD = 8  # rows asked of the memory before their turn: see benchmarks/NOTES.md
+SHORT = 1 << 13  # stored values, which are read in less time than they are left out
 PIECE = 1 << 13  # rows of a piece: a fraction of a millisecond, so that threads share evenly
 LEAST = (
     1 << 10
@@ -151,9 +152,9 @@ class Datafit:
 
     @cached_property
     def at_zero(self) -> float:
-        """The mean of ``value`` at x = 0, for which no feature need be read."""
-        nothing = self.columns(NO_VISITS)
-        return nothing.value(np.zeros(nothing.shape)) / self.n
+        """The mean of ``value`` at x = 0, for which no feature need be read where there are many."""
+        few = self if self.rows.stored <= SHORT else self.columns(NO_VISITS)
+        return few.value(np.zeros(few.shape)) / self.n
 
     def gradient(self, x: Array, factor: float) -> Array:
         """factor times the gradient of ``value``."""
