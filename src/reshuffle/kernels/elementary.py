@@ -28,7 +28,9 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-EXACTLY: Any = {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": True}
+from reshuffle.kernels.options import INSIDE
+
+EXACTLY: Any = {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": True, **INSIDE}
 """No other order of the sums: their rounding is meant."""
 LEAST, MOST = -707.0, 709.782712893384  # below, 2^k is no normal number; beyond, exp is infinite
 NORMAL = float(np.finfo(np.float64).tiny)
