@@ -83,7 +83,7 @@ class Gathered(Federation):
         """A message to all sites."""
         everyone = tuple(range(self.count))
         told: dict[str, Plain] = {**self.agreed.record, **(more or {})}
-        own = {c: {"weight": self.agreed.weights[c]} for c in everyone}
+        own = {c: self._told(c) for c in everyone}
         task = Task(
             uuid.uuid4().hex, 0, 0.0, x, digest_of(x), everyone, kind=kind, more=told, own=own
         )
@@ -133,10 +133,14 @@ class Gathered(Federation):
         work = described(plan.local)
         more: dict[str, Plain] = {**self.agreed.record, **work}
         own: dict[int, dict[str, Plain]] = {
-            c: {"weight": weight, "position": plan.positions[c], "factor": plan.factors[c]}
-            for c, weight in enumerate(self.agreed.weights)
+            c: {**self._told(c), "position": plan.positions[c], "factor": plan.factors[c]}
+            for c in range(self.count)
         }
         return more | {"setup": digest(more, own)}, own
+
+    def _told(self, client: int) -> dict[str, Plain]:
+        """What every message says to a client: the factor of its weights, and which data it said that it has."""
+        return {"weight": self.agreed.weights[client], "data": self.agreed.data[client]}
 
     def compile(self, *, gradient: bool = False) -> None:
         return  # sites compile for themselves
