@@ -134,6 +134,9 @@ def cross_validated(task: Task, choices: Choices) -> Any:
     penalty = choices.penalty or "l1"
     if penalty not in ("l1", "elasticnet"):
         raise InputError(f"a path goes down from the λ that holds every feature at zero: --penalty l1 or elasticnet, got {penalty}")  # fmt: skip
+    if choices.folds > task.y.size:
+        rows = f"{task.y.size} row{'s' if task.y.size > 1 else ''} to learn from"
+        raise InputError(f"--folds {choices.folds} asks for more parts than there are rows: there are {rows}")  # fmt: skip
     options = _shared(task, choices) | {
         "penalty": penalty, "l1_ratio": choices.l1_ratio, "lambdas": choices.lambdas,
         "smallest": choices.smallest, "cv": choices.folds, "rule": choices.rule, "n_jobs": -1,
