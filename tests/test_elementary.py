@@ -126,7 +126,7 @@ def test_bits_do_not_depend_on_where_arrays_lie(loss: Any, n: int) -> None:
         g, params = np.zeros(3), loss.params
         value = linearise_kernel(stamp)(
             A, nothing, nothing, y, none, params, False, x, np.zeros(1), 1.0 / n, margins, slopes,
-            curvatures, g,
+            curvatures, g, 0.0,
         )  # fmt: skip
         lower_kernel(stamp)(
             y, none, params, 1.0, margins, slopes, curvatures, 1e-6, low, factors, radius, shares

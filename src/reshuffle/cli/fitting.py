@@ -14,6 +14,7 @@ from reshuffle.estimators import RRClassifier, RRClassifierCV, RRRegressor, RRRe
 from reshuffle.estimators.early_stopping import held_out
 from reshuffle.estimators.loss_names import OF_CLASSES
 from reshuffle.estimators.summary import dense
+from reshuffle.labels import check_apart
 
 CLASSES = 20
 """Whole numbers with at most this many values are taken for classes, unless a loss of numbers is given."""
@@ -103,7 +104,8 @@ def are_classes(y: NDArray[Any], loss: str | None) -> bool:
 
 def labels(y: NDArray[Any]) -> NDArray[Any]:
     """Labels as they were written: whole numbers without a point."""
-    if y.dtype.kind == "f" and np.all(y == np.rint(y)) and np.all(np.abs(y) < 2**53):
+    check_apart(y)
+    if y.dtype.kind == "f" and np.all(y == np.rint(y)):
         return y.astype(np.int64)
     return y
 

@@ -73,11 +73,10 @@ def combine_kernel(stamp: int) -> Any:
 
 @cache
 def conjugate_kernel(stamp: int) -> Any:
-    """sum_i w_i l*(factor * table_i, y_i): what the dual objective is made of."""
+    """total + sum_i w_i l*(factor * table_i, y_i): what the dual objective is made of."""
 
     @njit(**KERNEL)
-    def conjugates(targets, weights, params, table, factor, coefs):
-        total = 0.0
+    def conjugates(targets, weights, params, table, factor, coefs, total):
         for i in range(table.shape[0]):
             weight = weights[i] if weights.size > 0 else 1.0
             total += weight * conjugate_at(stamp, params, table, i, factor, targets[i], coefs)

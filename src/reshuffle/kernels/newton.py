@@ -47,7 +47,7 @@ def register_second(functions: tuple[Callable[..., Any], ...], second: Callable[
 def bend(stamp, params, curvatures, i, z, y): ...
 def linearise(
     stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins,
-    slopes, curvatures, out,
+    slopes, curvatures, out, total,
 ): ...  # fmt: skip
 def lower(
     stamp, targets, weights, params, concordance, margins, slopes, curvatures, cap, low, factors,
@@ -76,17 +76,16 @@ def _bend(stamp, params, curvatures, i, z, y):
 @overload(linearise, jit_options=LOOP, prefer_literal=True)
 def _linearise(
     stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins,
-    slopes, curvatures, out,
+    slopes, curvatures, out, total,
 ):  # fmt: skip
-    """z, l'(z), l''(z) of every row, factor * sum_i w_i l'_i a_i added to out; sum_i w_i l_i."""
+    """z, l'(z), l''(z) of every row, factor * sum_i w_i l'_i a_i added to out; total + sum_i w_i l_i."""
     if not hasattr(stamp, "literal_value"):  # numba's second try, after one that failed
         return None
 
     def loop(
         stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins,
-        slopes, curvatures, out,
+        slopes, curvatures, out, total,
     ):  # fmt: skip
-        total = 0.0
         for start in range(0, len(targets), BLOCK):
             stop, part = min(start + BLOCK, len(targets)), 0.0
             z, s, c = margins[start:stop], slopes[start:stop], curvatures[start:stop]
@@ -225,11 +224,11 @@ def linearise_kernel(stamp: int) -> Any:
     @njit(**KERNEL)
     def kernel(
         values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins, slopes,
-        curvatures, out,
+        curvatures, out, total,
     ):  # fmt: skip
         return linearise(
             stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor,
-            margins, slopes, curvatures, out,
+            margins, slopes, curvatures, out, total,
         )  # fmt: skip
 
     return kernel

@@ -28,11 +28,10 @@ would look at addresses to choose between two, and bits would depend on them.
 
 @cache
 def value_kernel(stamp: int) -> Any:
-    """sum_i w_i l(a_i^T x, y_i) for the loss with this stamp."""
+    """total + sum_i w_i l(a_i^T x, y_i) for the loss with this stamp."""
 
     @njit(**KERNEL)
-    def value(values, indices, indptr, targets, weights, params, bias, x, coefs):
-        total = 0.0
+    def value(values, indices, indptr, targets, weights, params, bias, x, coefs, total):
         for start in range(0, len(targets), BLOCK):
             stop, part = min(start + BLOCK, len(targets)), 0.0
             for i in range(start, stop):

@@ -186,7 +186,7 @@ def whole_kernel(stamp: int) -> Any:
                 before = value + psi
                 value = linearise(
                     stamp, A, paper.nothing, paper.nothing, targets, weights, params, False, x,
-                    coefs, 1.0 / n, margins, slopes, curvatures, g,
+                    coefs, 1.0 / n, margins, slopes, curvatures, g, 0.0,
                 ) / n  # fmt: skip
                 psi, passes = penalty_value(form, flat), passes + 1
             now = value + psi
