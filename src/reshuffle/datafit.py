@@ -256,16 +256,17 @@ class Datafit:
             rows.squared_norms(out)
         return found
 
-    def constants(self) -> Array:
-        """w_i·c·(‖a_i‖² + [intercept]): how smooth each loss is in x."""
-        if not self.loss.curvature < np.inf:
+    def constants(self, curvature: float | None = None) -> Array:
+        """w_i·c·(‖a_i‖² + [intercept]): how smooth each loss is in x, for the c of the loss where none is given."""
+        c = self.loss.curvature if curvature is None else curvature
+        if not c < np.inf:
             raise InputError(
                 f"{self.loss!r} has no bound on its curvature, so that no step can be chosen: use "
-                "ExactProxRR, whose Newton steps need none"
+                "ExactProxRR (over clients FedNewton), whose Newton steps need none"
             )
         constants = self.squared_norms()
         constants += self.bias
-        constants *= self.loss.curvature
+        constants *= c
         if self.weights.size:
             constants *= self.weights
         return constants

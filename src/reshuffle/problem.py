@@ -202,6 +202,13 @@ class Problem(FiniteSum):
 
         return Smoothness(lambda: fit.constants() + ridge, product, self.shape[0])
 
+    @property
+    def typical_curvature(self) -> float:
+        """Of a loss without a bound (``Poisson``), for the curvature 1, which that one has at z = 0."""
+        if self.loss.curvature < np.inf:
+            return self.smoothness.L_mean
+        return float(self.datafit.constants(1.0).mean()) + self.ridge
+
     def without_features(self) -> Array:
         x = np.zeros(self.shape)
         if self.fit_intercept:
@@ -307,7 +314,7 @@ class Problem(FiniteSum):
         x = np.zeros(self.shape)
         first.sweep(x, NO_VISITS, 1.0)
         first.value(x)
-        first.datafit.constants()
+        first.datafit.constants(1.0)
         shuffle(NO_VISITS.copy(), np.empty(0), 0)
         first.datafit.take(NO_VISITS)
         prepare = ability(self.penalty, "prepare")

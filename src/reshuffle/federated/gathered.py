@@ -14,9 +14,12 @@ from reshuffle.engines import Engine, Plain, Record, Session, Task
 from reshuffle.engines import digest as digest_of
 from reshuffle.federated.agreement import Agreement
 from reshuffle.federated.collect import Collect
+from reshuffle.federated.curvature import Curved
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Load, Local, Sampled
+from reshuffle.federated.site import Model
 from reshuffle.federated.work import described
+from reshuffle.losses import Loss
 from reshuffle.objective import Array
 from reshuffle.penalties import Penalty
 from reshuffle.smoothness import Smoothness
@@ -49,20 +52,15 @@ class Gathered(Federation):
         collect: Collect,
         agreed: Agreement,
         penalty: Penalty,
-        ridge: float,
-        intercept: bool,
+        model: Model,
         power_rounds: int,
         tells: bool,
     ) -> None:
         self.session, self.collect, self.agreed = session, collect, agreed
-        self.penalty, self.ridge, self.power_rounds, self.tells = (
-            penalty,
-            ridge,
-            power_rounds,
-            tells,
-        )
+        self.penalty, self.loss, self.ridge = penalty, model.loss, model.ridge
+        self.power_rounds, self.tells = power_rounds, tells
         self._features = int(agreed.record["features"])
-        self.shape = (self._features + intercept, *agreed.outputs)
+        self.shape = (self._features + model.intercept, *agreed.outputs)
         self.sizes = agreed.sizes
         self.n = int(self.sizes.sum())
         self._constants: list[Record] = []
@@ -76,6 +74,10 @@ class Gathered(Federation):
 
     def called(self, client: int) -> str:
         return self.collect.called(client)
+
+    @property
+    def losses(self) -> dict[str, Loss | None]:
+        return {"sites": self.loss}
 
     # --- what is asked -------------------------------------------------------------------------
 
@@ -107,12 +109,17 @@ class Gathered(Federation):
     def smoothness(self) -> Smoothness:
         """L_max and L̄ of all functions, and L_f ≤ Σ (N_m/N) L_f,m, or closer by the power method."""
         if not self._constants:
-            self.loads(Sampled(1, 1, 0))
+            bounded = self.loss.curvature < np.inf
+            self.loads(Sampled(1, 1, 0) if bounded else Curved(self.shape, self.features, 0))
         told: Any = self._constants
         mean, bound = (
             float(self.sizes @ [r[name] for r in told] / self.n) for name in ("L_mean", "L_f")
         )
         return Known(max(r["L_max"] for r in told), mean, self._closer(bound))
+
+    @cached_property
+    def typical_curvature(self) -> float:
+        return self.smoothness.L_mean
 
     def _closer(self, bound: float) -> float:
         """A few rounds of the power method come from below: 1.1 times what they say, or the bound."""

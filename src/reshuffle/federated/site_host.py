@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,14 +46,30 @@ class SiteHost:
         return {}
 
     def work(self, task: Task) -> list[Reply | Failure]:
-        audits = {c: Audit(path) for c in task.clients if (path := self._site(c).audit) is not None}
-        for client, audit in audits.items():
-            audit.came(task, client)
-        answers = self._train(task) if task.kind == "train" else self._each(task)
-        for answer in answers:
-            if answer.client in audits:
-                audits[answer.client].left(task, answer)
-        return answers
+        refused = [*self._noted(task)]
+        heard = task.part([c for c in task.clients if c not in {one.client for one in refused}])
+        answers = self._train(heard) if task.kind == "train" else self._each(heard)
+        return [*refused, *(self._leaves(task, answer) for answer in answers)]
+
+    def _noted(self, task: Task) -> Iterator[Failure]:
+        """Write down what came; whoever cannot is not told of it."""
+        for c in task.clients:
+            path = self._site(c).audit
+            try:
+                if path is not None:
+                    Audit(path).came(task, c)
+            except InputError as error:
+                yield Failure(c, str(error))
+
+    def _leaves(self, task: Task, answer: Reply | Failure) -> Reply | Failure:
+        """An answer, once it is written down; else it does not leave."""
+        path = self._site(answer.client).audit
+        try:
+            if path is not None:
+                Audit(path).left(task, answer)
+        except InputError as error:
+            return Failure(answer.client, str(error))
+        return answer
 
     def _each(self, task: Task) -> list[Reply | Failure]:
         answer: Callable[[int, Task], dict[str, Plain]] | None = {
@@ -85,11 +101,19 @@ class SiteHost:
         """What the local work amounts to, and the constants that steps are chosen by."""
         problem, local = self._problem(client, task), local_of(task.more)
         local.compile(problem)
-        load, constants = local.load(problem), problem.smoothness
-        known = constants.L_f if constants.L_max != 0.0 else 0.0  # a site whose rows are all zero
+        load, constants, typical = (
+            local.load(problem),
+            problem.smoothness,
+            problem.typical_curvature,
+        )
+        bounded = problem.loss.curvature < np.inf
+        largest = constants.L_max if bounded else typical
+        known = (
+            constants.L_f if bounded and largest != 0.0 else typical
+        )  # 0 where all rows are zero
         return {
             "visits": load.visits, "steps": float(load.steps), "smoothness": float(load.smoothness),
-            "L_max": constants.L_max, "L_mean": constants.L_mean, "L_f": known,
+            "L_max": largest, "L_mean": typical, "L_f": known,
         }  # fmt: skip
 
     def _curvature(self, client: int, task: Task) -> dict[str, Plain]:
@@ -100,7 +124,7 @@ class SiteHost:
         return {"product": product}
 
     def _value(self, client: int, task: Task) -> dict[str, Plain]:
-        return seen(self._problem(client, task), task)
+        return seen(self._problem(client, task), task, task.x)
 
     def _metrics(self, client: int, task: Task) -> dict[str, Plain]:
         table = self._site(client).test_table()

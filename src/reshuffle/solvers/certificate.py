@@ -51,7 +51,7 @@ class Certificate(ABC):
 
 
 class RelativeMapping(Certificate):
-    """‖x - prox(x - τ∇f(x))‖/(τ‖∇f(0)‖) with τ = 1/L̄.
+    """‖x - prox(x - τ∇f(x))‖/(τ‖∇f(0)‖) with τ = 1/L̄ (``typical_curvature``).
 
     Where the prox is found by iterations, the bound on its error is added to the norm, which is then not smaller
     than at the true prox.
@@ -69,7 +69,7 @@ class RelativeMapping(Certificate):
     def from_slopes(
         self, x: Array, slopes: Array, g: Array, value: Value = None, start: Array = COLD
     ) -> float:
-        tau = 1.0 / self.problem.smoothness.L_mean
+        tau = 1.0 / self.problem.typical_curvature
         found = close(self.problem, x, x - tau * g, tau, start, with_ridge=True)
         moved = float(np.linalg.norm(x - found.point)) + found.error
         return moved / tau / self._at_zero
