@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.capacity import check_unknown
-from reshuffle.content import digest
+from reshuffle.content import digest, on_demand
 from reshuffle.datafit import ALONE, NO_VISITS, Copies, Datafit
 from reshuffle.design import check_rows
 from reshuffle.errors import InputError, shown
@@ -345,6 +345,5 @@ class Problem(FiniteSum):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is computed on demand: kernels and constants belong to one process."""
-        kinds = type(self).__mro__
-        on_demand = {n for k in kinds for n, v in vars(k).items() if isinstance(v, cached_property)}
-        return {name: value for name, value in vars(self).items() if name not in on_demand}
+        found = on_demand(type(self))
+        return {name: value for name, value in vars(self).items() if name not in found}
