@@ -18,6 +18,7 @@ import reshuffle as rs
 from reshuffle.penalties import (
     FusedLasso,
     GraphFusedLasso,
+    LatentGroupLasso,
     OverlappingGroupLasso,
     Polyhedron,
     TotalVariation2D,
@@ -157,6 +158,7 @@ def test_a_polyhedron_of_redundant_rows() -> None:
         TotalVariation2D(0.1, (3, 2)),
         GraphFusedLasso(0.1, [(0, 1)]),
         OverlappingGroupLasso(0.1, [[0, 1], [1, 2]]),
+        LatentGroupLasso(0.1, [[0, 1], [1, 2, 3, 4], [5]]),
         Polyhedron(np.eye(6), np.ones(6)),
     ],
     ids=lambda p: type(p).__name__,
@@ -176,6 +178,7 @@ def test_they_travel_and_are_equal_by_content(psi: Any) -> None:
         (FusedLasso(0.1), "chain", ["chain_prox", "chain_holds"]),
         (TotalVariation2D(0.1, (3, 2)), "cuts", ["cut_prox"]),
         (OverlappingGroupLasso(0.1, [[0, 1]]), "overlap", ["overlap_solve"]),
+        (LatentGroupLasso(0.1, [[0, 1]]), "overlap", ["overlap_solve"]),
     ],
 )
 def test_a_run_compiles_the_prox_before_its_clock_starts(
@@ -195,6 +198,7 @@ def test_a_run_compiles_the_prox_before_its_clock_starts(
     [
         TotalVariation2D(0.01, (5, 6), 0.001),
         OverlappingGroupLasso(0.003, [list(range(k, k + 6)) for k in range(0, 25, 4)]),
+        LatentGroupLasso(0.003, [list(range(k, k + 6)) for k in range(0, 25, 4)]),
         Polyhedron(np.eye(30), np.full(30, 0.1)),
     ],
     ids=lambda p: type(p).__name__,
