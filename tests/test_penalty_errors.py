@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import reshuffle as rs
 from reshuffle.penalties import (
@@ -111,6 +112,11 @@ BAD: list[tuple[Any, tuple[Any, ...], str]] = [
     (Polyhedron, (np.eye(2), [np.nan, 1.0]), "b must be finite"),
     (Polyhedron, ("A", [1.0]), "A must hold numbers"),
     (Polyhedron, (np.eye(2), np.ones(2), np.ones((1, 3)), [1.0]), "as many columns"),
+    (Polyhedron, (1j * np.eye(2), np.ones(2)), "A must hold numbers"),
+    (Polyhedron, (sp.csr_array(1j * np.eye(2)), np.ones(2)), "A must hold numbers"),
+    (Polyhedron, (sp.csr_array(np.eye(2)), np.ones(3)), "A must be a matrix with a row for each"),
+    (Polyhedron, (sp.csr_array(np.diag([1.0, np.nan])), np.ones(2)), "A must be finite"),
+    (Polyhedron, (sp.coo_array((10**9, 10**9)), np.ones(2)), "A of shape .* takes"),
     (Polyhedron, ([[1.0], [-1.0]], [0.0, -1.0]), "Polyhedron is empty"),
     (Polyhedron, (None, None, [[1.0], [1.0]], [0.0, 1.0]), "Polyhedron is empty"),
 ]
