@@ -195,6 +195,12 @@ def test_who_reads_no_further_is_no_failure() -> None:
     assert done.stderr == b""
 
 
+def test_more_folds_than_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,a\n2,b\n3,a\n4,b\n")
+    told = run("path", tmp_path / "a.csv", "--target", "y", code=1).stderr
+    assert "--folds 5 asks for more parts than there are rows: there are 3 rows" in told
+
+
 # --- before any work, and nothing half said -------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
 T = TypeVar("T")
 AHEAD = 8  # rows asked of the memory before their turn: see benchmarks/NOTES.md
+SHORT = 1 << 13  # stored values, which are read in less time than they are left out
 PIECE = 1 << 13  # rows of a piece: a fraction of a millisecond, so that threads share evenly
 LEAST = (
     1 << 10
@@ -146,10 +147,10 @@ class Datafit:
         return cuts(self.n, lambda i: self._before(i) + i, SUMMED)
 
     def _before(self, i: int) -> int:
-        """Values of the rows before row i, times the outputs."""
-        return (i * self.features if self.rows.dense else int(self.rows.indptr[i])) * prod(
-            self.outputs
-        )
+        """Values of the rows before row i, times the outputs; targets may go on beyond the rows."""
+        last = len(self.rows.indptr) - 1
+        values = i * self.features if self.rows.dense else int(self.rows.indptr[min(i, last)])
+        return values * prod(self.outputs)
 
     def in_turn(self, rows: Rows, *beside: NDArray[Any]) -> Iterator[tuple[Any, ...]]:
         """The rows, and arrays with an entry for each, stretch after stretch; as they are where there is one."""
@@ -162,11 +163,11 @@ class Datafit:
 
     def value(self, x: Array) -> float:
         """Σ_i w_i·l(a_iᵀx + b, y_i)."""
-        from reshuffle.kernels.passes import value_kernel
+        from reshuffle.kernels.passes import BLOCK, value_kernel
 
         if self.pieces:
             return sum(self.each(lambda part: part.value(x)))
-        total, x, coefs = 0.0, self.checked(x), self.scratch()
+        total, x, coefs = 0.0, self.checked(x), self.scratch(min(BLOCK, self.n))
         with named(self.loss):
             kernel = value_kernel(self.stamp)
             for rows, targets, weights in self.in_turn(self.rows, self.targets, self.weights):
@@ -175,11 +176,17 @@ class Datafit:
                 )
         return float(total)
 
+    @cached_property
+    def at_zero(self) -> float:
+        """The mean of ``value`` at x = 0, for which no feature need be read where there are many."""
+        few = self if self.rows.stored <= SHORT else self.columns(NO_VISITS)
+        return few.value(np.zeros(few.shape)) / self.n
+
     def gradient(self, x: Array, factor: float) -> Array:
         """factor times the gradient of ``value``."""
-        from reshuffle.kernels.passes import gradient_kernel
+        from reshuffle.kernels.passes import BLOCK, gradient_kernel
 
-        out, x, coefs = np.zeros(self.shape), self.checked(x), self.scratch()
+        out, x, coefs = np.zeros(self.shape), self.checked(x), self.scratch(min(BLOCK, self.n))
         with named(self.loss):
             kernel = gradient_kernel(self.stamp)
             for rows, targets, weights in self.in_turn(self.rows, self.targets, self.weights):
@@ -213,7 +220,7 @@ class Datafit:
 
         out, kernel = np.zeros(self.features + 1), combine_kernel(stamp_of())
         for rows, weights, ones in self.in_turn(self.quick, self.weights, np.ones(self.n)):
-            kernel(*rows, weights, True, np.empty(1), 1.0 / self.n, ones, out)
+            kernel(*rows, weights, True, 1.0 / self.n, ones, out)
         return out[:-1]
 
     @cached_property
@@ -249,16 +256,17 @@ class Datafit:
             rows.squared_norms(out)
         return found
 
-    def constants(self) -> Array:
-        """w_i·c·(‖a_i‖² + [intercept]): how smooth each loss is in x."""
-        if not self.loss.curvature < np.inf:
+    def constants(self, curvature: float | None = None) -> Array:
+        """w_i·c·(‖a_i‖² + [intercept]): how smooth each loss is in x, for the c of the loss where none is given."""
+        c = self.loss.curvature if curvature is None else curvature
+        if not c < np.inf:
             raise InputError(
                 f"{self.loss!r} has no bound on its curvature, so that no step can be chosen: use "
-                "ExactProxRR, whose Newton steps need none"
+                "ExactProxRR (over clients FedNewton), whose Newton steps need none"
             )
         constants = self.squared_norms()
         constants += self.bias
-        constants *= self.loss.curvature
+        constants *= c
         if self.weights.size:
             constants *= self.weights
         return constants
@@ -287,9 +295,9 @@ class Datafit:
             parts = self.each_with(slopes, lambda part, own: part.n / self.n * part.combined(own))
             whole: Array = np.sum(parts, axis=0)
             return whole
-        out, kernel, coefs = np.zeros(self.shape), combine_kernel(stamp_of()), self.scratch()
+        out, kernel = np.zeros(self.shape), combine_kernel(stamp_of())
         for rows, weights, table in self.in_turn(self.quick, self.weights, slopes):
-            kernel(*rows, weights, self.bias, coefs, 1.0 / self.n, table, out)
+            kernel(*rows, weights, self.bias, 1.0 / self.n, table, out)
         return out
 
     def conjugates(self, slopes: Array, scale: float) -> float:

@@ -189,7 +189,7 @@ def reproduce(
               help="Of the Dirichlet splits; the smaller, the more uneven.")  # fmt: skip
 @click.option(
     "--method",
-    type=click.Choice(["exact", "fedrr", "local-sgd"]),
+    type=click.Choice(["exact", "fedrr", "local-sgd", "newton"]),
     default="exact",
     show_default=True,
 )

@@ -3,7 +3,7 @@
     z_m = Σ_j α_j T_m(z_j) by the α that came with x,    h_m = (x - z_m)/τ_m,
     the client's passes lead to x̂_m,    T_m(z) = x̂_m - τ_m h_m,    and r_m = T_m(z) - z_m is sent.
 
-Of the residuals' changes only products among themselves leave, as sums for the server's small matrix.
+Where the server shortens the step to a part of it, z_m ← x - (τ⁺/τ)(x - z_m) keeps h_m. Of the residuals' changes only products among themselves leave, as sums for the server's small matrix.
 """
 
 from __future__ import annotations
@@ -114,7 +114,12 @@ def _round(task: Task, key: str, state: Kept | None, tau: float, passes: Passes)
     if state is not None:
         more: Any = task.more
         kept = slice(int(more["start"]), int(more["stop"]))
-        z = Choice(int(more["base"]), np.asarray(more["weights"]), kept).point(state.images)
+        base, ratio = int(more["base"]), float(more["ratio"])
+        z = Choice(base, np.asarray(more["weights"]), kept).point(state.images)
+        if more["back"]:  # to where the last round began
+            z -= state.residuals[base]
+        if ratio != 1.0:  # τ is another, and h_m is to be the same
+            z = x - ratio * (x - z)
         h = (x - z) / tau
         images, residuals = state.images[kept], state.residuals[kept]
     image = passes(x, h)
