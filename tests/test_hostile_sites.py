@@ -52,7 +52,7 @@ def test_any_split_has_the_pooled_solution(name: str, solver: str) -> None:
 
 BAD: dict[str, tuple[Any, str]] = {
     "no rows": ((X[:0], Y[:0]), "client 1: X must have at least one row"),
-    "fewer names": ({"X": X, "y": Y, "names": ["a", "b"]}, "client 1: names must name each of 5 features, got 2"),
+    "fewer names": ({"X": X, "y": Y, "names": ["a", "b"]}, "client 1: names must name each of 5 columns, got 2"),
     "other order": ({"X": X, "y": Y, "names": list("baecd")}, 'names of client 1 is .*"b", "a"'),
     "no weight at all": ((X, Y, np.zeros(60)), "client 1: sample_weight must not be zero everywhere"),
     "other labels": ((X, np.where(Y > 0, 1, 0)), r"client 1: \[0.0, 1.0\]"),

@@ -80,10 +80,6 @@ class Model:
         weights = check_weights(table.sample_weight, n)
         if table.y.shape[:1] != (n,):
             raise InputError(f"y must have one entry for each of {n} rows, got {table.y.shape}")
-        if table.names and len(table.names) != features:
-            raise InputError(
-                f"names must name each of {features} features, got {len(table.names)} names"
-            )
         mean = 1.0 if table.sample_weight is None else float(np.mean(table.sample_weight))
         record: dict[str, Plain] = {
             "version": version,
