@@ -52,9 +52,21 @@ def norms(x: Any, groups: Any, weights: Any = None) -> Any:
     return sum(w * cp.norm(x[g]) for w, g in zip(sizes, groups, strict=True))
 
 
+def latent(x: Any, groups: Any, weights: Any = None) -> Any:
+    """The parts as variables, whose sum is x."""
+    sizes = [np.sqrt(len(g)) for g in groups] if weights is None else weights
+    parts = [cp.Variable(len(g)) for g in groups]
+    whole = sum(np.eye(x.size)[:, g] @ v for g, v in zip(groups, parts, strict=True))
+    return sum(w * cp.norm(v) for w, v in zip(sizes, parts, strict=True)), [whole == x]
+
+
 def psd(x: Any) -> Any:
     matrix = cp.reshape(x, (3, 3), order="C")
     return 0, [matrix >> 0, matrix == matrix.T]
+
+
+def _scaled(strength: float, built: Any) -> Any:
+    return strength * built[0], built[1]
 
 
 # One line adds a penalty: it, and the same as a cvxpy expression, or an expression and constraints.
@@ -84,6 +96,8 @@ CASES: list[tuple[Any, Build]] = [
     (P.TotalVariation2D(0.04, (3, 3)), lambda x: 0.04 * cp.sum(cp.abs(cp.diff(cp.reshape(x, (3, 3), order="C"), axis=0))) + 0.04 * cp.sum(cp.abs(cp.diff(cp.reshape(x, (3, 3), order="C"), axis=1)))),
     (P.OverlappingGroupLasso(0.03, CHAIN), lambda x: 0.03 * norms(x, CHAIN)),
     (P.OverlappingGroupLasso(0.03, [[0, 1, 2, 3, 4], [0, 1], [3]]), lambda x: 0.03 * norms(x, ([0, 1, 2, 3, 4], [0, 1], [3]))),
+    (P.LatentGroupLasso(0.03, CHAIN), lambda x: _scaled(0.03, latent(x, CHAIN))),
+    (P.LatentGroupLasso(0.05, CHAIN[:3], [1.0, 2.0, 0.5]), lambda x: _scaled(0.05, latent(x, CHAIN[:3], [1.0, 2.0, 0.5]))),
     (P.Polyhedron(RISING, np.zeros(5), PLANE, [0.4]), lambda x: (0, [RISING @ x <= 0, PLANE @ x == 0.4])),
     (P.PSDCone(), psd),
 ]  # fmt: skip
@@ -124,8 +138,12 @@ def test_value_and_prox(psi: Any, build: Build) -> None:
         wanted = minimised(partial(distance, y), build, step)
         np.testing.assert_allclose(p, wanted, atol=1e-6)
         built = build(cp.Constant(p))
-        value = built[0] if isinstance(built, tuple) else built
+        value, constraints = built if isinstance(built, tuple) else (built, [])
         found = value.value if hasattr(value, "value") else value
+        if isinstance(psi, P.LatentGroupLasso):  # a minimum itself
+            solve(problem := cp.Problem(cp.Minimize(value), constraints))
+            assert psi.value(p) == pytest.approx(problem.value, rel=1e-7)
+            continue
         assert psi.value(p) == pytest.approx(float(found), abs=1e-12)
 
 
@@ -156,6 +174,7 @@ MATRICES: list[tuple[Any, Build]] = [
     (P.GraphFusedLasso(0.05, [(0, 3), (3, 8)]), lambda x: 0.05 * cp.sum(cp.abs(x[[0, 3]] - x[[3, 8]]))),
     (P.TotalVariation2D(0.05, (3, 3)), lambda x: 0.05 * cp.sum(cp.abs(x[[0, 1, 3, 4, 6, 7]] - x[[1, 2, 4, 5, 7, 8]])) + 0.05 * cp.sum(cp.abs(x[:6] - x[3:]))),
     (P.OverlappingGroupLasso(0.05, [[0, 1, 2], [2, 3, 4, 5]]), lambda x: 0.05 * norms(cp.vec(x, order="C"), [[0, 1, 2], [2, 3, 4, 5]])),
+    (P.LatentGroupLasso(0.05, [range(12), range(8, 27)]), lambda x: _scaled(0.05, latent(cp.vec(x, order="C"), [range(12), range(8, 27)]))),
     (P.NuclearNorm(0.05), lambda x: 0.05 * cp.normNuc(x)),
 ]  # fmt: skip
 
@@ -233,7 +252,10 @@ def test_latent_groups_of_a_matrix_unknown_and_bad_ones() -> None:
         (lambda: latent.columns(np.ones((4, 2))), "groups name feature 2, but there are 2"),
         (lambda: latent.columns(np.ones(4)), "X must be a matrix"),
         (lambda: latent.coefficients(np.ones(3), 3), "parts must have 4 rows"),
-        (lambda: rs.Problem(np.eye(2), [1, -1], penalty=latent), "must have methods value"),
+        (
+            lambda: rs.ExactProxRR().solve(rs.Problem(np.eye(2), [1, -1], penalty=latent)),
+            "groups name coordinate 2, but x has 2",
+        ),
     ):
         with pytest.raises(rs.InputError, match=message):
             make()

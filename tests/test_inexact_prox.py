@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import reshuffle as rs
 from reshuffle.penalties import (
     L2,
     L2Ball,
+    LatentGroupLasso,
     Monotone,
     OverlappingGroupLasso,
     Polyhedron,
@@ -36,6 +37,8 @@ ITERATIVE: list[Any] = [
     OverlappingGroupLasso(0.02, GROUPS),
     Sum(OverlappingGroupLasso(0.02, GROUPS), L2(0.1)),
     Sum(OverlappingGroupLasso(0.02, GROUPS), L2Ball(0.5)),
+    LatentGroupLasso(0.02, [*GROUPS, [29]]),
+    Sum(LatentGroupLasso(0.02, [*GROUPS, [29]]), L2Ball(0.5)),
     Polyhedron(np.vstack([np.eye(30)[:8], np.ones(30)]), np.full(9, 0.1), np.eye(30)[-1:], [0.02]),
 ]
 named = pytest.mark.parametrize("psi", ITERATIVE, ids=lambda p: type(p).__name__)
@@ -45,13 +48,17 @@ def rough(psi: Any, tolerance: float) -> Any:
     """The same penalty, with iterations that end too early."""
     if isinstance(psi, Sum):
         return Sum(rough(psi.first, tolerance), psi.second)
-    return OverlappingGroupLasso(psi.strength, psi.groups, psi.weights, tolerance)
+    return replace(psi, tolerance=tolerance)
 
 
-LOOSE = [rough(psi, tolerance) for psi in ITERATIVE[:3] for tolerance in (0.9, 0.05, 1e-4)]
+LOOSE = [rough(psi, tolerance) for psi in ITERATIVE[:5] for tolerance in (0.9, 0.05, 1e-4)]
 STRONG = [
     rough(p, 0.9)
-    for p in (OverlappingGroupLasso(2.0, GROUPS), Sum(OverlappingGroupLasso(2.0, GROUPS), L2(0.1)))
+    for p in (
+        OverlappingGroupLasso(2.0, GROUPS),
+        Sum(OverlappingGroupLasso(2.0, GROUPS), L2(0.1)),
+        LatentGroupLasso(2.0, GROUPS),
+    )
 ]
 
 
@@ -164,7 +171,9 @@ def test_a_prox_after_every_step_is_taken_as_exactly_as_it_can_be() -> None:
         assert "inner_iterations" not in solver.solve(problem).trace
 
 
-@pytest.mark.parametrize("psi", [ITERATIVE[0], ITERATIVE[3]], ids=lambda p: type(p).__name__)
+@pytest.mark.parametrize(
+    "psi", [ITERATIVE[0], ITERATIVE[3], ITERATIVE[5]], ids=lambda p: type(p).__name__
+)
 def test_a_warm_start_helps_and_a_spoilt_one_does_no_harm(psi: Any) -> None:
     x = 3.0 * RNG.standard_normal(30)
     first = psi.prox_from(x, 1.0, COLD, 0.0)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import reshuffle as rs
 from reshuffle.penalties import (
@@ -19,6 +20,7 @@ from reshuffle.penalties import (
     GroupLasso,
     L1Ball,
     L2Ball,
+    LatentGroupLasso,
     LInfBall,
     Monotone,
     NonNegative,
@@ -101,12 +103,20 @@ BAD: list[tuple[Any, tuple[Any, ...], str]] = [
     (OverlappingGroupLasso, (1.0, [["a"]]), "groups must be lists of integers"),
     (OverlappingGroupLasso, (1.0, [[0]], [1.0, 2.0]), "weights must hold 1 numbers"),
     (OverlappingGroupLasso, (1.0, [[0]], None, 0.0), "tolerance must lie between 0 and 1"),
+    (LatentGroupLasso, (-1.0, [[0]]), "strength must be"),
+    (LatentGroupLasso, (1.0, [[0], []]), "groups must not be empty, group 1"),
+    (LatentGroupLasso, (1.0, [[0]], [1.0, 2.0]), "weights must hold 1 numbers"),
     (Polyhedron, (), "needs inequalities"),
     (Polyhedron, (np.eye(2), [1.0]), "A must be a matrix with a row for each"),
     (Polyhedron, (None, None, np.eye(2), [1.0]), "C must be a matrix with a row for each"),
     (Polyhedron, (np.eye(2), [np.nan, 1.0]), "b must be finite"),
     (Polyhedron, ("A", [1.0]), "A must hold numbers"),
     (Polyhedron, (np.eye(2), np.ones(2), np.ones((1, 3)), [1.0]), "as many columns"),
+    (Polyhedron, (1j * np.eye(2), np.ones(2)), "A must hold numbers"),
+    (Polyhedron, (sp.csr_array(1j * np.eye(2)), np.ones(2)), "A must hold numbers"),
+    (Polyhedron, (sp.csr_array(np.eye(2)), np.ones(3)), "A must be a matrix with a row for each"),
+    (Polyhedron, (sp.csr_array(np.diag([1.0, np.nan])), np.ones(2)), "A must be finite"),
+    (Polyhedron, (sp.coo_array((10**9, 10**9)), np.ones(2)), "A of shape .* takes"),
     (Polyhedron, ([[1.0], [-1.0]], [0.0, -1.0]), "Polyhedron is empty"),
     (Polyhedron, (None, None, [[1.0], [1.0]], [0.0, 1.0]), "Polyhedron is empty"),
 ]
@@ -120,6 +130,7 @@ MISFITS: list[tuple[Any, int, str]] = [
     (GraphFusedLasso(1.0, [(0, 7)]), 5, "edges name coordinate 7, but x has 5 rows"),
     (TotalVariation2D(1.0, (2, 3)), 5, "image 2 × 3 does not fit x, which has 5 rows"),
     (OverlappingGroupLasso(1.0, [[0, 5]]), 5, "groups name coordinate 5, but x has 5"),
+    (LatentGroupLasso(1.0, [[0, 5]]), 5, "groups name coordinate 5, but x has 5"),
     (Polyhedron(np.eye(2), np.ones(2)), 5, "Polyhedron is for 2 coordinates, but x has 5"),
     (PSDCone(), 5, "PSDCone is for a square matrix"),
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -18,6 +19,7 @@ import reshuffle as rs
 from reshuffle.penalties import (
     FusedLasso,
     GraphFusedLasso,
+    LatentGroupLasso,
     OverlappingGroupLasso,
     Polyhedron,
     TotalVariation2D,
@@ -150,6 +152,61 @@ def test_a_polyhedron_of_redundant_rows() -> None:
     np.testing.assert_allclose(box.prox(inside, 1.0), inside, atol=1e-14)
 
 
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_matrix, sp.coo_array, sp.lil_array])
+def test_a_polyhedron_of_sparse_rows_is_that_of_dense_ones(kind: Any) -> None:
+    A, b = np.eye(5) - np.eye(5, k=1), np.full(5, 0.1)
+    C, d, x = np.ones((1, 5)), [1.0], RNG.standard_normal(5)
+    dense, sparse = Polyhedron(A, b, C, d), Polyhedron(kind(A), b, kind(C), d)
+    assert sparse == dense
+    np.testing.assert_array_equal(sparse.prox(x, 1.0), dense.prox(x, 1.0))
+    assert sparse.value(sparse.prox(x, 1.0)) == 0.0
+
+
+LATENT = [
+    [[0]],
+    [[0, 1, 2, 3, 4, 5]],
+    [[0, 1, 2], [0, 1, 2], [3, 4, 5]],
+    [[0, 1, 2, 3, 4, 5], [0], [1, 2]],
+    [[k, (k + 1) % 6, (k + 2) % 6] for k in range(6)],
+]
+
+
+@pytest.mark.parametrize("kind", [LatentGroupLasso, OverlappingGroupLasso])
+@pytest.mark.parametrize("groups", LATENT, ids=str)
+@pytest.mark.parametrize("size", [1e-150, 1e-6, 1.0, 1e6, 1e150])
+def test_odd_groups_and_sizes(kind: Any, groups: Any, size: float) -> None:
+    """No strength, far too much of it, equal groups, one for all, and numbers of every size."""
+    x = np.array([0.3, -2.0, 1.0, 0.0, 0.7, -0.2])
+    covered = np.isin(np.arange(6), np.concatenate(groups))
+    free, zero = (x, 0.0 * x) if kind is OverlappingGroupLasso else (covered * x, 0.0 * x)
+    zero = np.where(covered, 0.0, x) if kind is OverlappingGroupLasso else zero
+    np.testing.assert_allclose(kind(0.0, groups).prox(size * x, 1.0), size * free, rtol=1e-12)
+    np.testing.assert_allclose(kind(10.0, groups).prox(size * x, size), size * zero, atol=0.0)
+    unit = kind(0.2, groups).prox(x, 1.0)
+    np.testing.assert_allclose(
+        kind(0.2, groups).prox(size * x, size), size * unit, atol=1e-9 * size
+    )
+    assert np.isfinite(kind(0.2, groups).value(size * unit))
+
+
+@pytest.mark.parametrize("groups", LATENT[1:], ids=str)
+def test_parts_of_the_latent_norm(groups: Any) -> None:
+    """They add up to x, and the norm is that of the dual point which proves it; a group for nothing takes all."""
+    x, weights = RNG.standard_normal(6), np.linspace(1.0, 2.0, len(groups))
+    psi = LatentGroupLasso(2.0, groups, weights)
+    split, (members, starts, order) = psi.split(x), psi._structure(6)
+    np.testing.assert_allclose(np.bincount(members, split.parts, 6), x, atol=1e-12)
+    norms = np.sqrt(np.add.reduceat(split.parts**2, starts[:-1]))
+    assert split.value == pytest.approx(float(weights[order] @ norms), rel=1e-12)
+    assert split.gap <= 1e-12 * split.value
+    assert psi.value(x) == pytest.approx(2.0 * split.value)
+    assert LatentGroupLasso(2.0, [*groups, range(6)], [*weights, 0.0]).value(x) <= 1e-12
+    assert LatentGroupLasso(2.0, [[0, 1]]).value(x) == np.inf
+    assert psi.lambda_max(x) == pytest.approx(
+        max(float(np.linalg.norm(x[list(g)])) / w for g, w in zip(groups, weights, strict=True)) / 2
+    )
+
+
 @pytest.mark.parametrize(
     "psi",
     [
@@ -157,6 +214,7 @@ def test_a_polyhedron_of_redundant_rows() -> None:
         TotalVariation2D(0.1, (3, 2)),
         GraphFusedLasso(0.1, [(0, 1)]),
         OverlappingGroupLasso(0.1, [[0, 1], [1, 2]]),
+        LatentGroupLasso(0.1, [[0, 1], [1, 2, 3, 4], [5]]),
         Polyhedron(np.eye(6), np.ones(6)),
     ],
     ids=lambda p: type(p).__name__,
@@ -176,6 +234,7 @@ def test_they_travel_and_are_equal_by_content(psi: Any) -> None:
         (FusedLasso(0.1), "chain", ["chain_prox", "chain_holds"]),
         (TotalVariation2D(0.1, (3, 2)), "cuts", ["cut_prox"]),
         (OverlappingGroupLasso(0.1, [[0, 1]]), "overlap", ["overlap_solve"]),
+        (LatentGroupLasso(0.1, [[0, 1]]), "overlap", ["overlap_solve"]),
     ],
 )
 def test_a_run_compiles_the_prox_before_its_clock_starts(
@@ -195,6 +254,7 @@ def test_a_run_compiles_the_prox_before_its_clock_starts(
     [
         TotalVariation2D(0.01, (5, 6), 0.001),
         OverlappingGroupLasso(0.003, [list(range(k, k + 6)) for k in range(0, 25, 4)]),
+        LatentGroupLasso(0.003, [list(range(k, k + 6)) for k in range(0, 25, 4)]),
         Polyhedron(np.eye(30), np.full(30, 0.1)),
     ],
     ids=lambda p: type(p).__name__,

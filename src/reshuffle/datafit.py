@@ -147,10 +147,10 @@ class Datafit:
         return cuts(self.n, lambda i: self._before(i) + i, SUMMED)
 
     def _before(self, i: int) -> int:
-        """Values of the rows before row i, times the outputs."""
-        return (i * self.features if self.rows.dense else int(self.rows.indptr[i])) * prod(
-            self.outputs
-        )
+        """Values of the rows before row i, times the outputs; targets may go on beyond the rows."""
+        last = len(self.rows.indptr) - 1
+        values = i * self.features if self.rows.dense else int(self.rows.indptr[min(i, last)])
+        return values * prod(self.outputs)
 
     def in_turn(self, rows: Rows, *beside: NDArray[Any]) -> Iterator[tuple[Any, ...]]:
         """The rows, and arrays with an entry for each, stretch after stretch; as they are where there is one."""

@@ -33,10 +33,9 @@ class ByContent:
 
 
 def _same(one: Any, other: Any) -> bool:
-    try:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return bool(np.array_equal(one, other))
-    except (TypeError, ValueError):  # lists of different lengths
-        return bool(one == other)
+    return bool(_frozen(one) == _frozen(other))
 
 
 def _frozen(value: Any) -> Any:

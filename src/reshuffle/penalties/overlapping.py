@@ -1,14 +1,17 @@
-"""Index lists that may overlap, and the compiled passes over them."""
+"""Groups that may overlap: their lists, and what the plain and the latent form of the group lasso have in common."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.errors import InputError, shown
+from reshuffle.errors import InputError, not_converged, shown, warn_user
+from reshuffle.penalties.base import Array, ByContent, check_non_negative, check_strength
+from reshuffle.penalties.inexact import COLD, Approximate
 
 GroupLists = Sequence[Sequence[int]] | Sequence[NDArray[np.int64]]
 
@@ -19,6 +22,88 @@ class Members(NamedTuple):
     members: NDArray[np.int64]
     starts: NDArray[np.int64]
     order: NDArray[np.int64]
+
+
+class OverlappingGroups(ByContent, ABC):
+    """strength times a norm made of the norms of groups, with a prox by iterations."""
+
+    strength: float
+    groups: GroupLists
+    weights: Sequence[float] | Array | None
+    tolerance: float
+    _known: dict[str, Members]
+
+    strong_convexity = 0.0
+    homogeneous = True
+
+    def __post_init__(self) -> None:
+        check_strength(self.strength)
+        count = len(check_lists(self.groups))
+        if self.weights is not None:
+            weights = np.asarray(self.weights)
+            check_non_negative("weights", weights)
+            if weights.shape != (count,):
+                raise InputError(
+                    f"weights must hold {count} numbers, one per group, got shape {weights.shape}"
+                )
+        check_tolerance(self.tolerance)
+
+    @abstractmethod
+    def norm(self, x: Array) -> float:
+        """ψ(x) for a strength of 1."""
+
+    def value(self, x: Array) -> float:
+        return float(self.strength * norm) if np.isfinite(norm := self.norm(x)) else np.inf
+
+    def prox(self, x: Array, step: float) -> Array:
+        return self.prox_from(x, step, COLD, 0.0).point
+
+    def prox_and_error(self, x: Array, step: float) -> tuple[Array, float]:
+        """The prox p, and a bound on ‖p - p*‖: √(2·gap), see ``penalties.inexact``."""
+        found = self.prox_from(x, step, COLD, 0.0)
+        return found.point, found.error
+
+    @abstractmethod
+    def prox_from(self, x: Array, step: float, start: Array, gap: float) -> Approximate:
+        """See ``abilities``."""
+
+    # --- pieces --------------------------------------------------------------------------------
+
+    def _gave_up(self, count: str) -> None:
+        warn_user(
+            f"the prox of {type(self).__name__} did not reach its tolerance {self.tolerance:g} in {count}",
+            not_converged(),
+        )
+
+    def _structure(self, size: int) -> Members:
+        if "members" not in self._known:
+            self._known["members"] = members_of(self.groups)
+        known = self._known["members"]
+        if known.members.max() >= size:
+            raise InputError(f"groups name coordinate {known.members.max()}, but x has {size}")
+        return known
+
+    def _weights(self, size: int) -> Array:
+        """w_g, smallest group first."""
+        _, starts, order = self._structure(size)
+        if self.weights is None:
+            return np.sqrt(np.diff(starts))
+        return np.asarray(self.weights, dtype=np.float64)[order]
+
+    def _bounds(self, size: int) -> Array:
+        return self.strength * self._weights(size)
+
+    def _norms(self, x: Array) -> Array:
+        """‖x_g‖, smallest group first."""
+        members, starts, _ = self._structure(x.size)
+        norms: Array = np.sqrt(np.add.reduceat(x.ravel()[members] ** 2, starts[:-1]))
+        return norms
+
+
+def check_tolerance(tolerance: float) -> None:
+    """A number between 0 and 1."""
+    if not (isinstance(tolerance, (int, float, np.number)) and 0 < tolerance < 1):
+        raise InputError(f"tolerance must lie between 0 and 1, got {shown(tolerance)}")
 
 
 def members_of(groups: object) -> Members:

@@ -6,22 +6,15 @@ from typing import Self
 
 import numpy as np
 
-from reshuffle.errors import InputError, not_converged, shown, warn_user
-from reshuffle.penalties.base import (
-    Array,
-    ByContent,
-    DualWithRidge,
-    check_non_negative,
-    check_strength,
-)
+from reshuffle.penalties.base import Array, DualWithRidge
 from reshuffle.penalties.inexact import COLD, Approximate
-from reshuffle.penalties.overlapping import GroupLists, Members, check_lists, members_of
+from reshuffle.penalties.overlapping import GroupLists, Members, OverlappingGroups
 
 MOST = 5_000  # passes of one prox: what is not solved then lies on the edge of two patterns
 
 
 @dataclass(frozen=True, eq=False)
-class OverlappingGroupLasso(DualWithRidge, ByContent):
+class OverlappingGroupLasso(DualWithRidge, OverlappingGroups):
     """ψ(x) = strength · Σ_g w_g ‖x_g‖₂ over groups that may overlap: what is zero is a union of groups.
 
     The prox solves its dual, min ‖x - Σ_g v_g‖² with v_g on group g and ‖v_g‖ ≤ step·strength·w_g, by compiled
@@ -59,41 +52,14 @@ class OverlappingGroupLasso(DualWithRidge, ByContent):
     tolerance: float = 1e-14
     _known: dict[str, Members] = field(init=False, repr=False, default_factory=dict)
 
-    strong_convexity = 0.0
-    homogeneous = True
-
-    def __post_init__(self) -> None:
-        check_strength(self.strength)
-        lists = check_lists(self.groups)
-        if self.weights is not None:
-            weights = np.asarray(self.weights)
-            check_non_negative("weights", weights)
-            if weights.shape != (len(lists),):
-                raise InputError(
-                    f"weights must hold {len(lists)} numbers, one per group, got shape {weights.shape}"
-                )
-        good = isinstance(self.tolerance, (int, float, np.number)) and 0 < self.tolerance < 1
-        if not good:
-            raise InputError(f"tolerance must lie between 0 and 1, got {shown(self.tolerance)}")
-
     @classmethod
     def examples(cls, shape: tuple[int, ...]) -> list[Self]:
         size = int(np.prod(shape))
         chain = [list(range(k, min(k + 3, size))) for k in range(0, size - 1, 2)]
         return [cls(0.006, chain), cls(0.01, [[0, 1, 2], [1, 3], [0]], [1.0, 0.0, 2.0])]
 
-    def value(self, x: Array) -> float:
-        members, starts, _ = self._structure(x.size)
-        norms = np.sqrt(np.add.reduceat(x.ravel()[members] ** 2, starts[:-1]))
-        return float(self._bounds(x.size) @ norms)
-
-    def prox(self, x: Array, step: float) -> Array:
-        return self.prox_from(x, step, COLD, 0.0).point
-
-    def prox_and_error(self, x: Array, step: float) -> tuple[Array, float]:
-        """The prox p, and a bound on ‖p - p*‖: √(2·gap), see ``penalties.inexact``."""
-        found = self.prox_from(x, step, COLD, 0.0)
-        return found.point, found.error
+    def norm(self, x: Array) -> float:
+        return float(self._weights(x.size) @ self._norms(x))
 
     # --- abilities -----------------------------------------------------------------------------
 
@@ -114,33 +80,13 @@ class OverlappingGroupLasso(DualWithRidge, ByContent):
         bounds, rest = step * self._bounds(flat.size), np.empty(flat.size)
         known = start.shape == members.shape and np.isfinite(start).all()
         parts = step * start if known else np.zeros(members.size)
+        groups = members, starts, bounds
         small = self.tolerance * float(np.linalg.norm(flat))
-        passes = overlap_solve(flat, members, starts, bounds, small, gap, MOST, rest, parts)
+        passes = overlap_solve(flat, *groups, small, gap, MOST, rest, parts)
         if passes < 0 and np.isfinite(flat).all():
-            warn_user(
-                "the prox of OverlappingGroupLasso did not reach its tolerance "
-                f"{self.tolerance:g} in {MOST} passes",
-                not_converged(),
-            )
-        clean = np.empty(flat.size)
-        left = float(overlap_gap(flat, rest, parts, members, starts, bounds, clean))
+            self._gave_up(f"{MOST} passes")
+        point = np.empty(flat.size)
+        left = float(overlap_gap(flat, rest, parts, *groups, point))
         left = left if left >= 0 else np.inf  # not a number where x is none
         warm = parts / step if step > 0 else COLD
-        return Approximate(clean.reshape(x.shape), warm, left, abs(passes))
-
-    # --- pieces --------------------------------------------------------------------------------
-
-    def _structure(self, size: int) -> Members:
-        if "members" not in self._known:
-            self._known["members"] = members_of(self.groups)
-        known = self._known["members"]
-        if known.members.max() >= size:
-            raise InputError(f"groups name coordinate {known.members.max()}, but x has {size}")
-        return known
-
-    def _bounds(self, size: int) -> Array:
-        """strength·w_g, smallest group first."""
-        _, starts, order = self._structure(size)
-        if self.weights is None:
-            return self.strength * np.sqrt(np.diff(starts))
-        return self.strength * np.asarray(self.weights, dtype=np.float64)[order]
+        return Approximate(point.reshape(x.shape), warm, left, abs(passes))

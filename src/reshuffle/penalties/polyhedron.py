@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from reshuffle.capacity import check_room
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.base import Array, ByContent, DualWithRidge
 from reshuffle.penalties.inexact import COLD, Approximate
@@ -31,8 +33,8 @@ class Polyhedron(DualWithRidge, ByContent):
 
     Parameters
     ----------
-    A, b : the inequalities Ax ≤ b: a dense matrix with a column per coordinate of x, and a vector.
-    C, d : the equations Cx = d.
+    A, b : the inequalities Ax ≤ b: a matrix with a column per coordinate of x, and a vector.
+    C, d : the equations Cx = d. A sparse A or C is made dense: rows become dense where equations are eliminated.
 
     Examples
     --------
@@ -158,10 +160,13 @@ class Polyhedron(DualWithRidge, ByContent):
 
 
 def _numbers(name: str, given: Any) -> Array:
+    if hasattr(given, "toarray"):
+        check_room(f"{name} of shape {given.shape}, dense,", 8 * prod(given.shape))
+        given = given.toarray()
     try:
-        numbers = np.asarray(
-            given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64
-        )
+        numbers = np.asarray(given, dtype=np.float64)
+        if np.iscomplexobj(given):
+            raise TypeError  # numpy would drop the imaginary part
     except (TypeError, ValueError):
         raise InputError(f"{name} must hold numbers, got {shown(given)}") from None
     if not np.isfinite(numbers).all():
