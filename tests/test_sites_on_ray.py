@@ -59,7 +59,7 @@ from dataclasses import replace
 from ray.cluster_utils import Cluster
 import ray
 import reshuffle as rs
-from test_sites import PARTS, PENALTY, both, pooled
+from test_sites import PARTS, PENALTY, SOLVERS, both, pooled
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
 names = ["north", "south", "east"]
