@@ -1,9 +1,7 @@
-"""Estimators against scikit-learn's, to the same accuracy; what they add to a solve; what a path costs."""
+"""Estimators against scikit-learn's, to the same accuracy; what they add to a solve."""
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,18 +13,18 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import reshuffle as rs
+from benchmarks.hindsight import cheapest
 from benchmarks.report import Finding
-from benchmarks.timing import interleaved, one_thread, timed
+from benchmarks.timing import interleaved, timed
 
 TARGET = 1e-6  # (P - P*)/(P(0) - P*)
-TOLERANCES = 10.0 ** -np.arange(1.0, 13.0)
 PEERS = {"l2": ("lbfgs", "newton-cholesky", "newton-cg", "saga"), "l1": ("saga",)}
 NEW = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 8)  # penalties by l1_ratio
 PATIENCE = 20.0  # seconds of one fit beyond which no smaller tolerance of that peer is tried
 Fit = Callable[[], Any]
 
 
-def _data(name: str) -> tuple[Any, Any]:
+def data(name: str) -> tuple[Any, Any]:
     X: Any
     if name == "digits":
         X, y = load_digits(return_X_y=True)
@@ -46,7 +44,7 @@ def fits(quick: bool) -> list[Finding]:
 
 
 def _fit(name: str, penalty: str, rounds: int) -> Finding:
-    X, y = _data(name)
+    X, y = data(name)
     strength = 1.0 / X.shape[0]  # C = 1
     settings: dict[str, Any] = {"penalty": penalty, penalty: strength}
     best = rs.RRClassifier(tol=1e-13, **settings).fit(X, y)
@@ -59,7 +57,8 @@ def _fit(name: str, penalty: str, rounds: int) -> Finding:
     def accurate(model: Any) -> bool:
         x = np.column_stack([model.coef_, model.intercept_]).T
         at = problem.objective(np.ascontiguousarray(x if x.shape[1] > 1 else x[:, 0]))
-        return bool(at - least <= TARGET * (most - least))
+        reached = at - least <= TARGET * (most - least)
+        return bool(reached and getattr(model, "converged_", True))
 
     def ours(tol: float) -> Any:
         return rs.RRClassifier(tol=tol, **settings)
@@ -71,7 +70,14 @@ def _fit(name: str, penalty: str, rounds: int) -> Finding:
         return lambda tol: LogisticRegression(C=1.0, solver=solver, tol=tol, **named, **limits)
 
     contestants = {"ours": ours} | {solver: theirs(solver) for solver in PEERS[penalty]}
-    chosen = {who: _cheapest(make, X, y, accurate) for who, make in contestants.items()}
+
+    def fitted(make: Callable[[float], Any], tol: float) -> Any:
+        return make(tol).fit(X, y)
+
+    chosen = {
+        who: cheapest(partial(fitted, make), accurate, PATIENCE)
+        for who, make in contestants.items()
+    }
     work = {who: timed(fit) for who, fit in chosen.items() if fit is not None}
     seconds = interleaved(work, rounds)
     mine = seconds.pop("ours", np.nan)
@@ -80,24 +86,6 @@ def _fit(name: str, penalty: str, rounds: int) -> Finding:
     ratio = seconds[peer] / mine if peer else np.inf
     what = f"{name}, {penalty}: {peer or 'no peer got there;'} over ours"
     return Finding(what, ratio, "times", "at least", 2.0, detail)
-
-
-def _cheapest(make: Callable[[float], Any], X: Any, y: Any, good: Callable[[Any], bool]) -> Any:
-    """The fit with the largest tolerance that is accurate: chosen with hindsight, for all alike."""
-    with warnings.catch_warnings(), one_thread():
-        warnings.simplefilter("ignore")
-        for tol in TOLERANCES:
-            clock = time.perf_counter()
-            model = make(tol).fit(X, y)
-            if getattr(model, "converged_", True) and good(model):
-                return partial(_again, make, tol, X, y)
-            if time.perf_counter() - clock > PATIENCE:
-                return None
-    return None
-
-
-def _again(make: Callable[[float], Any], tol: float, X: Any, y: Any) -> None:
-    make(tol).fit(X, y)
 
 
 def overhead(quick: bool) -> list[Finding]:
@@ -116,21 +104,3 @@ def overhead(quick: bool) -> list[Finding]:
     return [
         Finding("breast cancer: fit less Problem and solve", extra, "ms", "at most", 0.2, detail)
     ]
-
-
-def paths(quick: bool) -> list[Finding]:
-    """A path of 50 λ's over a single fit at the smallest, ℓ1, tol = 1e-6."""
-    found = []
-    for name in ("a9a", "mushrooms", *(() if quick else ("digits",))):
-        X, y = _data(name)
-        smallest = float(rs.rr_path(X, y, lambdas=50, tol=1e-6).lambdas[-1])
-        one = rs.RRClassifier(penalty="l1", l1=smallest, tol=1e-6)
-        work = {
-            "path": timed(partial(rs.rr_path, X, y, lambdas=50, tol=1e-6)),
-            "fit": timed(partial(one.fit, X, y)),
-        }
-        best = interleaved(work, 1 if quick else 5)
-        detail = ", ".join(f"{who} {1e3 * seconds:.0f} ms" for who, seconds in best.items())
-        what = f"{name}: 50 λ's over one fit at the smallest"
-        found.append(Finding(what, best["path"] / best["fit"], "fits", "at most", 8.0, detail))
-    return found

@@ -2,15 +2,16 @@
 
     python -m benchmarks.long_federation --kills 100 --rounds 2000
 
-Drivers (with clients in threads of theirs, and with state saved at the clients) and, where Ray is there, hosts
-are killed with SIGKILL at random moments; a soak has a share of all replies spoiled. Every run must end in the
-digest of the quiet one.
+Drivers (with clients in threads of theirs, and with state saved at the clients) and, where Ray is there, hosts of
+several clients and processes of single clients, which have saved their state, are killed with SIGKILL at random
+moments; a soak has a share of all replies spoiled. Every run must end in the digest of the quiet one.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
 import os
 import signal
 import subprocess
@@ -30,11 +31,14 @@ from reshuffle.engines import Failure, Reply, Task, Threads
 
 SHARE = 0.05  # of replies that are spoiled
 LIFE = 0.1  # seconds that a driver may live at most once it has done ten rounds
+HOSTS = {"ray": 2, "ray, clients": 6}  # processes of the six clients
+OFTEN = 0.2  # how likely it is that a host is killed in a round
+MOST = 2  # hosts that are killed in the life of a driver: Ray starts each again three times
 
 
 def solver(kind: str, rounds: int) -> Any:
     """What runs: with state on the server or at the clients; plain rounds keep moving for as long as they run."""
-    state: Any = "clients" if kind == "clients" else "server"
+    state: Any = "clients" if kind.endswith("clients") else "server"
     return rs.ExactFedRR(rounds=rounds, seed=3, step=0.02, local_passes=1, state=state)
 
 
@@ -57,10 +61,10 @@ def federation(folder: Path | None = None) -> rs.federated.Sites:
 def driver(folder: Path, kind: str, rounds: int) -> str:
     """The process that is killed: goes on from its checkpoint, and says the digest if it ends."""
     path = folder / "run.npz"
-    engine: Any = rs.engines.Ray(hosts=2) if kind == "ray" else Threads(2)
+    engine: Any = rs.engines.Ray(hosts=HOSTS[kind]) if kind in HOSTS else Threads(2)
     run = replace(solver(kind, rounds), engine=engine)
-    clients = federation(folder if kind == "clients" else None)
-    kill_hosts: list[Any] = [_kill_a_host(rounds)] if kind == "ray" else []
+    clients = federation(folder if kind.endswith("clients") else None)
+    kill_hosts: list[Any] = [_kill_a_host()] if kind in HOSTS else []
     callbacks = [rs.Checkpoint(path), _say, *kill_hosts]
     found: rs.Result = run.solve(
         clients, callbacks=callbacks, resume=path if path.exists() else None
@@ -73,12 +77,13 @@ def _say(result: rs.Result) -> None:
         print(result.epoch, flush=True)
 
 
-def _kill_a_host(rounds: int) -> Any:
+def _kill_a_host() -> Any:
     """Now and then, a worker process of Ray that holds clients."""
     rng = np.random.default_rng(os.getpid())
+    done: list[int] = []
 
     def kill(result: rs.Result) -> None:
-        if rng.random() > 5.0 / rounds:
+        if rng.random() > OFTEN or len(done) == MOST:
             return
         psutil: Any = importlib.import_module("psutil")
         hosts = [
@@ -88,6 +93,7 @@ def _kill_a_host(rounds: int) -> Any:
         ]
         mine = [p for p in hosts if os.getpid() in [q.pid for q in p.parents()]]
         if mine:
+            done.append(result.epoch)
             print("host", flush=True)
             mine[int(rng.integers(len(mine)))].send_signal(signal.SIGKILL)
 
@@ -107,7 +113,8 @@ def killed(kind: str, kills: int, rounds: int, seed: int) -> tuple[str, int, int
             )
             assert process.stdout is not None
             if number < kills:
-                process.stdout.readline()  # it has got going
+                while process.stdout.readline() == "host\n":  # a number says that it has got going
+                    hosts += 1
                 time.sleep(float(rng.uniform(0.0, LIFE)))
                 os.killpg(process.pid, signal.SIGKILL)
             lines = process.stdout.read().split()
@@ -177,7 +184,7 @@ def soak(kind: str, rounds: int) -> tuple[bool, int, float]:
 @click.command()
 @click.option("--kills", default=100, show_default=True, help="Over all kinds of runs.")
 @click.option("--rounds", default=2000, show_default=True)
-@click.option("--driver", "kind", type=click.Choice(["server", "clients", "ray"]), hidden=True)
+@click.option("--driver", "kind", type=click.Choice(["server", "clients", *HOSTS]), hidden=True)
 @click.option("--folder", type=click.Path(path_type=Path), hidden=True)
 def main(kills: int, rounds: int, kind: str | None, folder: Path | None) -> None:
     """Kill and spoil; ends with exit code 1 where a digest differs."""
@@ -185,6 +192,9 @@ def main(kills: int, rounds: int, kind: str | None, folder: Path | None) -> None
         print(driver(folder, kind, rounds), flush=True)
         return
     bad = 0
+    logging.getLogger("reshuffle").setLevel(
+        logging.ERROR
+    )  # of hundreds of replies that are refused
     for kind in ("server", "clients"):
         same, spoiled, refused = soak(kind, rounds)
         bad += not same
@@ -192,9 +202,9 @@ def main(kills: int, rounds: int, kind: str | None, folder: Path | None) -> None
         print(
             f"soak, state={kind}: {rounds} rounds, {spoiled} replies spoiled, {refused:.0f} refused: {told}"
         )
-    kinds = ["server", "clients", *(["ray"] if importlib.util.find_spec("ray") else [])]
+    kinds = ["server", "clients", *(HOSTS if importlib.util.find_spec("ray") else [])]
     for number, kind in enumerate(kinds):
-        share = kills // len(kinds)
+        share = -(-kills // len(kinds))
         found, drivers, hosts = killed(kind, share, rounds, number)
         same = found == solver(kind, rounds).solve(federation()).digest
         bad += not same

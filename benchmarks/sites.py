@@ -22,6 +22,7 @@ from reshuffle.engines import Failure, Reply, Task, checksum
 CLIENTS, FEATURES = 1_000, 100_000
 FEW = 1_000  # features, to know what does not depend on them
 BAR = 12.0  # vectors
+SETS_BAR = 24.0  # sets of h_m, with state on the server
 
 
 def sites(quick: bool) -> Iterator[Finding]:
@@ -33,6 +34,7 @@ def sites(quick: bool) -> Iterator[Finding]:
         what = f"state at {count:,} clients, d = {FEATURES:,}, acceleration={acceleration}"
         detail = f"{small / 1e6:.1f} MB with d = {FEW:,}, {large / 1e6:.1f} with this"
         yield Finding(what, found, "vectors", "at most", BAR, detail)
+    yield _sets()
     if importlib.util.find_spec("ray") is not None:
         size = 0.2 if quick else 2.0
         with tempfile.TemporaryDirectory() as folder:
@@ -43,6 +45,18 @@ def sites(quick: bool) -> Iterator[Finding]:
         yield Finding(
             f"driver on Ray beside {size:g} GB", report["peak"], "MB", "at most", 300.0, detail
         )
+
+
+def _sets() -> Finding:
+    """Sets of M·d numbers on a server that has the state: what grows with M and d alone is left out."""
+    M, d = 200, 10_000
+    wide, narrow = (
+        _peak(10, M, features, "server") - _peak(10, M // 2, features, "server")
+        for features in (d, d // 10)
+    )
+    found = round((wide - narrow) / (8.0 * (M - M // 2) * (d - d // 10)), 1)
+    what = f"state on the server, {M} clients, d = {d:,}, acceleration=10"
+    return Finding(what, found, "sets of h_m", "at most", SETS_BAR, "")
 
 
 # --- the server, with clients that answer at random -------------------------------------------------
@@ -63,6 +77,11 @@ class Answers:
         return list(self.stream(task, timeout))
 
     def stream(self, task: Task, timeout: float | None) -> Iterator[Reply | Failure]:
+        if "key" not in task.more:  # models
+            for c in task.clients:
+                model = task.x + 0.9**task.round * self.noise
+                yield Reply(task.run, task.round, c, task.digest, model, checksum(model, {}), {})
+            return
         rng = np.random.default_rng(task.round)
         kept = int(task.more["stop"]) - int(task.more["start"]) if task.round else 0
         square = 0.81**task.round * float(self.noise @ self.noise)
@@ -83,13 +102,14 @@ class Answers:
         return
 
 
-def _peak(acceleration: int, clients: int, features: int) -> float:
+def _peak(acceleration: int, clients: int, features: int, where: Any = "clients") -> float:
     """Bytes at the peak of 15 rounds."""
-    empty = sp.csr_matrix(([1.0, 1.0], ([0, 1], [0, 1])), shape=(2, features))
+    columns = [0, min(1, features - 1)]
+    empty = sp.csr_matrix(([1.0, 1.0], ([0, 1], columns)), shape=(2, features))
     one = rs.Problem(empty, np.array([1.0, -1.0]), penalty=rs.penalties.L2(0.1))
     federation = rs.federated.Federation([one] * clients)
     solver = rs.ExactFedRR(
-        rounds=15, step=0.1, local_passes=1, acceleration=acceleration, state="clients",
+        rounds=15, step=0.1, local_passes=1, acceleration=acceleration, state=where,
         engine=Answers(features), eval_every=None,
     )  # fmt: skip
     rounds = solver.bind(federation)

@@ -22,6 +22,19 @@ settings.register_profile("reshuffle", deadline=None, derandomize=True, database
 settings.load_profile("reshuffle")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--strict-numerics",
+        action="store_true",
+        help="an overflow, an underflow, a division by zero or a NaN out of numbers is an error",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--strict-numerics"):
+        np.seterr(all="raise")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def data_folder() -> Iterator[Path | None]:
     """The folder of data files, named in RESHUFFLE_DATA as long as the tests run."""

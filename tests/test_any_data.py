@@ -234,3 +234,17 @@ def test_three_classes_with_the_default_loss_point_to_multinomial() -> None:
     iris = load_iris()
     with pytest.raises(rs.InputError, match=r"Multinomial\(\) with the classes 0 … 2"):
         rs.Problem(iris.data, iris.target)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_labels_that_a_number_cannot_tell_apart_are_refused(kind: Any) -> None:
+    most = int(2 / np.finfo(kind).eps)
+    with pytest.raises(rs.InputError, match=f"labels must be below {most}, got {most}"):
+        rs.encode_labels(np.array([most, 1.0, 1.0], dtype=kind))
+    with pytest.raises(rs.InputError, match="got -inf"):
+        rs.encode_labels(np.array([-np.inf, 1.0], dtype=kind))
+    assert rs.encode_labels(np.array([most - 1, -most + 1], dtype=kind))[1].size == 2
+    assert rs.encode_labels([2**53, 2**53 + 1])[1].tolist() == [2**53, 2**53 + 1]
+    X, y = np.ones((4, 1)), np.array([2**53, 2**53 + 1] * 2)
+    with pytest.raises(rs.ClientError, match="labels must be below 9007199254740992"):
+        rs.FedRR(rounds=1).solve(rs.federated.Sites([(X, y), (X, y)]))

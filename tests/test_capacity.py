@@ -49,7 +49,7 @@ def test_the_limits_of_the_process_and_of_its_container_count(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     (tmp_path / "max").write_text("123456789\n")
-    monkeypatch.setattr(capacity, "CGROUP", tmp_path / "max")
+    monkeypatch.setattr(capacity, "CGROUP", (tmp_path / "none", tmp_path / "max"))
     assert capacity.memory() == 123456789
     (tmp_path / "max").write_text("max\n")
     assert capacity.memory() > 123456789

@@ -193,3 +193,59 @@ def test_who_reads_no_further_is_no_failure() -> None:
         os.close(writer)
     assert done.returncode == 0
     assert done.stderr == b""
+
+
+def test_more_folds_than_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,a\n2,b\n3,a\n4,b\n")
+    told = run("path", tmp_path / "a.csv", "--target", "y", code=1).stderr
+    assert "--folds 5 asks for more parts than there are rows: there are 3 rows" in told
+
+
+# --- before any work, and nothing half said -------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["fit", "path", "compare"])
+@pytest.mark.parametrize("place", ["file", "file/below", "link", "closed", "a" * 300])
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(
+    command: str, place: str, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "closed").mkdir()
+    plain = os.access  # a superuser may write everywhere but on a disk that is read-only
+    monkeypatch.setattr(
+        os,
+        "access",
+        lambda path, mode: plain(path, mode) and not (mode & os.W_OK and "closed" in str(path)),
+    )
+    monkeypatch.setattr("reshuffle.datasets.load_data", lambda *_: pytest.fail("it began to work"))
+    before = sorted(os.listdir(tmp_path))
+    code = 2 if place == "file" else 1  # what is no folder at all is wrong usage
+    done = run(command, people, "-t", "buys", "--out", tmp_path / place, code=code)
+    assert "is a file" in done.stderr or f"cannot write in {tmp_path / place}" in done.stderr
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize("options", [["federate", "x"], ["demo"], ["reproduce", "theorems"]])
+def test_so_do_the_other_commands(options: list[str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = run(*options, "--out", tmp_path / "file" / "below", code=1)
+    assert f"{tmp_path / 'file'} is not a folder" in done.stderr
+
+
+def test_rows_that_are_refused_leave_no_header(people: Path, tmp_path: Path) -> None:
+    fit(people, tmp_path, "-t", "buys", "--drop", "spend")
+    model = tmp_path / "model.npz"
+    for text in ("a,b\n1,2\n", "colour,age,income\nred,old,1\n", "colour,age,income\nred\n"):
+        assert run("predict", model, "-", input=text, code=1).stdout == ""
+        run("predict", model, "-", "--out", tmp_path / "p.csv", input=text, code=1)
+        assert not (tmp_path / "p.csv").exists()
+    assert run("predict", model, "-", input="colour,age,income\n").stdout == "prediction\n"
+
+
+def test_labels_that_a_number_cannot_tell_apart_are_refused(tmp_path: Path) -> None:
+    """2^53 and 2^53 + 1 are one floating-point number."""
+    file = tmp_path / "codes.csv"
+    file.write_text("x,y\n" + "".join(f"{k},{2**53 + k % 2}\n" for k in range(20)))
+    said = run("fit", file, "-t", "y", "--loss", "logistic", "--out", tmp_path / "out", code=1)
+    assert "labels must be below 9007199254740992, got 9007199254740992" in said.stderr

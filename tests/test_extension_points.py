@@ -533,10 +533,10 @@ def test_a_damaged_federated_state_is_refused() -> None:
     clients = rs.federated.split(problem(), clients=3)
     solver = rs.ExactFedRR(rounds=3)
     saved = solver.solve(clients)
-    shorter = replace(saved, state=saved.state | {"images": saved.state["images"][:-1]})
+    shorter = replace(saved, state=saved.state | {"image2": saved.state["image2"][:0]})
     with pytest.raises(rs.InputError, match="resume: the saved state has 2 images and 3 residuals"):
         replace(solver, rounds=5).solve(clients, resume=shorter)
-    for name, broken in (("controls", np.zeros((2, 4))), ("images", np.zeros((2, 3, 5)))):
+    for name, broken in (("controls", np.zeros((2, 4))), ("image1", np.zeros((1, 3, 5)))):
         bad = replace(saved, state=saved.state | {name: broken})
         with pytest.raises(rs.InputError, match=f"resume: {name}"):
             replace(solver, rounds=5).solve(clients, resume=bad)

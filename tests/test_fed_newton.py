@@ -168,7 +168,7 @@ def test_what_it_cannot_do_is_refused_before_any_work() -> None:
     with pytest.raises(rs.InputError, match=r"NuclearNorm.*lacks compiled.*use ExactFedRR"):
         rs.FedNewton().solve(rs.federated.split(digits, 2))
     oracle = rs.OracleProblem(n=4, dim=2, gradient=lambda i, x: x, value=lambda x: float(x @ x) / 2)
-    with pytest.raises(rs.InputError, match="client 0 is a OracleProblem"):
+    with pytest.raises(rs.InputError, match="client 0 is no Problem"):
         rs.FedNewton().solve(rs.federated.Federation([oracle]))
     wide = rs.Problem(np.ones((4, 3001)), [1, -1, 1, -1], ridge=0.1)
     with pytest.raises(rs.InputError, match="at most 3000 here, and there are 3001"):
@@ -228,3 +228,61 @@ def test_a_client_of_one_sample_and_a_start_far_away() -> None:
     for x0 in (None, np.full(30, 50.0)):
         result = rs.FedNewton(rounds=60).solve(clients, x0)
         assert result.trace["objective"][-1] - best <= 1e-12
+
+
+# --- data at home, and losses without a bound on their curvature --------------------------------
+
+
+def at_home(whole: Any, loss: Any, lists: list[Any], **settings: Any) -> tuple[Any, Any]:
+    """The same clients as a federation in memory and as sites."""
+    X, y = whole
+    pooled = rs.Problem(X, y, loss, **settings)
+    sites = rs.federated.Sites([(X[k], y[k]) for k in lists], loss, **settings)
+    return rs.federated.split(pooled, by=lists), sites
+
+
+@pytest.mark.parametrize("loss", [L.Logistic(), L.Multinomial(), L.Squared(), L.Poisson()])
+@pytest.mark.parametrize("tol", [0.0, 1e-9])
+def test_sites_give_the_same_bits(loss: Any, tol: float, tmp_path: Any) -> None:
+    lists = [list(range(0, 20)), list(range(20, 50)), list(range(50, 61))]
+    federation, sites = at_home(
+        random_data(loss, n=61), loss, lists, penalty=P.ElasticNet(1e-3, 1e-2), fit_intercept=True
+    )
+    solver = rs.FedNewton(rounds=40, tol=tol)
+    here, there = solver.solve(federation), solver.solve(sites)
+    assert there.digest == here.digest
+    assert there.converged == (tol > 0)
+    path = tmp_path / "run.npz"
+    solver.solve(sites, callbacks=[rs.Checkpoint(path), lambda r: r.epoch == 2])
+    assert solver.solve(sites, resume=path).digest == there.digest
+
+
+def test_of_sites_too_the_best_point_is_returned() -> None:
+    """A trial step that overshoots is not what a run ends with, however few its rounds."""
+    X, y = counts()
+    lists = [np.arange(k, 200, 4) for k in range(4)]
+    _, sites = at_home((X, y), L.Poisson(), lists)
+    whole = rs.Problem(X, y, L.Poisson())
+    for rounds in range(1, 12):
+        found = rs.FedNewton(rounds=rounds).solve(sites)
+        assert whole.objective(found.x) == pytest.approx(found.trace["objective"][-1], rel=1e-12)
+        assert whole.objective(found.x) <= whole.objective(np.zeros(8))
+
+
+def counts() -> tuple[Any, Any]:
+    """Counts that grow so fast that a first Newton step overflows."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 8))
+    X[0] *= 60.0
+    return X, rng.poisson(np.exp(np.clip(8.0 * X @ rng.standard_normal(8), -20.0, 8.0))) * 1.0
+
+
+@pytest.mark.parametrize("psi", [P.Zero(), P.ElasticNet(1e-2, 1e-3), P.Box(-0.3, 0.3)])
+def test_poisson_by_damping_beyond_the_curvature_at_hand(psi: Any) -> None:
+    X, y = counts()
+    whole = rs.Problem(X, y, L.Poisson(), psi, fit_intercept=True)
+    best = rs.ExactProxRR(tol=1e-12).solve(whole).trace["objective"][-1]
+    for M, by in ((1, "iid"), (7, "quantity")):
+        found = rs.FedNewton(rounds=60, tol=1e-8).solve(rs.federated.split(whole, M, by, seed=0))
+        assert found.converged
+        assert found.trace["objective"][-1] - best < 1e-9 * abs(best)

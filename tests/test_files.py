@@ -334,3 +334,24 @@ def test_another_file_is_named_for_what_it_is(tmp_path: Path) -> None:
 
 
 SAVED = rs.ProxRR(epochs=1).solve(rs.Problem(np.eye(3), [1.0, -1.0, 1.0]))
+
+
+@pytest.mark.parametrize("at", ["fdopen", "fstat", "fsync", "replace"])
+def test_an_interruption_at_any_moment_leaves_nothing_behind(
+    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one between the moment that a file is there and the one that it has a name in the program."""
+    plain = getattr(os, at)
+
+    def interrupted(*args: Any, **options: Any) -> Any:
+        plain(*args, **options)
+        raise KeyboardInterrupt
+
+    target = tmp_path / "model.npz"
+    write_atomically(target, b"old")
+    monkeypatch.setattr(os, at, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(target, b"new")
+    monkeypatch.undo()
+    assert os.listdir(tmp_path) == ["model.npz"]
+    assert target.read_bytes() == (b"new" if at == "replace" else b"old")

@@ -17,6 +17,7 @@ from sklearn.datasets import load_iris
 
 import reshuffle as rs
 from reshuffle.cli.live import LiveLine, seconds_left, told_seconds
+from reshuffle.estimators.early_stopping import held_out
 
 
 @pytest.fixture(scope="module")
@@ -179,3 +180,35 @@ def test_the_live_line_says_where_a_fit_is() -> None:
     assert seconds_left([1.0, 1e-5], 1e-10, 2.0) == pytest.approx(2.0)
     assert seconds_left([1.0], 1e-10, 2.0) is None
     assert [told_seconds(s) for s in (3, 600, 9000)] == ["3 s", "10 min", "2.5 h"]
+
+
+def test_rows_that_are_held_out_have_no_say(tmp_path: Path) -> None:
+    """Scales, fillings and categories come from the rows to learn from: the others may be anything."""
+    rng = np.random.default_rng(0)
+    n, files = 200, [tmp_path / "a.csv", tmp_path / "b.csv"]
+    y = np.where(rng.random(n) < 0.5, "no", "yes")
+    x = rng.standard_normal(n) + 2.0 * (y == "yes")
+    held = held_out(n, np.unique(y, return_inverse=True)[1], 0.2, 0)[1]
+    for file, strange in zip(files, (False, True), strict=True):
+        lines = [f"{v!r},{'red' if k % 2 else 'blue'},{c}" for k, (v, c) in enumerate(zip(x.tolist(), y, strict=True))]  # fmt: skip
+        lines[3] = lines[3].replace(lines[3].split(",")[0], "", 1)
+        for row in held if strange else []:
+            lines[row] = f"1e6,green,{y[row]}"
+        file.write_text("\n".join(["x,colour,y", *lines]) + "\n")
+    models = []
+    for file in files:
+        out = tmp_path / file.stem
+        run("fit", file, "--target", "y", "--impute", "--out", out, "--quiet")
+        models.append(rs.estimators.load(out / "model.npz"))
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    assert models[0].encoding_ == models[1].encoding_
+    assert "colour=green" not in models[1].feature_names_in_
+
+
+def test_a_column_with_nothing_to_learn_from(tmp_path: Path) -> None:
+    y = np.arange(100) % 2
+    held = held_out(100, y, 0.2, 0)[1]
+    lines = [f"{k},{k if k in held else ''},{c}" for k, c in enumerate(y)]
+    (tmp_path / "a.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+    ran = run("fit", tmp_path / "a.csv", "--target", "y", "--impute", code=1)
+    assert "'b' holds no value in the rows to learn from" in ran.stderr

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 import reshuffle as rs
 from reshuffle import datafit, interruption
+from reshuffle.engines import Threads
 from reshuffle.interruption import OutOfTime, listen, until
 from reshuffle.solvers import memory
 
@@ -78,14 +79,17 @@ def test_a_run_is_left_in_the_middle_of_an_epoch(
     assert not result.x.any()
 
 
-@pytest.mark.parametrize("limit", [1, 37, 1000, 1 << 24])
-def test_where_calls_end_changes_no_bit(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("n", "limit"), [(60, 1), (60, 37), (2500, 15_000), (60, 1 << 24)])
+def test_where_calls_end_changes_no_bit(
+    n: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shorter calls than the blocks in which losses are added up change the last bits alone."""
     rng = np.random.default_rng(1)
-    X = rng.standard_normal((60, 12)) * (rng.random((60, 12)) < 0.4)
+    X = rng.standard_normal((n, 12)) * (rng.random((n, 12)) < 0.4)
     X[7] = rng.standard_normal(12)
-    y = np.sign(rng.standard_normal(60))
+    y = np.sign(rng.standard_normal(n))
 
-    def runs() -> list[bytes]:
+    def runs() -> list[Any]:
         found = []
         for rows in (X, sp.csr_matrix(X)):
             for options in ({"ridge": 0.1}, {"penalty": rs.penalties.ElasticNet(1e-3, 1e-2)}):
@@ -98,17 +102,21 @@ def test_where_calls_end_changes_no_bit(limit: int, monkeypatch: pytest.MonkeyPa
                     rs.ExactProxRR(epochs=3, finish=False, tol=0.0, steps_per_prox=7),
                     rs.ExactProxRR(epochs=6, tol=1e-9),
                 ]
-                found += [solver.solve(problem).x.tobytes() for solver in solvers]
+                found += [solver.solve(problem).x for solver in solvers]
         return found
 
     from reshuffle.solvers import curves, whole
 
     monkeypatch.setattr(whole, "PRODUCTS", 0)
     whole_calls = runs()
-    for module in (datafit, curves):
+    for module in (datafit, curves, interruption):
         monkeypatch.setattr(module, "WORK", limit)
     monkeypatch.setattr(datafit, "LEAST", 8)  # so that the lengths of rows are looked at
-    assert runs() == whole_calls
+    for found, expected in zip(runs(), whole_calls, strict=True):
+        if limit < datafit.SUMMED:
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+        else:
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_calls_do_bounded_work_and_miss_no_visit() -> None:
@@ -130,6 +138,71 @@ def test_calls_do_bounded_work_and_miss_no_visit() -> None:
             assert start % batch == 0
             assert work <= interruption.WORK or stop - start <= batch
     assert list(fit.calls(0, lambda: visits, 0.0)) == [(0, 0)]
+
+
+def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values that a call reads, of every kernel that passes over all rows: counted, not timed."""
+    from reshuffle.kernels import exact, newton, passes
+    from reshuffle.solvers import whole
+
+    limit, rng, read = 5000, np.random.default_rng(0), []
+    monkeypatch.setattr(interruption, "WORK", limit)
+    monkeypatch.setattr(whole, "PRODUCTS", 0)  # no small problem is solved in one call
+    X = rng.standard_normal((3000, 12)) * (rng.random((3000, 12)) < 0.5)
+    X[7:9] = 1.0
+    y = np.sign(X[:, 0] + rng.standard_normal(3000))
+
+    def counted(factory: Any) -> Any:
+        def kernel_of(stamp: int) -> Any:
+            kernel = factory(stamp)
+
+            def call(values: Any, indices: Any, indptr: Any, *others: Any) -> Any:
+                read.append(int(indptr[-1] - indptr[0]) if indptr.size else values.size)
+                return kernel(values, indices, indptr, *others)
+
+            return call
+
+        return kernel_of
+
+    kernels = [
+        (passes, "value_kernel"), (passes, "gradient_kernel"), (passes, "margins_kernel"),
+        (passes, "curvature_kernel"), (exact, "table_kernel"), (exact, "combine_kernel"), (newton, "linearise_kernel"),
+    ]  # fmt: skip
+    for module, name in kernels:
+        monkeypatch.setattr(module, name, counted(getattr(module, name)))
+    for rows in (X, sp.csr_matrix(X)):
+        read.clear()
+        problem = rs.Problem(rows, y, penalty=rs.penalties.L1(1e-3), fit_intercept=True)
+        for solver in (rs.ExactProxRR(epochs=20), rs.FISTA(epochs=3)):
+            solver.solve(problem)
+        fit = problem.datafit
+        assert len(read) > 100
+        assert max(read) <= limit
+        assert [s.start for s in fit.stretches[1:]] == [s.stop for s in fit.stretches[:-1]]
+        assert (fit.stretches[0].start, fit.stretches[-1].stop) == (0, 3000)
+
+
+def test_cuts_of_long_and_of_endless_passes() -> None:
+    parts = interruption.cuts(10**9, lambda i: 100 * i, 1024)
+    assert all((p.stop - p.start) * 100 <= interruption.WORK for p in parts)
+    assert all((p.stop - p.start) % 1024 == 0 for p in parts[:-1])
+    assert (parts[0].start, parts[-1].stop) == (0, 10**9)
+    rows = interruption.cuts(3, lambda i: 10**12 * i, 1024)  # each is more than a call should do
+    assert [(p.start, p.stop) for p in rows] == [(0, 1), (1, 2), (2, 3)]
+    assert interruption.cuts(5, lambda i: i) == [slice(0, 5)]
+    assert interruption.cuts(0, lambda i: i) == []
+
+
+def test_many_clients_are_trained_in_calls_of_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 5))
+    clients = rs.federated.split(rs.Problem(X, np.sign(X[:, 0])), clients=20, seed=0)
+    solver = rs.FedRR(rounds=3, step=0.01, engine=Threads(1))
+    plain, heard = solver.solve(clients).digest, []
+    monkeypatch.setattr(interruption, "WORK", 100)
+    monkeypatch.setattr(datafit, "listen", lambda: heard.append(1))
+    assert solver.solve(clients).digest == plain
+    assert len(heard) >= 30
 
 
 def test_a_time_limit_holds_inside_one_long_epoch() -> None:

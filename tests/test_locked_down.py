@@ -31,6 +31,8 @@ with warnings.catch_warnings(record=True) as said:
     from reshuffle.kernels.shuffle import shuffle
     order = shuffled(np.arange(9, dtype=np.uint32), np.random.default_rng(0))
 assert sorted(order) == list(range(9))
+from reshuffle.solvers import compiling
+print(compiling._line(), file=sys.stderr)
 print(sum(shuffle.stats.cache_hits.values()), *[w.message for w in said if w.category.__name__ == "CacheWarning"], sep="|")
 """
 
@@ -54,10 +56,14 @@ def locked(tmp_path: Path) -> dict[str, str]:
 
 
 def run(case: str, environment: dict[str, str]) -> tuple[int, list[str]]:
-    """How many kernels were found compiled, and what was said."""
+    """How many kernels were found compiled, and what was said.
+
+    The line for who waits promises no more than is kept: what a folder of the process holds is gone with it.
+    """
     command = [sys.executable, "-c", CODE, case]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert ("kept for the next time" in done.stderr) == (case == "fill")
     hits, *said = done.stdout.strip().split("|")
     return int(hits), said
 

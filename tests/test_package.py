@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from break_lines import BREAKS, PACKAGE, Break
 from click.testing import CliRunner
 
 import reshuffle as rs
@@ -109,3 +110,11 @@ def test_readme_has_exactly_two_set_up_commands() -> None:
     assert len(blocks) == 2
     assert "reshuffle demo" in blocks[0]
     assert "pytest" in blocks[1]
+
+
+@pytest.mark.parametrize("line", BREAKS, ids=lambda line: line.how)
+def test_lines_to_break_are_there(line: Break) -> None:
+    """``python -m tests.break_lines`` takes a while, so it is run now and then: its lines must not go stale."""
+    there = (PACKAGE / line.file).read_text().splitlines()
+    assert sum(line.line in text for text in there) == 1
+    assert all((PACKAGE.parents[1] / "tests" / name).exists() for name in line.tests.split())

@@ -16,8 +16,9 @@ import reshuffle as rs
 from benchmarks.federation_cases import DRAWN, random_federation
 from benchmarks.pooled_solutions import judge
 from reshuffle.federated import exact
-from reshuffle.federated.accelerated import PATIENCE, Accelerated, Pace
+from reshuffle.federated.accelerated import Accelerated
 from reshuffle.federated.local import Corrected
+from reshuffle.federated.safeguard import PATIENCE, Pace
 from reshuffle.randomness import Stream
 
 L, P = rs.losses, rs.penalties

@@ -97,6 +97,25 @@ def test_a_first_run_compiles_nothing_while_its_clock_runs(kind: Any, importance
     assert len(kernel(stamp).signatures) == 1
 
 
+def test_what_newton_steps_need_besides_is_loaded_before_the_clock_runs() -> None:
+    from reshuffle.kernels.exact import conjugate_kernel
+    from reshuffle.kernels.passes import value_kernel
+
+    class Own(rs.losses.Squared):
+        @staticmethod
+        def value(z: float, y: float) -> float:
+            return 0.5 * (y - z) ** 2
+
+    X, y = random_data(rs.losses.Squared(), n=40)
+    task = rs.Problem(X, y, Own(), rs.penalties.ElasticNet(0.01, 0.1))
+    method = rs.ExactProxRR().bind(task)
+    assert method.setup_seconds > 0.0
+    kernels = [kernel(task.datafit.stamp) for kernel in (value_kernel, conjugate_kernel)]
+    assert [len(kernel.signatures) for kernel in kernels] == [1, 1]
+    rs.ExactProxRR().solve(task)
+    assert [len(kernel.signatures) for kernel in kernels] == [1, 1]
+
+
 def test_csv(tmp_path: Path) -> None:
     result = rs.ProxRR(epochs=3).solve(problem())
     result.trace.to_csv(tmp_path / "trace.csv")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,9 @@ from test_engines import Recording
 from test_sites import PARTS, PENALTY, both, pooled
 
 import reshuffle as rs
+from benchmarks.sites import _peak
 from reshuffle.engines import Failure, Task, Threads
+from reshuffle.federated import exact, safeguard, spilled
 from reshuffle.federated.sums import Total
 
 Site, Sites = rs.federated.Site, rs.federated.Sites
@@ -31,6 +35,38 @@ def test_the_iterates_are_those_of_state_on_the_server(acceleration: int, order:
         y = replace(at_home, rounds=rounds).solve(federation)
         np.testing.assert_allclose(y.x, x, rtol=0, atol=1e-12)
         assert replace(at_home, rounds=rounds).solve(sites).digest == y.digest
+
+
+@pytest.mark.parametrize("patience", [50, 2])
+def test_a_default_step_is_halved_as_with_state_on_the_server(
+    monkeypatch: pytest.MonkeyPatch, patience: int, tmp_path: Path
+) -> None:
+    """Where the residual grows (from a step far too long), and where it does not fall fast enough for the impatient."""
+    monkeypatch.setattr(safeguard, "PATIENCE", patience)
+    if patience == 50:
+        monkeypatch.setattr(exact, "CAP", 1.5)
+        monkeypatch.setattr(exact, "_length", lambda federation: 1e6)
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((400, 20))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = X @ rng.standard_normal(20) + 0.1 * rng.standard_normal(400)
+    common: Any = {"loss": rs.losses.Squared(), "penalty": rs.penalties.ElasticNet(1e-3, 1e-7)}
+    rows = np.array_split(np.arange(400), 4)
+    homes = [Site((X[r], y[r]), state=tmp_path / str(k)) for k, r in enumerate(rows)]
+    for k in range(4):
+        (tmp_path / str(k)).mkdir()
+    sites = Sites(homes, **common)
+    at_home = rs.ExactFedRR(rounds=25, state="clients")
+    expected = replace(at_home, state="server").solve(sites)
+    steps = expected.trace["step"]
+    assert steps[-1] < steps[1]
+    found = at_home.solve(sites)
+    np.testing.assert_array_equal(found.trace["step"], steps)
+    np.testing.assert_allclose(found.x, expected.x, rtol=0, atol=1e-9)
+    when = int(np.flatnonzero(np.diff(steps[1:]))[0]) + 1  # the last round before a shorter step
+    path = tmp_path / "run.npz"
+    at_home.solve(sites, callbacks=[rs.Checkpoint(path), lambda r: r.epoch == when])
+    assert at_home.solve(Sites(homes, **common), resume=path).digest == found.digest
 
 
 @pytest.mark.parametrize("engine", [Threads(1), Threads(2), Threads(5)])
@@ -63,6 +99,31 @@ def test_the_server_holds_nothing_of_a_single_client() -> None:
     replace(SOLVER, engine=engine).solve(federation)
     assert {name for a in engine.answers for name in a.more} == {"square", "slopes", "changes"}
     assert all(not task.controls for task in engine.tasks)
+
+
+def test_the_server_needs_few_vectors() -> None:
+    """Less than twelve of length d with state at the clients; 24 sets of all h_m, and a few vectors, without."""
+    d = 100_000
+    assert (_peak(10, 20, d) - _peak(10, 20, 1_000)) / (8.0 * (d - 1_000)) < 12.0
+    per_client = (_peak(10, 40, 4_000, "server") - _peak(10, 20, 4_000, "server")) / 20
+    assert per_client < 24.2 * 8.0 * 4_000
+
+
+def test_what_is_remembered_may_lie_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bits, and a full disk costs memory only."""
+    federation, expected = both()[0], SOLVER.solve(both()[0])
+    monkeypatch.setattr(spilled, "SMALL", 0)
+    files = SOLVER.solve(federation)
+    assert files.digest == expected.digest
+    view: Any = files.state["image0"].base
+    assert isinstance(view.base, np.memmap)
+    assert pickle.loads(pickle.dumps(files)).digest == expected.digest
+
+    def full(**_: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    assert SOLVER.solve(federation).digest == expected.digest
 
 
 @pytest.mark.parametrize("times", [1, 2])

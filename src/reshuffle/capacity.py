@@ -11,7 +11,13 @@ from pathlib import Path
 from reshuffle.errors import InputError
 
 LEAST = 4  # vectors of the size of x: the start, the state, the next state, and what a prox returns
-CGROUP = Path("/sys/fs/cgroup/memory.max")
+CGROUP = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),  # of the first version
+)
+ANYWHERE = (
+    1 << 20
+)  # bytes that every machine has, so that none need be asked: that takes longer than a tiny fit
 
 
 def memory() -> int:
@@ -19,8 +25,9 @@ def memory() -> int:
     limits = [sys.maxsize]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    with suppress(OSError, ValueError):  # there is none, or it says "max"
-        limits.append(int(CGROUP.read_text()))
+    for path in CGROUP:
+        with suppress(OSError, ValueError):  # there is none, or it says "max"
+            limits.append(int(path.read_text()))
     if sys.platform != "win32":
         import resource
 
@@ -31,6 +38,8 @@ def memory() -> int:
 
 def check_room(what: str, needed: int) -> None:
     """Refuse what is larger than all memory there is."""
+    if needed <= ANYWHERE:
+        return
     have = memory()
     if needed > have:
         raise InputError(f"{what} takes {needed:,} bytes, and there are {have:,} here")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from types import ModuleType
 from typing import Any
 
@@ -72,14 +72,19 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from _attributes(value).items()
 
 
+@cache
+def on_demand(kind: type) -> frozenset[str]:
+    """What objects of a class compute when they are asked for it, and keep."""
+    found = (n for k in kind.__mro__ for n, v in vars(k).items() if isinstance(v, cached_property))
+    return frozenset(found)
+
+
 def _attributes(value: Any) -> dict[str, Any]:
     """Parameters of a dataclass; for other objects what they hold, less what they compute on demand."""
     if is_dataclass(value):
         return {f.name: getattr(value, f.name) for f in fields(value) if f.init}
-    kinds = type(value).__mro__
-    computed = {
-        n for kind in kinds for n, v in vars(kind).items() if isinstance(v, cached_property)
-    }
+    kind: Any = type(value)
+    kinds, computed = kind.__mro__, on_demand(kind)
     held: dict[str, Any] = getattr(value, "__dict__", {})
     slots = [n for kind in kinds for n in getattr(kind, "__slots__", ()) if hasattr(value, n)]
     named = {name: held[name] for name in sorted(held) if name not in computed}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
-from reshuffle.interruption import WORK, listen
+from reshuffle.interruption import WORK, cuts, listen
 from reshuffle.losses import Loss, named
 from reshuffle.penalties.forms import NO_PENALTY, Form
 from reshuffle.rows import Rows
@@ -23,10 +23,12 @@ Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
 T = TypeVar("T")
 AHEAD = 8  # rows asked of the memory before their turn: see benchmarks/NOTES.md
+SHORT = 1 << 13  # stored values, which are read in less time than they are left out
 PIECE = 1 << 13  # rows of a piece: a fraction of a millisecond, so that threads share evenly
 LEAST = (
     1 << 10
 )  # visits of one kernel call, where rows are not far too long: calls cost microseconds
+SUMMED = 1 << 10  # rows whose losses are added up before they join the total, as the kernels do it
 NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
 
 
@@ -139,53 +141,86 @@ class Datafit:
 
     # --- passes over all rows ------------------------------------------------------------------
 
+    @cached_property
+    def stretches(self) -> list[slice]:
+        """The rows in storage order, as many at a time as one call of a kernel may read."""
+        return cuts(self.n, lambda i: self._before(i) + i, SUMMED)
+
+    def _before(self, i: int) -> int:
+        """Values of the rows before row i, times the outputs; targets may go on beyond the rows."""
+        last = len(self.rows.indptr) - 1
+        values = i * self.features if self.rows.dense else int(self.rows.indptr[min(i, last)])
+        return values * prod(self.outputs)
+
+    def in_turn(self, rows: Rows, *beside: NDArray[Any]) -> Iterator[tuple[Any, ...]]:
+        """The rows, and arrays with an entry for each, stretch after stretch; as they are where there is one."""
+        if len(self.stretches) <= 1:
+            yield rows, *beside
+            return
+        for part in self.stretches:
+            listen()
+            yield rows.stretch(part), *(array[part] for array in beside)
+
     def value(self, x: Array) -> float:
         """Σ_i w_i·l(a_iᵀx + b, y_i)."""
-        from reshuffle.kernels.passes import value_kernel
+        from reshuffle.kernels.passes import BLOCK, value_kernel
 
         if self.pieces:
             return sum(self.each(lambda part: part.value(x)))
+        total, x, coefs = 0.0, self.checked(x), self.scratch(min(BLOCK, self.n))
         with named(self.loss):
-            return float(value_kernel(self.stamp)(*self.arrays, self.checked(x), self.scratch()))
+            kernel = value_kernel(self.stamp)
+            for rows, targets, weights in self.in_turn(self.rows, self.targets, self.weights):
+                total = kernel(
+                    *rows, targets, weights, self.loss.params, self.bias, x, coefs, total
+                )
+        return float(total)
+
+    @cached_property
+    def at_zero(self) -> float:
+        """The mean of ``value`` at x = 0, for which no feature need be read where there are many."""
+        few = self if self.rows.stored <= SHORT else self.columns(NO_VISITS)
+        return few.value(np.zeros(few.shape)) / self.n
 
     def gradient(self, x: Array, factor: float) -> Array:
         """factor times the gradient of ``value``."""
-        from reshuffle.kernels.passes import gradient_kernel
+        from reshuffle.kernels.passes import BLOCK, gradient_kernel
 
-        out = np.zeros(self.shape)
+        out, x, coefs = np.zeros(self.shape), self.checked(x), self.scratch(min(BLOCK, self.n))
         with named(self.loss):
-            gradient_kernel(self.stamp)(*self.arrays, self.checked(x), self.scratch(), factor, out)
+            kernel = gradient_kernel(self.stamp)
+            for rows, targets, weights in self.in_turn(self.rows, self.targets, self.weights):
+                kernel(*rows, targets, weights, self.loss.params, self.bias, x, coefs, factor, out)
         return out
 
     def margins(self, x: Array) -> Array:
         """a_iᵀx + b for every row."""
-        from reshuffle.kernels.passes import margins_kernel
-        from reshuffle.kernels.stamp import stamp_of
-
-        out = np.empty((self.n, *self.outputs))
-        margins_kernel(stamp_of())(*self.rows, self.bias, self.checked(x), self.scratch(), out)
-        return out
+        return self._margins(self.rows, x)
 
     def quick_margins(self, x: Array) -> Array:
         """The same, by the quick rows."""
+        if self.pieces:
+            return np.concatenate(self.each(lambda part: part.quick_margins(x)))
+        return self._margins(self.quick, x)
+
+    def _margins(self, of: Rows, x: Array) -> Array:
         from reshuffle.kernels.passes import margins_kernel
         from reshuffle.kernels.stamp import stamp_of
 
-        if self.pieces:
-            return np.concatenate(self.each(lambda part: part.quick_margins(x)))
-        out = np.empty((self.n, *self.outputs))
-        margins_kernel(stamp_of())(*self.quick, self.bias, self.checked(x), self.scratch(), out)
-        return out
+        found, x, coefs = np.empty((self.n, *self.outputs)), self.checked(x), self.scratch()
+        kernel = margins_kernel(stamp_of())
+        for rows, out in self.in_turn(of, found):
+            kernel(*rows, self.bias, x, coefs, out)
+        return found
 
     def column_means(self) -> Array:
         """(1/n) Σ w_i a_i, one number per feature."""
         from reshuffle.kernels.exact import combine_kernel
         from reshuffle.kernels.stamp import stamp_of
 
-        out = np.zeros(self.features + 1)
-        combine_kernel(stamp_of())(
-            *self.quick, self.weights, True, np.empty(1), 1.0 / self.n, np.ones(self.n), out
-        )
+        out, kernel = np.zeros(self.features + 1), combine_kernel(stamp_of())
+        for rows, weights, ones in self.in_turn(self.quick, self.weights, np.ones(self.n)):
+            kernel(*rows, weights, True, 1.0 / self.n, ones, out)
         return out[:-1]
 
     @cached_property
@@ -209,19 +244,29 @@ class Datafit:
 
         out = np.zeros(self.shape[0])
         v = np.ascontiguousarray(v, dtype=np.float64).ravel()
-        curvature_kernel(stamp_of())(*self.rows, self.weights, self.n, self.bias, v, factor, out)
+        kernel = curvature_kernel(stamp_of())
+        for rows, targets, weights in self.in_turn(self.rows, self.targets, self.weights):
+            kernel(*rows, weights, len(targets), self.bias, v, factor, out)
         return out
 
-    def constants(self) -> Array:
-        """w_i·c·(‖a_i‖² + [intercept]): how smooth each loss is in x."""
-        if not self.loss.curvature < np.inf:
+    def squared_norms(self) -> Array:
+        """‖a_i‖² of every row."""
+        found = np.empty(self.n)
+        for rows, out in self.in_turn(self.rows, found):
+            rows.squared_norms(out)
+        return found
+
+    def constants(self, curvature: float | None = None) -> Array:
+        """w_i·c·(‖a_i‖² + [intercept]): how smooth each loss is in x, for the c of the loss where none is given."""
+        c = self.loss.curvature if curvature is None else curvature
+        if not c < np.inf:
             raise InputError(
                 f"{self.loss!r} has no bound on its curvature, so that no step can be chosen: use "
-                "ExactProxRR, whose Newton steps need none"
+                "ExactProxRR (over clients FedNewton), whose Newton steps need none"
             )
-        constants = self.rows.squared_norms(self.n)
+        constants = self.squared_norms()
         constants += self.bias
-        constants *= self.loss.curvature
+        constants *= c
         if self.weights.size:
             constants *= self.weights
         return constants
@@ -236,15 +281,9 @@ class Datafit:
             means = [share * mean for share, (_, mean) in zip(shares, found, strict=True)]
             return np.concatenate([table for table, _ in found]), np.sum(means, axis=0)
         table, mean = np.empty((self.n, *self.outputs)), np.zeros(self.shape)
-        table_kernel(self.stamp)(
-            *self.quick,
-            *self.arrays[3:],
-            self.checked(x),
-            self.scratch(),
-            1.0 / self.n,
-            table,
-            mean,
-        )
+        kernel, x, coefs = table_kernel(self.stamp), self.checked(x), self.scratch()
+        for rows, *own, out in self.in_turn(self.quick, self.targets, self.weights, table):
+            kernel(*rows, *own, self.loss.params, self.bias, x, coefs, 1.0 / self.n, out, mean)
         return table, mean
 
     def combined(self, slopes: Array) -> Array:
@@ -256,10 +295,9 @@ class Datafit:
             parts = self.each_with(slopes, lambda part, own: part.n / self.n * part.combined(own))
             whole: Array = np.sum(parts, axis=0)
             return whole
-        out = np.zeros(self.shape)
-        combine_kernel(stamp_of())(
-            *self.quick, self.weights, self.bias, self.scratch(), 1.0 / self.n, slopes, out
-        )
+        out, kernel = np.zeros(self.shape), combine_kernel(stamp_of())
+        for rows, weights, table in self.in_turn(self.quick, self.weights, slopes):
+            kernel(*rows, weights, self.bias, 1.0 / self.n, table, out)
         return out
 
     def conjugates(self, slopes: Array, scale: float) -> float:
@@ -268,11 +306,10 @@ class Datafit:
 
         if self.pieces:
             return sum(self.each_with(slopes, lambda part, own: part.conjugates(own, scale)))
-        return float(
-            conjugate_kernel(self.stamp)(
-                self.targets, self.weights, self.loss.params, slopes, scale, self.scratch()
-            )
-        )
+        total, kernel, coefs = 0.0, conjugate_kernel(self.stamp), self.scratch()
+        for _, *own, table in self.in_turn(self.rows, self.targets, self.weights, slopes):
+            total = kernel(*own, self.loss.params, table, scale, coefs, total)
+        return float(total)
 
     # --- shuffled passes -----------------------------------------------------------------------
 
@@ -374,11 +411,18 @@ class Datafit:
         """
         from reshuffle.kernels.clients import clients_kernel
 
-        models = np.empty((bounds.size - 1, *self.shape))
-        clients_kernel(self.stamp)(
-            *self.arrays, bounds, uniforms, np.empty(self.n, dtype=np.uint32), batch, averages,
-            self.checked(x), models, self.flat(x), step, ridge, NO_PENALTY, self.scratch(batch), AHEAD,
-        )  # fmt: skip
+        models, visits = np.empty((bounds.size - 1, *self.shape)), np.empty(self.n, dtype=np.uint32)
+
+        def before(client: int) -> int:
+            return self._before(int(bounds[client])) + int(bounds[client]) + client * x.size
+
+        for some in cuts(len(models), before):
+            listen()
+            clients_kernel(self.stamp)(
+                *self.arrays, bounds[some.start : some.stop + 1], uniforms, visits, batch,
+                averages[some], self.checked(x), models[some], self.flat(x), step, ridge,
+                NO_PENALTY, self.scratch(batch), AHEAD,
+            )  # fmt: skip
         return models
 
     # --- other samples, other features ---------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import io
 import os
 import secrets
@@ -58,16 +59,17 @@ def replacing(path: Location) -> Iterator[BinaryIO]:
         if not _replaceable(target):
             raise FileError(f"cannot write {target}: there is something that is not a file")
         _remove_litter(target)
-        temporary, file = _fresh(target)
+        names: list[Path] = []  # known before there is such a file: a signal may come at any moment
         try:
-            with file:
+            with _fresh(target, names) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-                os.replace(temporary, target)
+                os.replace(names[-1], target)
         except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
+            for name in names:
+                with contextlib.suppress(OSError):
+                    name.unlink()
             raise
         _sync_folder(target.parent)
     except FileError:
@@ -92,6 +94,33 @@ def opened(path: Location) -> Iterator[BinaryIO]:
         yield file
 
 
+def check_folder(folder: Location) -> None:
+    """Refuse a folder in which no file could be written, before the work whose result is to go there.
+
+    Nothing is made: where it is not there yet, the nearest folder above it is asked.
+    """
+    place = Path(folder).absolute()
+    try:
+        while not _is_there(place):
+            place = place.parent
+        if not place.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{place} is not a folder")
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, f"{place} cannot be written")
+    except (OSError, ValueError) as error:
+        raise FileError(f"cannot write in {folder}: {_reason(error)}") from None
+
+
+def _is_there(place: Path) -> bool:
+    try:
+        os.lstat(place)
+    except FileNotFoundError:
+        return False
+    except NotADirectoryError:  # a file stands above it
+        return False
+    return True
+
+
 def _can_be(target: Path) -> bool:
     """Whether the system can have a file of that name: without NUL, and in its own encoding."""
     try:
@@ -109,14 +138,14 @@ def _replaceable(target: Path) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
-def _fresh(target: Path) -> tuple[Path, BinaryIO]:
-    """A new file of a name that nobody can guess, locked."""
+def _fresh(target: Path, names: list[Path]) -> BinaryIO:
+    """A new file, locked, of a name that nobody can guess: the last of ``names``."""
     while True:
-        temporary = target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.tmp")
-        file = os.fdopen(os.open(temporary, FRESH, 0o666), "w+b")
+        names.append(target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.tmp"))
+        file = os.fdopen(os.open(names[-1], FRESH, 0o666), "w+b")
         _lock(file.fileno(), wait=True)
         if os.fstat(file.fileno()).st_nlink:  # else a cleaner came between the two lines above
-            return temporary, file
+            return file
         file.close()
 
 

@@ -7,7 +7,8 @@ is still going on when time is up is left, and the run ends where the epoch befo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -33,3 +34,20 @@ def listen() -> None:
     """Ask whether time is up."""
     if time.perf_counter() >= _DEADLINE.get():
         raise OutOfTime
+
+
+def cuts(count: int, work: Callable[[int], int], grain: int = 1) -> list[slice]:
+    """Where calls over so many entries begin and end, each of ``WORK`` at most, or of one entry that is more.
+
+    ``work(k)`` is what the entries before k cost. A call takes a multiple of ``grain`` entries where it takes that
+    many: sums over groups of entries then do not depend on where calls end.
+    """
+    found, start = [], 0
+    while start < count:
+        stop = bisect_right(range(count + 1), work(start) + WORK, lo=start, key=work) - 1
+        stop = max(stop, start + 1)
+        if stop < count and stop - start > grain:
+            stop -= (stop - start) % grain
+        found.append(slice(start, stop))
+        start = stop
+    return found

@@ -27,7 +27,21 @@ def encode_labels(labels: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         )
     if given.dtype.kind == "f" and np.isnan(given).any():
         raise InputError("labels must not be missing, got NaN")
+    check_apart(given)
     classes, codes = np.unique(given, return_inverse=True)
     if classes.size < 2:
         raise InputError(f"labels hold one class only ({classes.tolist()}); two are needed")
     return (2.0 * codes - 1.0 if classes.size == 2 else codes.astype(np.int32)), classes
+
+
+def check_apart(labels: NDArray[Any]) -> None:
+    """Refuse labels that are floating-point numbers so large that neighbouring whole numbers are one."""
+    if labels.dtype.kind != "f" or not labels.size:
+        return
+    most = 2.0 / np.finfo(labels.dtype).eps  # 2^53 in double precision
+    largest = labels[np.argmax(np.abs(labels))]
+    if abs(largest) >= most:
+        raise InputError(
+            f"labels must be below {most:.0f}, got {largest:.17g}: from there on different whole numbers are the same "
+            "floating-point number; number the classes anew, or give them as text"
+        )

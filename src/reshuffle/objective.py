@@ -60,6 +60,11 @@ class Objective(ABC):
             "(OracleProblem(smoothness=...)), or give the solver a step and no tol"
         )
 
+    @property
+    def typical_curvature(self) -> float:
+        """L̄, or what stands for it where the loss has no bound: the length of ``tol``'s gradient mapping is 1 over it."""
+        return self.smoothness.L_mean
+
     # --- ψ -------------------------------------------------------------------------------------
 
     def objective(self, x: Array, value: float | None = None) -> float:

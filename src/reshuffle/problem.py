@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.capacity import check_unknown
-from reshuffle.content import digest
+from reshuffle.content import digest, on_demand
 from reshuffle.datafit import ALONE, NO_VISITS, Copies, Datafit
 from reshuffle.design import check_rows
 from reshuffle.errors import InputError, shown
@@ -202,6 +202,13 @@ class Problem(FiniteSum):
 
         return Smoothness(lambda: fit.constants() + ridge, product, self.shape[0])
 
+    @property
+    def typical_curvature(self) -> float:
+        """Of a loss without a bound (``Poisson``), for the curvature 1, which that one has at z = 0."""
+        if self.loss.curvature < np.inf:
+            return self.smoothness.L_mean
+        return float(self.datafit.constants(1.0).mean()) + self.ridge
+
     def without_features(self) -> Array:
         x = np.zeros(self.shape)
         if self.fit_intercept:
@@ -307,7 +314,7 @@ class Problem(FiniteSum):
         x = np.zeros(self.shape)
         first.sweep(x, NO_VISITS, 1.0)
         first.value(x)
-        first.datafit.constants()
+        first.datafit.constants(1.0)
         shuffle(NO_VISITS.copy(), np.empty(0), 0)
         first.datafit.take(NO_VISITS)
         prepare = ability(self.penalty, "prepare")
@@ -338,6 +345,5 @@ class Problem(FiniteSum):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is computed on demand: kernels and constants belong to one process."""
-        kinds = type(self).__mro__
-        on_demand = {n for k in kinds for n, v in vars(k).items() if isinstance(v, cached_property)}
-        return {name: value for name, value in vars(self).items() if name not in on_demand}
+        found = on_demand(type(self))
+        return {name: value for name, value in vars(self).items() if name not in found}

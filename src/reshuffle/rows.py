@@ -78,6 +78,12 @@ class Rows(NamedTuple):
         values = self.values if self.unit else self.values[first:last]
         return Rows(values, self.indices[first:last], pointers)
 
+    def stretch(self, part: slice) -> Rows:
+        """Some of the rows for a kernel, which reads through ``indptr``: nothing is copied."""
+        if self.dense:
+            return self._replace(values=self.values[part])
+        return self._replace(indptr=self.indptr[part.start : part.stop + 1])
+
     @staticmethod
     def join(parts: Sequence[Rows]) -> Rows:
         """The rows of these matrices, one after the other (a copy)."""
@@ -133,18 +139,16 @@ class Rows(NamedTuple):
             )  # as scipy has them
             out += csr_array((values, *places), shape=out.shape).toarray()
 
-    def squared_norms(self, n: int) -> NDArray[np.float64]:
-        """‖a_i‖² of every row."""
+    def squared_norms(self, out: NDArray[np.float64]) -> None:
+        """out_i = ‖a_i‖² of every row."""
         from reshuffle.kernels.passes import csr_squared_norms, dense_squared_norms
 
-        out = np.empty(n)
         if self.dense:
             dense_squared_norms(self.values, out)
         elif self.unit:
             out[:] = np.diff(self.indptr)
         else:
             csr_squared_norms(self.values, self.indptr, out)
-        return out
 
     def read_only(self) -> Rows:
         """The same arrays, not to be written: what a copy from another process has to become."""

@@ -144,9 +144,7 @@ class Result:
         """
         first, last = ({name: column[k] for name, column in self.trace.items()} for k in (0, -1))
         header, newton = self.trace.header, int(last.get("newton", 0))
-        phases = (
-            f"{self.epoch - newton} epochs, {newton} Newton steps" if newton else f"{self.epoch}"
-        )
+        phases = f"{self.epoch}" + (f", with {newton} Newton steps" if newton else "")
         passes = last["gradients"] / float(header.get("samples", "nan"))
         measures = {name: last[name] for name in ("gap", "relative_mapping") if name in last}
         certificate = header.get("certificate", ", ".join(measures))

@@ -9,7 +9,7 @@ import click
 
 from reshuffle import __version__
 from reshuffle.cli import models
-from reshuffle.cli.common import Group, Output, output_options
+from reshuffle.cli.common import Folder, Group, Output, output_options
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,7 +34,7 @@ def main() -> None:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=Folder(),
     default=Path("reshuffle-demo"),
     show_default=True,
     help="Folder for the figure and the traces.",
@@ -136,7 +136,7 @@ def theory(output: Output, **options: Any) -> None:
 @click.option("--quick", is_flag=True, help="Fewer seeds and epochs: a try in seconds.")
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=Folder(),
     default=Path("reshuffle-paper"),
     show_default=True,
     help="Folder for figures, numbers, pages, and finished runs to reuse.",
@@ -189,7 +189,7 @@ def reproduce(
               help="Of the Dirichlet splits; the smaller, the more uneven.")  # fmt: skip
 @click.option(
     "--method",
-    type=click.Choice(["exact", "fedrr", "local-sgd"]),
+    type=click.Choice(["exact", "fedrr", "local-sgd", "newton"]),
     default="exact",
     show_default=True,
 )
@@ -203,7 +203,7 @@ def reproduce(
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=Folder(),
     default=Path("reshuffle-federation"),
     show_default=True,
     help="Folder for checkpoint, model, trace and pictures.",

@@ -32,6 +32,20 @@ INTERRUPTED = 130
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+class Folder(click.Path):
+    """A folder to write in: refused before any work where nothing can be written there."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from reshuffle.files import check_folder
+
+        folder: Any = super().convert(value, param, ctx)
+        check_folder(folder)
+        return folder
+
+
 class Group(click.Group):
     """Bad input is a message and an exit code, not a traceback; warnings are lines.
 

@@ -9,10 +9,10 @@ from typing import Any
 from rich.table import Table
 
 from reshuffle.cli.common import Output
-from reshuffle.cli.fitting import Choices, estimator, task_of
+from reshuffle.cli.fitting import Choices, data_of, estimator, task_of
 from reshuffle.cli.tables import show
 from reshuffle.comparison import compare
-from reshuffle.datasets import Reading, load_data
+from reshuffle.datasets import Reading
 from reshuffle.errors import held_warnings
 from reshuffle.estimators.penalty_names import penalty_of
 from reshuffle.files import write_atomically
@@ -66,7 +66,7 @@ def run(
 
 
 def _problem(file: str, reading: Reading, choices: Choices) -> tuple[Problem, dict[str, Any]]:
-    data = load_data(file, reading)
+    data = data_of(file, reading, choices)
     task = task_of(data, choices)
     model = estimator(task, choices)
     ready = model.prepared(task.X, task.y, None)

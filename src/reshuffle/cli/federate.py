@@ -17,7 +17,7 @@ from reshuffle.cli.federate_picture import draw
 from reshuffle.cli.sites_file import is_sites, sites_of
 from reshuffle.cli.tables import show
 from reshuffle.errors import InputError
-from reshuffle.federated import ExactFedRR, Federation, FedRR, LocalSGD, Sites, split
+from reshuffle.federated import ExactFedRR, Federation, FedNewton, FedRR, LocalSGD, Sites, split
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.penalties import ElasticNet
 from reshuffle.problem import Problem
@@ -28,6 +28,7 @@ METHODS: dict[str, type[FederatedSolver]] = {
     "exact": ExactFedRR,
     "fedrr": FedRR,
     "local-sgd": LocalSGD,
+    "newton": FedNewton,
 }
 
 
@@ -63,7 +64,7 @@ def run(options: Options, output: Output) -> None:
     if options.split.startswith("column:") and options.clients != len(names):
         output.note(f"--clients is not used with --split {options.split}: it makes {len(names)}")
     output.line(str(problem))
-    step = None if options.method == "exact" else InverseTime()
+    step = InverseTime() if options.method in ("fedrr", "local-sgd") else None
     solver = METHODS[options.method](
         rounds=options.rounds, step=step, engine=options.engine, seed=options.seed, tol=options.tol
     )
@@ -78,7 +79,7 @@ def run(options: Options, output: Output) -> None:
     result.save(options.out / "result.npz")
     result.trace.to_csv(options.out / "trace.csv")
     sizes, losses = _clients(problem, board, result)
-    draw(result.trace, sizes, losses, options.out / "federation.png")
+    draw(result.trace, sizes, losses, options.out / "federation.png", names)
     show(output.console, _table(result))
     output.line(f"model, trace and pictures: {options.out}")
     ended = {"message": result.message, "digest": result.digest, "out": options.out}

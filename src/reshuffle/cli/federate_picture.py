@@ -12,12 +12,19 @@ from reshuffle.trace import Trace
 COLOUR, OTHER = "#0072B2", "#D55E00"
 
 
-def draw(trace: Trace, sizes: Sequence[int], losses: Sequence[float], path: Path) -> None:
+FEW = 12  # clients whose names fit below their bars
+LETTERS = 14  # of a name
+
+
+def draw(
+    trace: Trace, sizes: Sequence[int], losses: Sequence[float], path: Path, names: Sequence[str]
+) -> None:
     """P(x) - P(best) on a logarithmic axis; each client's samples, and its loss at the end."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import MaxNLocator
 
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
     known = ~np.isnan(trace["objective"])
@@ -33,6 +40,8 @@ def draw(trace: Trace, sizes: Sequence[int], losses: Sequence[float], path: Path
     middle.bar(places, sizes, color=COLOUR)
     if max(sizes) > 20 * min(sizes):
         middle.set_yscale("log")  # so that small clients are seen too
+    else:
+        middle.yaxis.set_major_locator(MaxNLocator(integer=True))
     middle.set_ylabel("samples")
     told = np.asarray(losses, dtype=float)
     shares = told * np.asarray(sizes) / np.sum(sizes)
@@ -40,6 +49,11 @@ def draw(trace: Trace, sizes: Sequence[int], losses: Sequence[float], path: Path
     right.set_ylabel("contribution to f(x) at the end")
     for axes in (middle, right):
         axes.set_xlabel("client")
+        if len(names) <= FEW:
+            shown = [name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…" for name in names]
+            axes.set_xticks(places, shown, rotation=30 if max(map(len, shown)) > 4 else 0)
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     left.grid(alpha=0.3)
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -15,12 +15,13 @@ from reshuffle.cli.fitting import (
     Task,
     counting,
     cross_validated,
+    data_of,
     equip,
     estimator,
     task_of,
 )
 from reshuffle.cli.live import LiveLine
-from reshuffle.datasets import Data, Reading, load_data
+from reshuffle.datasets import Data, Reading
 from reshuffle.errors import held_warnings
 from reshuffle.estimators.summary import dense
 from reshuffle.files import write_atomically
@@ -41,7 +42,7 @@ def run(
     output: Output,
 ) -> int:
     """Read, fit, write; the exit code."""
-    data = load_data(file, reading)
+    data = data_of(file, reading, choices)
     task = task_of(data, choices)
     output.line(_described(file, data, task, choices))
     for name in counting(data):

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.datasets import Data
+from reshuffle.datasets import Data, Reading, load_data
 from reshuffle.errors import InputError
 from reshuffle.estimators import RRClassifier, RRClassifierCV, RRRegressor, RRRegressorCV
 from reshuffle.estimators.early_stopping import held_out
 from reshuffle.estimators.loss_names import OF_CLASSES
 from reshuffle.estimators.summary import dense
+from reshuffle.labels import check_apart
 
 CLASSES = 20
 """Whole numbers with at most this many values are taken for classes, unless a loss of numbers is given."""
@@ -58,13 +59,25 @@ class Task:
         return int(self.held_y.size)
 
 
+def data_of(file: str, reading: Reading, choices: Choices) -> Data:
+    """The data of a file; rows that are held out have no say in how a table is encoded."""
+    return load_data(file, reading, lambda y: _split(y, choices)[0])
+
+
 def task_of(data: Data, choices: Choices) -> Task:
     """The rows, split; the target as labels or numbers."""
     classes = are_classes(data.y, choices.loss)
     loss = choices.loss or ("logistic" if classes else "squared")
     y = labels(data.y) if classes else _numbers(data.y, loss)
+    rows, held = _split(data.y, choices)
+    return Task(data.X[rows], y[rows], data.X[held], y[held], classes, loss)
+
+
+def _split(y: NDArray[Any], choices: Choices) -> tuple[Any, Any]:
+    """Rows to learn from, and rows held out."""
     if not choices.holdout:
-        return Task(data.X, y, data.X[:0], y[:0], classes, loss)
+        return slice(None), slice(0)
+    classes = are_classes(y, choices.loss)
     codes = np.unique(y, return_inverse=True)[1] if classes else None
     most = y.size if codes is None else int(np.bincount(codes).max())
     if most < 2:
@@ -73,8 +86,7 @@ def task_of(data: Data, choices: Choices) -> Task:
             f"--holdout {choices.holdout:g} needs two rows{of} or more, to learn from one and be judged by the other; "
             "give --holdout 0 to learn from all"
         )
-    rows, held = held_out(y.size, codes, float(choices.holdout), choices.seed)
-    return Task(data.X[rows], y[rows], data.X[held], y[held], classes, loss)
+    return held_out(y.size, codes, float(choices.holdout), choices.seed)
 
 
 def are_classes(y: NDArray[Any], loss: str | None) -> bool:
@@ -92,7 +104,8 @@ def are_classes(y: NDArray[Any], loss: str | None) -> bool:
 
 def labels(y: NDArray[Any]) -> NDArray[Any]:
     """Labels as they were written: whole numbers without a point."""
-    if y.dtype.kind == "f" and np.all(y == np.rint(y)) and np.all(np.abs(y) < 2**53):
+    check_apart(y)
+    if y.dtype.kind == "f" and np.all(y == np.rint(y)):
         return y.astype(np.int64)
     return y
 
@@ -123,6 +136,9 @@ def cross_validated(task: Task, choices: Choices) -> Any:
     penalty = choices.penalty or "l1"
     if penalty not in ("l1", "elasticnet"):
         raise InputError(f"a path goes down from the λ that holds every feature at zero: --penalty l1 or elasticnet, got {penalty}")  # fmt: skip
+    if choices.folds > task.y.size:
+        rows = f"{task.y.size} row{'s' if task.y.size > 1 else ''} to learn from"
+        raise InputError(f"--folds {choices.folds} asks for more parts than there are rows: there are {rows}")  # fmt: skip
     options = _shared(task, choices) | {
         "penalty": penalty, "l1_ratio": choices.l1_ratio, "lambdas": choices.lambdas,
         "smallest": choices.smallest, "cv": choices.folds, "rule": choices.rule, "n_jobs": -1,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from reshuffle.cli.common import Folder
+
 if TYPE_CHECKING:
     from reshuffle.cli.fitting import Choices
     from reshuffle.datasets import Reading
@@ -65,7 +67,7 @@ path_options = _options(
 def out_option(folder: str) -> Callable[[Command], Command]:
     """Where files go."""
     return click.option(
-        "--out", type=click.Path(file_okay=False, path_type=Path), default=Path(folder), show_default=True,
+        "--out", type=Folder(), default=Path(folder), show_default=True,
         help="Folder for model and report.",
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -44,20 +45,23 @@ def run(
 
     bare = copy.copy(fitted)
     vars(bare).pop("feature_names_in_", None)  # the rows are arrays
+    read = (X for X in stream(file, encoding, note, reading) if X.shape[0])
+    first = list(
+        islice(read, 1)
+    )  # a file that is refused leaves nothing behind, not a header either
     with _written(out) as lines:
         header = ["prediction"] + ([f"p({c})" for c in fitted.classes_] if proba else [])
         writer = csv.writer(lines, lineterminator="\n")
         if not output.json:
             writer.writerow(header)
-        for X in stream(file, encoding, note, reading):
-            if X.shape[0]:
-                rows = _predictions(bare, X, proba)
-                if output.json:
-                    found = (dict(zip(header, as_json(row), strict=True)) for row in rows)
-                    lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in found)
-                else:
-                    writer.writerows(rows)
-                lines.flush()
+        for X in chain(first, read):
+            rows = _predictions(bare, X, proba)
+            if output.json:
+                found = (dict(zip(header, as_json(row), strict=True)) for row in rows)
+                lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in found)
+            else:
+                writer.writerows(rows)
+            lines.flush()
 
 
 def _predictions(model: Any, X: Any, proba: bool) -> Iterator[list[Any]]:

@@ -15,6 +15,7 @@ from reshuffle.penalties import ElasticNet
 LOSSES = {
     "logistic": losses.Logistic, "squared": losses.Squared, "huber": losses.Huber,
     "squared_hinge": losses.SquaredHinge, "multinomial": losses.Multinomial,
+    "poisson": losses.Poisson,
 }  # fmt: skip
 SETTINGS = {
     "loss": str, "l1": (int, float), "l2": (int, float), "intercept": bool, "standardise": bool,
@@ -76,7 +77,7 @@ def _toml(path: Path) -> tuple[dict[str, Any], list[Site]]:
     for number, table in enumerate(tables):
         where = f"{path}: site {number}"
         _check(where, table, dict.fromkeys(SITE, str))
-        if "data" not in table:
+        if not table.get("data"):
             raise InputError(f"{where} must say where its data lies: data = ...")
         placed = {k: path.parent / v if k in PATHS else v for k, v in table.items()}
         placed.setdefault("target", settings.get("target"))

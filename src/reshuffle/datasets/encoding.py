@@ -21,6 +21,8 @@ from reshuffle.errors import InputError
 Array = NDArray[np.float64]
 Note = Callable[[str], None]
 """Is told what a user should know, once for each text."""
+Rows = NDArray[np.intp] | slice
+"""Numbers of rows, or all."""
 SPARSE = 0.2
 """Rows with a smaller share of values that may be other than zero are kept as a sparse matrix."""
 
@@ -166,15 +168,18 @@ def _part(about: dict[str, Any]) -> Part:
     return Number(str(about["name"]), fill, centre, scale)
 
 
-def learned(column: Column, *, impute: bool, standardise: bool) -> Part:
-    """How a column is encoded, from all its rows."""
+def learned(column: Column, rows: Rows, *, impute: bool, standardise: bool) -> Part:
+    """How a column is encoded, from these of its rows."""
     if column.kind() == "category":
         levels, codes = column.categories()
-        return Category(
-            column.name, tuple(levels), levels[most_frequent(codes)] if impute else None
-        )
-    values = column.numbers()
+        codes = codes[rows]
+        seen = np.unique(codes[codes >= 0])
+        _refuse_unseen(column, seen.size)
+        known = tuple(levels[k] for k in seen)
+        return Category(column.name, known, levels[most_frequent(codes)] if impute else None)
+    values = column.numbers()[rows]
     values = values[~np.isnan(values)]
+    _refuse_unseen(column, values.size)
     power = int(np.frexp(np.abs(values).max())[1])
     values = np.ldexp(values, -power)  # at most 1 in size: no sum and no square overflows
 
@@ -185,6 +190,14 @@ def learned(column: Column, *, impute: bool, standardise: bool) -> Part:
     if not standardise:
         return part
     return replace(part, centre=back(values.mean()), scale=back(values.std()) or 1.0)
+
+
+def _refuse_unseen(column: Column, values: int) -> None:
+    if not values:
+        raise InputError(
+            f"column {column.name!r} holds no value in the rows to learn from, only in those that are held out; "
+            "leave it out with --drop, or give another --seed or --holdout"
+        )
 
 
 def _dense(encoded: list[Any], starts: NDArray[Any], shape: tuple[int, int]) -> Array:

@@ -4,50 +4,46 @@ from __future__ import annotations
 
 import io
 import os
-import zipfile
 from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle.capacity import check_room
+from reshuffle.datasets.npz_file import DAMAGE, read_npz
 from reshuffle.datasets.numbers import as_numbers
 from reshuffle.errors import InputError
 
-DAMAGE = (
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    EOFError,
-    zipfile.BadZipFile,
-    NotImplementedError,
+OWN = (
+    "data",
+    "indices",
+    "indptr",
+    "shape",
+    "format",
+    "row",
+    "col",
+    "coords",
+    "offsets",
+    "_is_array",
 )
+"""What scipy calls the parts of a matrix."""
 TARGET = "y"
 """The member of a matrix file that is its target, where no other name is given."""
 
 
 def read_matrix(file: BinaryIO, where: str) -> tuple[sp.csr_matrix, dict[str, NDArray[Any]]]:
     """The matrix of a file, and the other arrays in it, by name."""
-    content = io.BytesIO(file.read())
+    content = file.read()
+    arrays = read_npz(io.BytesIO(content), where)
+    others = {name: array for name, array in arrays.items() if name not in OWN}
     try:
-        X: Any = sp.csr_matrix(sp.load_npz(content))
+        check_room(f"{where}: a matrix of so many rows", 8 * int(arrays["shape"].flat[0]))
+        X: Any = sp.csr_matrix(sp.load_npz(io.BytesIO(content)))
         X.check_format(full_check=True)
-        content.seek(0)
-        with np.load(content, allow_pickle=False) as stored:
-            own = (
-                "data",
-                "indices",
-                "indptr",
-                "shape",
-                "format",
-                "row",
-                "col",
-                "offsets",
-                "_is_array",
-            )
-            others = {name: stored[name] for name in stored.files if name not in own}
     except DAMAGE as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(
             f"{where} is not a sparse matrix as scipy.sparse.save_npz writes it, or is damaged: {error}"
         ) from None

@@ -20,7 +20,7 @@ from reshuffle.datasets.matrix_file import read_matrix, target_of
 from reshuffle.datasets.parquet_file import read_parquet
 from reshuffle.datasets.rows_encoding import Encoding, RowsEncoding
 from reshuffle.datasets.source import STDIN, binary_format, opened, told
-from reshuffle.datasets.table import Data, Reading, read_table
+from reshuffle.datasets.table import Data, LearnFrom, Reading, everything, read_table
 from reshuffle.errors import InputError
 
 FORMATS = ("csv", "parquet", "libsvm", "npz")
@@ -28,8 +28,15 @@ ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"
 PACKED = (".gz", ".bz2", ".xz")
 
 
-def load_data(path: str | os.PathLike[str], reading: Reading | None = None) -> Data:
+def load_data(
+    path: str | os.PathLike[str],
+    reading: Reading | None = None,
+    learn_from: LearnFrom = everything,
+) -> Data:
     """Rows and targets of a file in CSV, Parquet, LIBSVM or NPZ form, packed or not; "-" is standard input.
+
+    ``learn_from`` gives, from the targets, the rows that scales, fillings and categories of a table come from: where
+    others are held out, these should not have a say.
 
     Examples
     --------
@@ -50,7 +57,7 @@ def load_data(path: str | os.PathLike[str], reading: Reading | None = None) -> D
     with opened(_located(path, reading, default)) as file:
         form = reading.format or binary_format(file) or _by_name(path, default)
         if form in ("csv", "parquet"):
-            return read_table(_chunks(file, where, form, reading), reading, where)
+            return read_table(_chunks(file, where, form, reading), reading, where, learn_from)
         if reading.impute or reading.categorical or reading.drop:
             raise InputError(
                 f"--impute, --categorical and --drop are for tables, and {where} is read as {form}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reshuffle.datasets.chunks import MISSING, Chunk, listed
 from reshuffle.datasets.columns import Column
 from reshuffle.datasets.csv_file import unnamed
-from reshuffle.datasets.encoding import TableEncoding, learned
+from reshuffle.datasets.encoding import Rows, TableEncoding, learned
 from reshuffle.datasets.rows_encoding import Encoding
 from reshuffle.errors import InputError
 
@@ -41,8 +41,19 @@ class Data(NamedTuple):
     encoding: Encoding
 
 
-def read_table(chunks: Iterator[Chunk], reading: Reading, where: str) -> Data:
-    """All rows of a table, with the encoding that they ask for."""
+LearnFrom = Callable[[NDArray[Any]], Rows]
+"""From the targets, the rows that an encoding is learned from."""
+
+
+def everything(y: NDArray[Any]) -> Rows:
+    """All rows."""
+    return slice(None)
+
+
+def read_table(
+    chunks: Iterator[Chunk], reading: Reading, where: str, learn_from: LearnFrom = everything
+) -> Data:
+    """All rows of a table, with the encoding that some of them ask for."""
     columns: dict[str, Column] = {}
     for chunk in chunks:
         if not columns:
@@ -54,8 +65,9 @@ def read_table(chunks: Iterator[Chunk], reading: Reading, where: str) -> Data:
     if not target.rows:
         raise InputError(f"{where} has names of columns, and no rows")
     y = _targets(target)
+    rows = learn_from(y)
     parts = [
-        learned(column, impute=reading.impute, standardise=reading.standardise)
+        learned(column, rows, impute=reading.impute, standardise=reading.standardise)
         for column in columns.values()
     ]
     encoding = TableEncoding(

@@ -97,21 +97,38 @@ def strengths_of(problem: Problem, lambdas: Any, smallest: Any) -> Array:
 
 
 def follow(problem: Problem, lambdas: Array, solver: Any) -> Iterator[Result]:
-    """The result at each λ, begun at the last; at first there is nothing but an intercept.
+    """The result at each λ, begun where the last two lead; at first there is nothing but an intercept.
 
     ``problem`` has ψ at λ = 1.
     """
     x, smoothness = problem.without_features(), problem.smoothness
     shape = (problem.features, *problem.shape[1:])
-    for strength in lambdas:
+    before, begin = x, x
+    for k, strength in enumerate(lambdas):
         here = problem.with_datafit(problem.datafit)
         here.penalty = scaled(problem.penalty, float(strength), shape)
         vars(here)["smoothness"] = smoothness  # which no penalty changes
-        result = solver.solve(here, x)
+        result = solver.solve(here, begin)
         if result.message.startswith("interrupted"):
             raise KeyboardInterrupt  # which a single run takes for its own end, and a path is not one
-        x = result.x
+        before, x = x, result.x
+        begin = _ahead(problem, before, x, lambdas[max(k - 1, 0) : k + 2])
         yield result
+
+
+def _ahead(problem: Problem, before: Array, x: Array, lambdas: Array) -> Array:
+    """Where a line in λ through the last two minimisers is at the next λ, at most as far again.
+
+    Minimisers are nearly straight in λ as long as the same features are used, so that features at zero stay
+    there, and those that would change their sign come to rest.
+    """
+    if len(lambdas) < 3 or not lambdas[0] > lambdas[1]:
+        return x
+    share = min((lambdas[1] - lambdas[2]) / (lambdas[0] - lambdas[1]), 1.0)
+    ahead = x + share * (x - before)
+    used = slice(problem.features)
+    ahead[used][(x[used] == 0) | (ahead[used] * x[used] < 0)] = 0.0
+    return ahead if np.isfinite(problem.penalty.value(ahead[used])) else x
 
 
 def walk(problem: Problem, lambdas: Array, solver: Any, name: str) -> list[Result]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,9 @@ from reshuffle.errors import InputError
 from reshuffle.federated.site import Model
 from reshuffle.objective import Array
 
+logger = logging.getLogger("reshuffle")
+
+MOST_TOLD = 5  # sites with the data of others, of which there may be hundreds
 SAME = ("version", "loss", "ridge", "intercept", "outputs", "names")
 """Parts of the handshake that must be equal at all sites."""
 
@@ -45,6 +49,7 @@ def agree(
     """Compare what the sites said. ``mu`` is the strong convexity of the penalty, which they are told."""
     for name in SAME:
         _same(name, {c: record[name] for c, record in said.items()}, called)
+    _warn_of_copies({c: str(record["data"]) for c, record in said.items()}, called)
     features = _features(said, called)
     classes = _classes(said, called, model)
     sizes = np.array([record["samples"] for record in said.values()])
@@ -81,6 +86,14 @@ def _same(name: str, values: Mapping[int, Any], called: Callable[[int], str]) ->
                 f"sites must agree: {name} of {called(client)} is {_short(value)}, "
                 f"of {called(first)} {_short(wanted)}"
             )
+
+
+def _warn_of_copies(data: Mapping[int, str], called: Callable[[int], str]) -> None:
+    """Say which sites have the very same rows: they count as often as they are there."""
+    first: dict[str, int] = {}
+    copies = [(c, first[sha]) for c, sha in data.items() if first.setdefault(sha, c) != c]
+    for client, other in copies[:MOST_TOLD]:
+        logger.warning("%s has the same data as %s", called(client), called(other))
 
 
 def _features(said: Mapping[int, Record], called: Callable[[int], str]) -> int:

@@ -70,12 +70,29 @@ def chosen(norms: Array, gram: Array, slopes: Array, memory: int) -> Choice:
     return Choice(last, weights, kept)
 
 
-def extrapolated(images: Array, residuals: Array, memory: int) -> tuple[Array, slice]:
+def extrapolated(
+    images: Sequence[Array] | Array, residuals: Sequence[Array] | Array, memory: int
+) -> tuple[Array, slice]:
     """The next point, and which of the images and residuals (newest last) to keep."""
-    flat = residuals.reshape(len(residuals), -1)
-    changes = np.diff(flat, axis=0)
-    # not by BLAS, whose sums depend on its number of threads
-    gram = np.einsum("ik,jk->ij", changes, changes)
-    slopes = np.einsum("ik,k->i", changes, flat[-1])
-    choice = chosen(np.sqrt((flat * flat).sum(axis=1)), gram, slopes, memory)
+    choice = chosen(*products(residuals), memory)
     return choice.point(images), choice.kept
+
+
+def products(residuals: Sequence[Array] | Array) -> tuple[Array, Array, Array]:
+    """‖r_j‖, the products of the changes r_{j+1} - r_j among themselves, and those with the newest residual.
+
+    In pieces, so that no further array of the size of a residual is made; and not by BLAS, whose sums depend on
+    its number of threads.
+    """
+    count, flat = len(residuals), [residual.reshape(-1) for residual in residuals]
+    squares, gram, slopes = np.zeros(count), np.zeros((count - 1, count - 1)), np.zeros(count - 1)
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # of a run that diverges, which is said elsewhere
+        for start in range(0, flat[-1].size, PIECE):
+            r = np.stack([residual[start : start + PIECE] for residual in flat])
+            changes = np.diff(r, axis=0)
+            squares += np.einsum("ik,ik->i", r, r)
+            gram += np.einsum("ik,jk->ij", changes, changes)
+            slopes += np.einsum("ik,k->i", changes, r[-1])
+    return np.sqrt(squares), gram, slopes

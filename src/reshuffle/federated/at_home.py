@@ -3,13 +3,11 @@
     z_m = Σ_j α_j T_m(z_j) by the α that came with x,    h_m = (x - z_m)/τ_m,
     the client's passes lead to x̂_m,    T_m(z) = x̂_m - τ_m h_m,    and r_m = T_m(z) - z_m is sent.
 
-Of the residuals' changes only products among themselves leave, as sums for the server's small matrix.
+Where the server shortens the step to a part of it, z_m ← x - (τ⁺/τ)(x - z_m) keeps h_m. Of the residuals' changes only products among themselves leave, as sums for the server's small matrix.
 """
 
 from __future__ import annotations
 
-import io
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,14 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reshuffle.archive import read_archive, write_archive
 from reshuffle.engines import Plain, Task
 from reshuffle.errors import InputError, LostState
 from reshuffle.federated.anderson import Choice
-from reshuffle.files import write_atomically
 from reshuffle.objective import Array
 
 Passes = Callable[[Array, Array | None], Array]
 """(x, h) -> x̂: the client's local epoch."""
+KIND = ("state of a client", 1)
+"""What its file says that it is, and its version."""
 
 
 class Kept(NamedTuple):
@@ -48,15 +48,19 @@ class Memory:
 
     def load(self, client: int, folder: str | os.PathLike[str] | None) -> Kept | None:
         if client not in self._states and folder is not None and _file(folder, client).exists():
-            self._states[client] = _read(_file(folder, client))
+            self._states[client] = _read(_file(folder, client), client)
         return self._states.get(client)
 
     def save(self, client: int, state: Kept, folder: str | os.PathLike[str] | None) -> None:
         if folder is not None:
-            about = json.dumps([state.key, state.round, state.digest])
-            buffer = io.BytesIO()
-            np.savez(buffer, about=np.array(about), images=state.images, residuals=state.residuals)
-            write_atomically(_file(folder, client), buffer.getvalue())
+            about = {
+                "client": client,
+                "key": state.key,
+                "round": state.round,
+                "digest": state.digest,
+            }
+            arrays = {"images": state.images, "residuals": state.residuals}
+            write_archive(_file(folder, client), *KIND, about, arrays)
         self._states[client] = state
 
 
@@ -96,6 +100,10 @@ def _checked(state: Kept | None, key: str, since: int, task: Task) -> Kept | Non
             f"its state is that after round {state.round - 1}, and round {task.round} goes on from "
             f"that after round {since - 1}"
         )
+    if state.images.shape[1:] != task.x.shape:
+        raise LostState(
+            f"its state is of models of shape {state.images.shape[1:]}, not {task.x.shape}"
+        )
     return state
 
 
@@ -106,7 +114,12 @@ def _round(task: Task, key: str, state: Kept | None, tau: float, passes: Passes)
     if state is not None:
         more: Any = task.more
         kept = slice(int(more["start"]), int(more["stop"]))
-        z = Choice(int(more["base"]), np.asarray(more["weights"]), kept).point(state.images)
+        base, ratio = int(more["base"]), float(more["ratio"])
+        z = Choice(base, np.asarray(more["weights"]), kept).point(state.images)
+        if more["back"]:  # to where the last round began
+            z -= state.residuals[base]
+        if ratio != 1.0:  # τ is another, and h_m is to be the same
+            z = x - ratio * (x - z)
         h = (x - z) / tau
         images, residuals = state.images[kept], state.residuals[kept]
     image = passes(x, h)
@@ -136,11 +149,21 @@ def _file(folder: str | os.PathLike[str], client: int) -> Path:
     return Path(folder) / f"client-{client}.npz"
 
 
-def _read(path: Path) -> Kept:
+def _read(path: Path, client: int) -> Kept:
+    """The state in a file, which must be this client's own: nothing else in it tells whose it is."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            key, number, digest = json.loads(str(stored["about"]))
-            images, residuals = stored["images"], stored["residuals"]
-    except Exception as error:
+        with read_archive(path, *KIND) as stored:
+            about, arrays = stored.about, stored.arrays()
+            images, residuals = arrays["images"], arrays["residuals"]
+            kept = Kept(
+                str(about["key"]), int(about["round"]), str(about["digest"]), images, residuals
+            )
+            owner = int(about["client"])
+    except (InputError, OSError) as error:
         raise LostState(f"its state in {path} is damaged: {error}") from None
-    return Kept(str(key), int(number), str(digest), images, residuals)
+    if owner != client:
+        raise LostState(f"the state in {path} is that of client {owner}")
+    good = images.shape == residuals.shape and images.ndim > 1 and len(images) > 0
+    if not good or not all(a.dtype == np.float64 and np.isfinite(a).all() for a in arrays.values()):
+        raise LostState(f"its state in {path} is damaged: it holds other arrays than a state has")
+    return kept

@@ -8,6 +8,7 @@ import time
 
 from reshuffle.content import digest
 from reshuffle.engines import Failure, Reply, Task
+from reshuffle.errors import InputError
 
 
 class Audit:
@@ -36,5 +37,9 @@ class Audit:
             "time": time.time(), "way": way, "kind": task.kind, "run": task.run, "round": task.round,
             "client": client, "bytes": size, "sha256": content,
         }  # fmt: skip
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        try:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError(f"its audit file {self.path} cannot be written: {reason}") from None

@@ -107,7 +107,8 @@ class ClientHost:
         if not (sound or np.isfinite(model).all()):
             return Failure(client, "its model is not finite after the local work", diverged=True)
         if "wants" in task.more:
-            more = {**(more or {}), **seen(self.problems[self.clients.index(client)], task)}
+            problem, x = self.problems[self.clients.index(client)], self.local.point(task.x)
+            more = {**(more or {}), **seen(problem, task, x, self.local.told)}
         more = more or {}
         check = checksum(model, more)
         return Reply(task.run, task.round, client, task.digest, model, check, more)
@@ -122,16 +123,18 @@ def _passes(
     return epoch(x, task.step, task.round, stream, control)
 
 
-def seen(problem: FiniteSum, task: Task) -> dict[str, Plain]:
+def seen(
+    problem: FiniteSum, task: Task, x: Array, told: Callable[[Array], Array] = np.asarray
+) -> dict[str, Plain]:
     """What the task wants to know of f_m at x: its value, its gradient (without the ridge)."""
     wanted = str(task.more.get("wants", "")).split()
     found: dict[str, Plain] = {}
     if "value" in wanted:
-        found["value"] = float(problem.value(task.x))
+        found["value"] = float(told(np.array(problem.value(x))))
     if "gradient" in wanted:
-        gradient = problem.gradient(task.x)
-        gradient[: problem.features] -= problem.ridge * task.x[: problem.features]
-        found["gradient"] = gradient
+        gradient = problem.gradient(x)
+        gradient[: problem.features] -= problem.ridge * x[: problem.features]
+        found["gradient"] = told(gradient)
     return found
 
 

@@ -21,6 +21,9 @@ from reshuffle.solvers.curves import Bend, Curves
 LENGTHS = (1.0, 0.5, 0.25, 1.0 / 16.0, 1.0 / 64.0)
 """Of the last step, at which f is evaluated: one round tells how far it should have gone."""
 
+FAR = 1e200
+"""What stands for values that overflow at a point that is too far out: no such point is ever taken."""
+
 
 class Question(NamedTuple):
     """What the server asks at x: f there and along the step d that led to x, and derivatives at x."""
@@ -80,6 +83,12 @@ class Curved(Local):
         rows = int(np.count_nonzero(active)) + self.shape[0] - self.features
         return rows * int(np.prod(self.shape[1:]))
 
+    def point(self, message: Array) -> Array:
+        return Question.of(message, self.shape, self.features).x
+
+    def told(self, numbers: Array) -> Array:
+        return np.nan_to_num(numbers, nan=FAR, posinf=FAR, neginf=-FAR).clip(-FAR, FAR)
+
     def reply_shape(self, message: Array) -> tuple[int, ...]:
         width = self.width(message[1 : self.features + 1] != 0.0)
         size = int(np.prod(self.shape))
@@ -105,7 +114,10 @@ class Curved(Local):
         def epoch(
             x: Array, step: float, number: int, stream: Stream, control: Array | None
         ) -> Array:
-            asked = Question.of(x, self.shape, self.features)
+            with np.errstate(over="ignore", invalid="ignore"):  # at points that are too far out
+                return self.told(answer(Question.of(x, self.shape, self.features)).packed())
+
+        def answer(asked: Question) -> Answer:
             at, values, spread = curves.linearise(asked.x), np.empty(len(LENGTHS)), 0.0
             values[:], largest = fit.n * at.value, curves.largest(at)
             if asked.d.any():
@@ -114,6 +126,6 @@ class Curved(Local):
                 spread = fit.n * largest * curves.mean_square(curves.margins(asked.d))
             active = np.flatnonzero(asked.active).astype(np.uint32)
             H = curves.hessian(Bend(at.curvatures, asked.damping * largest), active)
-            return Answer(values, spread, fit.n * at.gradient, fit.n * H).packed()
+            return Answer(values, spread, fit.n * at.gradient, fit.n * H)
 
         return epoch

@@ -57,8 +57,7 @@ class ExactFedRR(FederatedSolver):
         of all h_m. Where the residual grows, it falls back to a plain round from its best point. With
         a step that changes there is none.
     state : where h_m and what is remembered of the rounds are. With "clients" the server has sums over
-        clients only, of length d, and goes through the same iterates to rounding (but does not shorten a
-        step by itself); a client that loses its part is named. With ``acceleration=0`` clients may then stay away (``participation``).
+        clients only, of length d, and goes through the same iterates to rounding; a client that loses its part is named. With ``acceleration=0`` clients may then stay away (``participation``).
     on_lost : where a client has lost its state: "raise" a ``ClientError`` that names it, or "restart" all
         clients from x, with h_m = 0 and nothing remembered, which costs rounds and is logged.
 
@@ -124,11 +123,13 @@ class ExactFedRR(FederatedSolver):
         return plan(federation, replace(one, passes=passes), [load.times(passes) for load in loads])
 
     def server(self, federation: Federation, work: Plan) -> Server:
+        chosen = (
+            getattr(self.step, "value", 0.0) is None
+        )  # by default, and so the server's to halve
         if self.state == "clients":
             prox = federation.prox_with_ridge if federation.ridge else federation.prox
-            return Summed(prox, work.totals, self.acceleration)
+            return Summed(prox, work.totals, self.acceleration, adaptive=chosen)
         if self.acceleration and hasattr(self.step, "value"):  # a step that does not change
-            chosen = getattr(self.step, "value", None) is None
             prox, totals = federation.prox_with_ridge, work.totals
             return Accelerated(prox, totals, self.acceleration, adaptive=chosen)
         return ControlVariates(federation.prox_with_ridge, work.totals)

@@ -13,6 +13,7 @@ from reshuffle.engines import Engine, Failure, Plain, Record, Reply, Session, Ta
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.client import ClientHost, Held
 from reshuffle.federated.local import Load, Local
+from reshuffle.losses import Loss
 from reshuffle.objective import Array, FiniteSum, Objective, check_penalty
 from reshuffle.penalties import Penalty
 from reshuffle.smoothness import Smoothness
@@ -117,6 +118,14 @@ class Federation(Objective):
         sizes = self.sizes
         return f"{self.count} clients with {sizes.min()} to {sizes.max()} samples, {self.n} in all"
 
+    @property
+    def losses(self) -> dict[str, Loss | None]:
+        """Of the clients, by their names; none of one that is no generalised linear model."""
+        return {
+            self.called(c): None if client.datafit is None else client.datafit.loss
+            for c, client in enumerate(self.clients)
+        }
+
     def called(self, client: int) -> str:
         """A client in messages."""
         return f"client {client}"
@@ -156,6 +165,10 @@ class Federation(Objective):
 
         known = len(products) == len(parts)
         return Smoothness(measure, product if known else None, self.shape[0])
+
+    @cached_property
+    def typical_curvature(self) -> float:
+        return float(self.sizes @ [client.typical_curvature for client in self.clients] / self.n)
 
     # --- what a run asks of it -----------------------------------------------------------------
 

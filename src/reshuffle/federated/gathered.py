@@ -14,9 +14,12 @@ from reshuffle.engines import Engine, Plain, Record, Session, Task
 from reshuffle.engines import digest as digest_of
 from reshuffle.federated.agreement import Agreement
 from reshuffle.federated.collect import Collect
+from reshuffle.federated.curvature import Curved
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Load, Local, Sampled
+from reshuffle.federated.site import Model
 from reshuffle.federated.work import described
+from reshuffle.losses import Loss
 from reshuffle.objective import Array
 from reshuffle.penalties import Penalty
 from reshuffle.smoothness import Smoothness
@@ -49,20 +52,15 @@ class Gathered(Federation):
         collect: Collect,
         agreed: Agreement,
         penalty: Penalty,
-        ridge: float,
-        intercept: bool,
+        model: Model,
         power_rounds: int,
         tells: bool,
     ) -> None:
         self.session, self.collect, self.agreed = session, collect, agreed
-        self.penalty, self.ridge, self.power_rounds, self.tells = (
-            penalty,
-            ridge,
-            power_rounds,
-            tells,
-        )
+        self.penalty, self.loss, self.ridge = penalty, model.loss, model.ridge
+        self.power_rounds, self.tells = power_rounds, tells
         self._features = int(agreed.record["features"])
-        self.shape = (self._features + intercept, *agreed.outputs)
+        self.shape = (self._features + model.intercept, *agreed.outputs)
         self.sizes = agreed.sizes
         self.n = int(self.sizes.sum())
         self._constants: list[Record] = []
@@ -77,13 +75,17 @@ class Gathered(Federation):
     def called(self, client: int) -> str:
         return self.collect.called(client)
 
+    @property
+    def losses(self) -> dict[str, Loss | None]:
+        return {"sites": self.loss}
+
     # --- what is asked -------------------------------------------------------------------------
 
     def ask(self, kind: str, x: Array, more: Record | None = None) -> dict[int, Record]:
         """A message to all sites."""
         everyone = tuple(range(self.count))
         told: dict[str, Plain] = {**self.agreed.record, **(more or {})}
-        own = {c: {"weight": self.agreed.weights[c]} for c in everyone}
+        own = {c: self._told(c) for c in everyone}
         task = Task(
             uuid.uuid4().hex, 0, 0.0, x, digest_of(x), everyone, kind=kind, more=told, own=own
         )
@@ -107,12 +109,17 @@ class Gathered(Federation):
     def smoothness(self) -> Smoothness:
         """L_max and L̄ of all functions, and L_f ≤ Σ (N_m/N) L_f,m, or closer by the power method."""
         if not self._constants:
-            self.loads(Sampled(1, 1, 0))
+            bounded = self.loss.curvature < np.inf
+            self.loads(Sampled(1, 1, 0) if bounded else Curved(self.shape, self.features, 0))
         told: Any = self._constants
         mean, bound = (
             float(self.sizes @ [r[name] for r in told] / self.n) for name in ("L_mean", "L_f")
         )
         return Known(max(r["L_max"] for r in told), mean, self._closer(bound))
+
+    @cached_property
+    def typical_curvature(self) -> float:
+        return self.smoothness.L_mean
 
     def _closer(self, bound: float) -> float:
         """A few rounds of the power method come from below: 1.1 times what they say, or the bound."""
@@ -133,10 +140,14 @@ class Gathered(Federation):
         work = described(plan.local)
         more: dict[str, Plain] = {**self.agreed.record, **work}
         own: dict[int, dict[str, Plain]] = {
-            c: {"weight": weight, "position": plan.positions[c], "factor": plan.factors[c]}
-            for c, weight in enumerate(self.agreed.weights)
+            c: {**self._told(c), "position": plan.positions[c], "factor": plan.factors[c]}
+            for c in range(self.count)
         }
         return more | {"setup": digest(more, own)}, own
+
+    def _told(self, client: int) -> dict[str, Plain]:
+        """What every message says to a client: the factor of its weights, and which data it said that it has."""
+        return {"weight": self.agreed.weights[client], "data": self.agreed.data[client]}
 
     def compile(self, *, gradient: bool = False) -> None:
         return  # sites compile for themselves

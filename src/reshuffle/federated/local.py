@@ -111,6 +111,14 @@ class Local(ABC):
         """L of the functions of single steps; that of single samples, L_max, where not given."""
         return smoothness_of(client)
 
+    def point(self, message: Array) -> Array:
+        """The x that a message is about: the message itself, unless the work says otherwise."""
+        return message
+
+    def told(self, numbers: Array) -> Array:
+        """What a client says of f_m at x, where it may be told otherwise: mostly as it is."""
+        return numbers
+
     def reply_shape(self, message: Array) -> tuple[int, ...]:
         """Of what a client answers to this message: a model, unless the work says otherwise."""
         return message.shape

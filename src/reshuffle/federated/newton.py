@@ -63,17 +63,11 @@ class FedNewton(FederatedSolver):
 
     def check_problem(self, problem: Any) -> None:
         super().check_problem(problem)
-        if problem.late:
-            raise InputError(
-                "FedNewton needs clients that one process has made (a Federation); for Sites use ExactFedRR"
-            )
-        for number, client in enumerate(problem.clients):
-            if client.datafit is None:
+        for name, loss in problem.losses.items():
+            if loss is None:
                 raise InputError(
-                    f"FedNewton needs second derivatives, and client {number} is a "
-                    f"{type(client).__name__}: use ExactFedRR"
+                    f"FedNewton needs second derivatives, and {name} is no Problem: use ExactFedRR"
                 )
-            loss = client.datafit.loss
             if type(loss).second is None:
                 raise InputError(
                     f"FedNewton needs second derivatives, and {loss!r} has no second(z, y): "

@@ -31,6 +31,7 @@ SLACK = 0.8  # of a strength: a feature at zero whose slope is beyond it may soo
 
 MORE = 200  # features at zero that may join the active ones in a round, or as many as are active
 SHRINKS = 1e-4  # of the last decrease: where steps still converge, they shrink faster than this
+STEEP = 1e9  # the most damping where curvature has no bound: it may be e^20 times as large a step further
 LEAST_SLOPE = 1e-100  # whose square is no zero either
 
 
@@ -61,6 +62,10 @@ class NewtonServer(Server):
         self.form = self._form(np.ones(self.features, dtype=bool))
         self.loose = loose_rows(self.form, self.shape)
         self.smooth = self._smooth_at_zero()
+        bounded = all(
+            loss is None or loss.curvature < np.inf for loss in federation.losses.values()
+        )
+        self.most = 1.0 if bounded else STEEP
 
     # --- the state -----------------------------------------------------------------------------
 
@@ -100,12 +105,16 @@ class NewtonServer(Server):
         which = _longest(heights, search)
         if which is None:  # back, and with more damping
             again, damping, *_ = another.py_func(search.damping, 0.0, 1.0, search.decrease)
+            if not again and search.damping < self.most:
+                again, damping = True, 30.0 * search.damping
             return self._state(base, base, active, search._replace(damping=damping, done=not again))
         gained = search.objective - float(heights[which])
         spent = 0.5 * search.damping * found.spread
         damping, _ = adapted.py_func(
             search.damping, search.decrease, LENGTHS[which], gained, False, spent
         )
+        if which > 0 and search.damping > 1.0:
+            damping = search.damping
         search = search._replace(objective=float(heights[which]), damping=damping)
         if which > 0:
             return self._state(points[which], points[which], active, search)

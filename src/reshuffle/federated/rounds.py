@@ -28,7 +28,7 @@ from reshuffle.federated.sums import Sums
 from reshuffle.objective import Array
 from reshuffle.orders import shuffled
 from reshuffle.randomness import generator
-from reshuffle.solvers.method import Epoch, Method, Seen, State
+from reshuffle.solvers.method import Check, Epoch, Method, Seen, State
 from reshuffle.solvers.sampling import inverse
 from reshuffle.steps import Schedule
 
@@ -123,7 +123,7 @@ class Rounds(Method):
         return dict(zip(TRAFFIC, state["traffic"].tolist(), strict=True)) | held
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
-        step = self.server.shortened(state, step)
+        given, step = step, self.server.shortened(state, step)
         task = self._task(state, epoch, step)
         shares = self.problem.sizes / self.problem.n
         found = self.collect(task, Sums(task.x.shape, shares) if self.server.sums else None)
@@ -134,22 +134,24 @@ class Rounds(Method):
                 epoch,
                 found.told(self.problem.called),
             )
-            return self.advance(
-                state | self.server.start(state["x"]) | {"traffic": traffic}, epoch, step
-            )
+            anew = state | self.server.restarted(state) | {"traffic": traffic}
+            return self.advance(anew, epoch, given)
         if found.diverged:
             self.blame = found.diverged
             return Epoch(state | {"x": np.full_like(state["x"], np.nan), "traffic": traffic}, 0, 0)
-        seen = self._seen(state | {"traffic": traffic}, found)
+        seen, answered = self._seen(state | {"traffic": traffic}, found), sorted(found.replies)
         new = self._step(state, found, step, epoch) | {"traffic": traffic}
         if self.held_out is not None:
             new |= self.held_out.after(epoch + 1, state | new)
-        answered = sorted(found.replies)
         visits, samples = self.plan.visits[answered].sum(), self.problem.sizes[answered].sum()
         gradients = self.plan.local.gradients(int(visits), int(samples), epoch)
         if self.late and "gradient" in self.wants:
             gradients += int(samples)
         return Epoch(new, gradients, 1, step, self.server.stalled(new), seen=seen)
+
+    def certify(self, state: State) -> Check:
+        with np.errstate(over="ignore", invalid="ignore"):  # at a trial point that is too far out
+            return super().certify(state)
 
     def doubts(self, state: State) -> str:
         return self.server.doubts(state)
@@ -171,6 +173,7 @@ class Rounds(Method):
             said = {c: reply.more for c, reply in found.replies.items()}
             return self.server.add_up(state, found.sums.model.value(), said, step, epoch)
         models = {c: found.replies[c].model for c in sorted(found.replies)}
+        found.replies.clear()  # so that a server that takes them out of ``models`` lets go of them
         return self.server.step(state, models, step)
 
     # --- what the clients say of x, where the driver cannot know ---------------------------------

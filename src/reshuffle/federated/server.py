@@ -33,6 +33,10 @@ class Server(ABC):
     def start(self, x0: Array) -> State:
         return {"x": x0}
 
+    def restarted(self, state: State) -> State:
+        """Where all clients begin anew from x."""
+        return self.start(state["x"])
+
     def message(self, state: State) -> Array:
         """What is sent to every client: x, unless a method has more to say."""
         return state["x"]
@@ -65,7 +69,7 @@ class Server(ABC):
 
     @abstractmethod
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
-        """The next state, from the models in the order of the clients."""
+        """The next state, from the models in the order of the clients; a dict of them may be emptied on the way."""
 
     def check_state(self, state: State) -> None:
         """Refuse a saved state that no run can have; see ``Method.check_state``."""

@@ -17,6 +17,7 @@ from reshuffle.design import check_rows
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.tables import Source, Table, load
+from reshuffle.labels import check_apart
 from reshuffle.losses import Loss
 from reshuffle.penalties import L2
 from reshuffle.problem import Problem
@@ -141,8 +142,10 @@ def labels_of(y: NDArray[Any]) -> list[Any]:
         raise InputError(f"y must hold one label per row, got {y.dtype} of shape {y.shape}")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise InputError("y must hold labels, got NaN or infinity")
-    found: list[Any] = np.unique(y if y.dtype.kind == "U" else y.astype(np.float64)).tolist()
-    return found
+    found = y if y.dtype.kind == "U" else y.astype(np.float64)
+    check_apart(found)
+    classes: list[Any] = np.unique(found).tolist()
+    return classes
 
 
 def encoded(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:

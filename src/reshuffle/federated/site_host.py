@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +14,9 @@ from reshuffle.errors import InputError
 from reshuffle.federated.at_home import Memory
 from reshuffle.federated.audit import Audit
 from reshuffle.federated.client import ClientHost, Held, seen
+from reshuffle.federated.loaded import Loaded
 from reshuffle.federated.metrics import metrics
 from reshuffle.federated.site import Model, Site
-from reshuffle.federated.tables import Table
 from reshuffle.federated.work import local_of
 from reshuffle.problem import Problem
 
@@ -35,7 +36,7 @@ class SiteHost:
     model: Model
     version: str
     _memory: Memory = field(default_factory=Memory, init=False, repr=False)
-    _tables: dict[int, Table] = field(default_factory=dict, init=False, repr=False)
+    _tables: dict[int, Loaded] = field(default_factory=dict, init=False, repr=False)
     _ready: dict[tuple[str, tuple[int, ...]], Any] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -45,14 +46,30 @@ class SiteHost:
         return {}
 
     def work(self, task: Task) -> list[Reply | Failure]:
-        audits = {c: Audit(path) for c in task.clients if (path := self._site(c).audit) is not None}
-        for client, audit in audits.items():
-            audit.came(task, client)
-        answers = self._train(task) if task.kind == "train" else self._each(task)
-        for answer in answers:
-            if answer.client in audits:
-                audits[answer.client].left(task, answer)
-        return answers
+        refused = [*self._noted(task)]
+        heard = task.part([c for c in task.clients if c not in {one.client for one in refused}])
+        answers = self._train(heard) if task.kind == "train" else self._each(heard)
+        return [*refused, *(self._leaves(task, answer) for answer in answers)]
+
+    def _noted(self, task: Task) -> Iterator[Failure]:
+        """Write down what came; whoever cannot is not told of it."""
+        for c in task.clients:
+            path = self._site(c).audit
+            try:
+                if path is not None:
+                    Audit(path).came(task, c)
+            except InputError as error:
+                yield Failure(c, str(error))
+
+    def _leaves(self, task: Task, answer: Reply | Failure) -> Reply | Failure:
+        """An answer, once it is written down; else it does not leave."""
+        path = self._site(answer.client).audit
+        try:
+            if path is not None:
+                Audit(path).left(task, answer)
+        except InputError as error:
+            return Failure(answer.client, str(error))
+        return answer
 
     def _each(self, task: Task) -> list[Reply | Failure]:
         answer: Callable[[int, Task], dict[str, Plain]] | None = {
@@ -75,17 +92,28 @@ class SiteHost:
 
     def _hello(self, client: int, task: Task) -> dict[str, Plain]:
         moments = bool(task.more.get("moments"))
-        return self.model.report(self._table(client), self.version, moments)
+        loaded = self._loaded(client, task)
+        record = self.model.report(loaded.table, self.version, moments)
+        loaded.data = str(record["data"])
+        return record
 
     def _load(self, client: int, task: Task) -> dict[str, Plain]:
         """What the local work amounts to, and the constants that steps are chosen by."""
         problem, local = self._problem(client, task), local_of(task.more)
         local.compile(problem)
-        load, constants = local.load(problem), problem.smoothness
-        known = constants.L_f if constants.L_max != 0.0 else 0.0  # a site whose rows are all zero
+        load, constants, typical = (
+            local.load(problem),
+            problem.smoothness,
+            problem.typical_curvature,
+        )
+        bounded = problem.loss.curvature < np.inf
+        largest = constants.L_max if bounded else typical
+        known = (
+            constants.L_f if bounded and largest != 0.0 else typical
+        )  # 0 where all rows are zero
         return {
             "visits": load.visits, "steps": float(load.steps), "smoothness": float(load.smoothness),
-            "L_max": constants.L_max, "L_mean": constants.L_mean, "L_f": known,
+            "L_max": largest, "L_mean": typical, "L_f": known,
         }  # fmt: skip
 
     def _curvature(self, client: int, task: Task) -> dict[str, Plain]:
@@ -96,28 +124,30 @@ class SiteHost:
         return {"product": product}
 
     def _value(self, client: int, task: Task) -> dict[str, Plain]:
-        return seen(self._problem(client, task), task)
+        return seen(self._problem(client, task), task, task.x)
 
     def _metrics(self, client: int, task: Task) -> dict[str, Plain]:
         table = self._site(client).test_table()
         if table is None:
             return {}
-        if table.names != self._table(client).names:
+        names = self._loaded(client, task).table.names
+        if table.names != names:
             raise InputError(
-                f"the columns of test must be those of the data, {self._table(client).names}, "
-                f"got {table.names}"
+                f"the columns of test must be those of the data, {names}, got {table.names}"
             )
         return metrics(self.model.problem(table, task.more), task.x)
 
     def _train(self, task: Task) -> list[Reply | Failure]:
-        """All that are here in one go, where all are asked; else one by one."""
-        together = set(task.clients) == set(self.clients)
+        """All that are here in one go, where all are asked; else, and where one of them fails, one by one."""
+        if set(task.clients) == set(self.clients):
+            with suppress(Exception):
+                return self._host(self.clients, task).work(task)
         answers: list[Reply | Failure] = []
-        for clients in [self.clients] if together else [(c,) for c in task.clients]:
+        for c in task.clients:
             try:
-                answers += self._host(clients, task).work(task.part(clients))
+                answers += self._host((c,), task).work(task.part([c]))
             except Exception as error:
-                answers += [Failure(c, _reason(error)) for c in clients]
+                answers.append(Failure(c, _reason(error)))
         return answers
 
     # --- what is kept --------------------------------------------------------------------------
@@ -125,27 +155,31 @@ class SiteHost:
     def _site(self, client: int) -> Site:
         return self.sites[self.clients.index(client)]
 
-    def _table(self, client: int) -> Table:
+    def _loaded(self, client: int, task: Task) -> Loaded:
+        """The client's table, checked for every task."""
         if client not in self._tables:
-            self._tables[client] = self._site(client).table()
+            self._tables[client] = Loaded.of(self._site(client))
+        agreed = str(task.own.get(client, {}).get("data", ""))
+        self._tables[client].check(agreed, self.model)
         return self._tables[client]
 
     def _problem(self, client: int, task: Task) -> Problem:
-        key = (f"problem {task.more['agreed']}", (client,))
+        loaded, key = self._loaded(client, task), (f"problem {task.more['agreed']}", (client,))
         if key not in self._ready:
             weight = float(task.own[client]["weight"])
-            self._ready[key] = self.model.problem(self._table(client), task.more, weight)
+            self._ready[key] = self.model.problem(loaded.table, task.more, weight)
         found: Problem = self._ready[key]
         return found
 
     def _host(self, clients: tuple[int, ...], task: Task) -> ClientHost:
         """The host that trains these."""
+        problems = [self._problem(c, task) for c in clients]
         key = (f"host {task.more['setup']}", clients)
         if key not in self._ready:
             own: Any = [task.own[c] for c in clients]
             self._ready[key] = ClientHost(
                 clients,
-                [Held(self._problem(c, task)) for c in clients],
+                [*map(Held, problems)],
                 local_of(task.more),
                 [int(o["position"]) for o in own],
                 [float(o["factor"]) for o in own],

@@ -122,9 +122,14 @@ class Sites:
             mu = strong_convexity(self.penalty)
             agreed = agree(said, self.called, self.model, mu, self.standardise)
             gathered = Gathered(
-                session, collect, agreed, self.penalty, self.model.ridge, self.model.intercept,
-                self.power_rounds, self.objective,
-            )  # fmt: skip
+                session,
+                collect,
+                agreed,
+                self.penalty,
+                self.model,
+                self.power_rounds,
+                self.objective,
+            )
             gathered.watch = self.watch
             yield gathered
         finally:

@@ -9,54 +9,80 @@ from typing import Any
 import numpy as np
 
 from reshuffle.engines import Plain, Record
+from reshuffle.errors import InputError
 from reshuffle.federated.anderson import chosen
+from reshuffle.federated.remembered import check_slots, remembered, slots
+from reshuffle.federated.safeguard import Pace
 from reshuffle.federated.server import Prox, Server
+from reshuffle.federated.spilled import spilled
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
 
-
-def slot(k: int) -> str:
-    """The name under which the state has the k-th image that is remembered."""
-    return f"image{k}"
+ONWARD = (1.0, 0.0)
+"""``anew`` of a round that goes on from the last: τ stays, and clients go on from what ``kept`` says."""
 
 
 class Summed(Server):
     """x⁺ = prox_{γ(S/M)R}( (1/M) Σ_m z_m ), the mean extrapolated like every z_m.
 
     The state has x, ``point`` (the mean of the z_m), the mean images (1/M) Σ_m T_m(z_j) of the rounds j
-    that are remembered, each in a slot of its own so that states share them, and ``norms`` and ``gram`` of
-    the residuals, sums over clients; what the clients are to do next (``weights``, ``kept``); and the round
+    that are remembered (large ones in temporary files), and ``norms`` and ``gram`` of the residuals, sums over
+    clients; what the clients are to do next (``weights``, ``kept``, ``anew``); and the round
     after which each last took part. With ``memory`` 0 nothing is extrapolated, and clients may stay away:
     the mean then changes by what those that took part send.
+
+    Where the residual says that γ is too long (``safeguard``), an ``adaptive`` server halves it and keeps x
+    and the h_m: z_m ← x - ½(x - z_m) at every client, and so for the mean. x = prox_τ(z) is the prox_{τ/2} of that.
     """
 
     sums = True
 
-    def __init__(self, prox: Prox, totals: Array, memory: int) -> None:
+    def __init__(self, prox: Prox, totals: Array, memory: int, adaptive: bool = False) -> None:
         super().__init__(prox, totals)
-        self.memory = memory
+        self.memory, self.adaptive = memory, adaptive
 
     @property
     def needs_all(self) -> bool:  # type: ignore[override]
         return self.memory > 0
 
     def start(self, x0: Array) -> State:
-        empty = np.empty((0, *x0.shape))
-        return {
+        state: State = {
             "x": x0,
             "point": x0,
-            "first": empty if self.memory else x0[None],  # where clients that come later begin
+            "first": x0[None][: 0 if self.memory else 1],  # where clients that come later begin
             "norms": np.empty(0),
             "gram": np.empty(0),
             "weights": np.empty(0),
             "kept": np.zeros(3, dtype=np.int64),
             "since": np.zeros(self.totals.size, dtype=np.int64),
             "key": np.frombuffer(uuid.uuid4().bytes, dtype=np.uint8),
-        } | {slot(k): empty for k in range(self.memory)}
+            "pace": np.array(Pace()),
+            "anew": np.array(ONWARD),
+        }
+        return state | slots("image", [], self.memory, x0.shape)
+
+    def restarted(self, state: State) -> State:
+        factor = Pace.of(state["pace"]).factor
+        return self.start(state["x"]) | {"pace": np.array(Pace(factor))}
+
+    def check_state(self, state: State) -> None:
+        count = check_slots(state, self.memory, "image")
+        if (len(state["norms"]), len(state["gram"])) != (count, max(count - 1, 0) ** 2):
+            raise InputError(
+                f"resume: the saved state remembers {count} rounds, and {len(state['norms'])} residuals with "
+                f"{len(state['gram'])} products"
+            )
+
+    def shortened(self, state: State, step: float) -> float:
+        return step * Pace.of(state["pace"]).factor
+
+    def doubts(self, state: State) -> str:
+        return Pace.of(state["pace"]).doubts
 
     def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
         """What clients need to know besides x: how to go on from what they remember."""
         base, start, stop = state["kept"].tolist()
+        ratio, back = state["anew"].tolist()
         own: dict[int, dict[str, Plain]] = {
             c: {"since": int(since), "total": float(total)}
             for c, (since, total) in enumerate(zip(state["since"], self.totals, strict=True))
@@ -64,6 +90,7 @@ class Summed(Server):
         key = state["key"].tobytes().hex()
         return {
             "key": key, "base": base, "start": start, "stop": stop, "weights": state["weights"],
+            "ratio": ratio, "back": int(back),
         }, own  # fmt: skip
 
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
@@ -83,37 +110,57 @@ class Summed(Server):
         if number and new and not self.memory:
             # they began at x, and are counted as if they had been where all began
             image += new / count * (state["x"] - state["first"][0])
+        length = step * (self.totals.sum() / count)
         if self.memory:
-            point, memory = self._extrapolated(state, image, [said[c] for c in clients])
+            changed = self._accelerated(state, image, [said[c] for c in clients], length)
         else:  # the clients go on from their latest image, and keep nothing more
-            point, memory = image, {"kept": np.array([-1, 0, 0])}
-        x = self.prox(point, step * (self.totals.sum() / count))
-        return state | memory | {"x": x, "point": point, "since": since}
+            changed = {"x": self.prox(image, length), "point": image, "kept": np.array([-1, 0, 0])}
+        return state | changed | {"since": since}
 
-    def _extrapolated(
-        self, state: State, image: Array, said: list[Record]
-    ) -> tuple[Array, dict[str, Any]]:
-        """The next mean of the z_m, and what is remembered from then on."""
+    def _accelerated(self, state: State, image: Array, said: list[Record], length: float) -> State:
+        """What changes: the next mean of the z_m, and what is remembered from then on."""
         square, slopes, changes = (
             np.sum([np.asarray(record[name]) for record in said], axis=0)
             for name in ("square", "slopes", "changes")
         )
-        size = len(state["norms"])
+        size, norm = len(state["norms"]), float(np.sqrt(square))
+        pace = Pace.of(state["pace"]).after(norm)
+        before = float(state["norms"][0]) if size == 1 else None
+        trouble = pace.trouble(norm, before) if self.adaptive else ""
+        if trouble:
+            return self._begun_anew(state, image, trouble == "grew", length, pace)
         gram = np.zeros((size, size))
         if size:
             gram[:-1, :-1] = state["gram"].reshape(size - 1, size - 1)
             gram[-1, :] = gram[:, -1] = changes
-        norms = np.append(state["norms"], np.sqrt(square))
-        images = [*(state[slot(k)][0] for k in range(size)), image]
+        norms = np.append(state["norms"], norm)
+        images = [*remembered(state, "image", self.memory), image]
         choice = chosen(norms, gram, slopes, self.memory)
+        point = choice.point(images)
         start, stop, _ = choice.kept.indices(len(images))
-        empty = np.empty((0, *image.shape))
-        held = [kept[None] for kept in images[start:stop]]
-        slots = {slot(k): held[k] if k < len(held) else empty for k in range(self.memory)}
+        images[-1] = spilled(image)
         inner = slice(start, stop - 1)
-        return choice.point(images), slots | {
+        return slots("image", images[start:stop], self.memory, image.shape) | {
+            "x": self.prox(point, length),
+            "point": point,
             "norms": norms[start:stop],
             "gram": gram[inner, inner].ravel(),
             "weights": choice.weights,
             "kept": np.array([choice.base, start, stop]),
+            "pace": np.array(pace),
+            "anew": np.array(ONWARD),
         }
+
+    def _begun_anew(
+        self, state: State, image: Array, back: bool, length: float, pace: Pace
+    ) -> State:
+        """From the x and h_m of this round (``back``) or of the next, with half the step."""
+        z, last = state["point"] if back else image, len(state["norms"])
+        x = self.prox(z, length)
+        none: Any = np.empty(0)
+        return slots("image", [], self.memory, x.shape) | {
+            "x": x, "point": x - 0.5 * (x - z), "norms": none, "gram": none, "weights": none,
+            "kept": np.array([last, last + 1, last + 1]),
+            "pace": np.array(pace.anew()),
+            "anew": np.array([0.5, float(back)]),
+        }  # fmt: skip

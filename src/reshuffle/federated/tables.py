@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,14 +12,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle.datasets.npz_file import read_npz
 from reshuffle.datasets.reading import load_data
 from reshuffle.datasets.svmlight import read_svmlight
 from reshuffle.datasets.table import Reading
 from reshuffle.errors import InputError, shown
+from reshuffle.files import opened
 
 Given = tuple[Any, ...] | Mapping[str, Any]
 Source = str | os.PathLike[str] | Callable[[], Given] | Given
 PARTS = ("X", "y", "sample_weight", "names")
+SPARSE = ("data", "indices", "indptr", "shape", "format", "_is_array")
+"""What scipy's ``save_npz`` calls the parts of X."""
 
 
 class Table(NamedTuple):
@@ -55,13 +58,13 @@ def _file(path: Path, target: str | None) -> Table:
         if path.is_dir():
             return _folder(path)
         if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as stored:
-                return _given({name: stored[name] for name in stored.files})
+            with opened(path) as file:
+                return _given(read_npz(file, str(path)))
         if path.suffix in (".csv", ".parquet"):
             return _columns(path, target)
     except FileNotFoundError:
         raise InputError(f"there is no file or folder {path}") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} cannot be read: {error}") from None
@@ -78,7 +81,7 @@ def _folder(path: Path) -> Table:
         X,
         y,
         np.load(weights, allow_pickle=False) if weights.exists() else None,
-        tuple(names.read_text().split("\n")[: X.shape[1]]) if names.exists() else (),
+        _names(names.read_text(encoding="utf-8").splitlines() if names.exists() else None, X),
     )
 
 
@@ -95,16 +98,41 @@ def _given(given: Any) -> Table:
     if isinstance(given, tuple) and 2 <= len(given) <= len(PARTS):
         given = dict(zip(PARTS, given, strict=False))
     if isinstance(given, Mapping) and "indptr" in given:
-        X = sp.csr_matrix((given["data"], given["indices"], given["indptr"]), tuple(given["shape"]))
-        given = {**given, "X": X}
+        given = {**{k: v for k, v in given.items() if k not in SPARSE}, "X": _sparse(given)}
     if not isinstance(given, Mapping) or not {"X", "y"} <= set(given):
         raise InputError(
             f"a client's data must be (X, y), or a dict with X and y, got {shown(given)}"
         )
-    names = given.get("names")
+    if unknown := [name for name in given if name not in PARTS]:
+        raise InputError(
+            f"a client's data must be {', '.join(PARTS[:-1])} or {PARTS[-1]}, got {shown(unknown[0])} as well"
+        )
+    X = given["X"]
     return Table(
-        given["X"],
-        np.asarray(given["y"]),
-        given.get("sample_weight"),
-        () if names is None else tuple(map(str, names)),
+        X, np.asarray(given["y"]), given.get("sample_weight"), _names(given.get("names"), X)
     )
+
+
+def _sparse(given: Mapping[str, Any]) -> Any:
+    """A matrix of the parts that scipy's ``save_npz`` writes, which nobody has looked at yet."""
+    try:
+        parts = (given["data"], given["indices"], given["indptr"])
+        X: Any = sp.csr_matrix(parts, (int(given["shape"][0]), int(given["shape"][1])))
+        X.check_format(full_check=True)
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError) as error:
+        raise InputError(
+            f"data, indices, indptr and shape are not those of a matrix: {error}"
+        ) from None
+    if str(given.get("format", "csr")) not in ("csr", "b'csr'"):  # numpy has bytes of old files
+        raise InputError(f"a sparse X must be stored by rows (csr), got {given['format']!s}")
+    return X
+
+
+def _names(given: Any, X: Any) -> tuple[str, ...]:
+    """One name for each column, where there are names."""
+    if given is None:
+        return ()
+    names, shape = tuple(map(str, given)), np.shape(X)
+    if len(shape) == 2 and len(names) != shape[1]:
+        raise InputError(f"names must name each of {shape[1]} columns, got {len(names)}")
+    return names

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError
+from reshuffle.federated.curvature import Curved
 from reshuffle.federated.local import Corrected, Local, Sampled, Shuffled
 from reshuffle.orders import Cyclic, Reshuffle, ShuffleOnce
 
-KINDS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in (Shuffled, Sampled, Corrected)}
+KINDS: Mapping[str, type[Any]] = {
+    kind.__name__: kind for kind in (Shuffled, Sampled, Corrected, Curved)
+}
 ORDERS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in (Reshuffle, ShuffleOnce, Cyclic)}
 MAYBE = {"": None, "yes": True, "no": False}
 
@@ -20,7 +25,7 @@ def described(local: Local) -> dict[str, Plain]:
     """Local work of this package as a record; parts of one's own cannot travel so."""
     if KINDS.get(type(local).__name__) is not type(local):
         raise InputError(
-            f"{type(local).__name__} is not known to sites: use FedRR, LocalSGD or ExactFedRR"
+            f"{type(local).__name__} is not known to sites: use FedRR, LocalSGD, ExactFedRR or FedNewton"
         )
     record: dict[str, Plain] = {"work": type(local).__name__}
     for field in fields(local):  # type: ignore[arg-type]
@@ -33,7 +38,7 @@ def described(local: Local) -> dict[str, Plain]:
         elif field.name == "importance":
             record[field.name] = next(word for word, meant in MAYBE.items() if meant is value)
         else:
-            record[field.name] = value
+            record[field.name] = np.array(value) if isinstance(value, tuple) else value
     return record
 
 
@@ -47,5 +52,7 @@ def local_of(record: Record) -> Local:
         settings["order"] = ORDERS[settings["order"]]()
     if "importance" in settings:
         settings["importance"] = MAYBE[settings["importance"]]
+    if "shape" in settings:
+        settings["shape"] = tuple(int(length) for length in settings["shape"])
     local: Local = kind(**settings)
     return local

@@ -26,6 +26,9 @@ ADVICE = (
     "again. Set NUMBA_CACHE_DIR to a folder that can be written, or that was filled before"
 )
 
+OWN: list[str] = []
+"""The folder of this process's own, where one stands in."""
+
 
 def _probe() -> None:
     """Never compiled: asked where it would be kept."""
@@ -40,6 +43,12 @@ def _kept_in() -> Path | None:
         return None
 
 
+def lasting() -> bool:
+    """Whether what is compiled now is found by the next process."""
+    place = _kept_in()
+    return place is not None and not any(map(place.is_relative_to, OWN))
+
+
 def can_keep() -> bool:
     """Whether kernels can be compiled with a cache, after making a place for one where there is none."""
     if _kept_in() is not None:
@@ -52,6 +61,7 @@ def can_keep() -> bool:
         return False
     atexit.register(_remove, folder, os.getpid())
     config.CACHE_DIR = folder
+    OWN.append(folder)
     place = _kept_in()
     if place is None:
         return False

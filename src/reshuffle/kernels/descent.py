@@ -12,14 +12,14 @@ from math import sqrt
 import numpy as np
 from numba import njit
 
-from reshuffle.kernels.options import FAST
+from reshuffle.kernels.options import LOOP
 
 STEPS = 60  # of the search for the norm of a group: bisection alone would find it to rounding
 CLOSE = 1e-13  # of what is searched for: a few digits more than a sweep has to have
 PROXES = 30  # of the majorised solve of a group with l1 > 0; the steps on the face do the rest
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def shift_coordinate(H, r, u, j, value):
     """u_j <- value, and r with it."""
     change = value - u[j]
@@ -29,7 +29,7 @@ def shift_coordinate(H, r, u, j, value):
             r[k] += change * H[j, k]
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def descend_coordinate(H, r, u, j, l1, l2, low, high):
     """The best u_j alone; the decrease of the model."""
     gain, value = best_coordinate(H, r, u, j, l1, l2, low, high)
@@ -37,7 +37,7 @@ def descend_coordinate(H, r, u, j, l1, l2, low, high):
     return gain
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def best_coordinate(H, r, u, j, l1, l2, low, high):
     """The decrease of the model by the best u_j alone, and that u_j."""
     h = H[j, j]
@@ -57,7 +57,7 @@ def best_coordinate(H, r, u, j, l1, l2, low, high):
     return max(gain, 0.0), value
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def descend_free(H, r, u, start):
     """The coordinates without a penalty."""
     gain = 0.0
@@ -66,7 +66,7 @@ def descend_free(H, r, u, start):
     return gain
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def norm_of(u, members):
     total = 0.0
     for k in range(members.size):
@@ -74,13 +74,13 @@ def norm_of(u, members):
     return sqrt(total)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def soft(value, l1):
     pull = abs(value) - l1
     return 0.0 if not pull > 0.0 else pull if value > 0.0 else -pull
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def solve_shifted(H, members, shift, b, L, v):
     """v = (B + shift I)^{-1} b for the block B of H, by Cholesky with pivots kept above the shift; ||v||."""
     size = members.size
@@ -108,7 +108,7 @@ def solve_shifted(H, members, shift, b, L, v):
     return sqrt(total)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def descend_group(H, r, u, members, l1, l2, strength, room):
     """The best x_g alone: exact without l1, by majorised steps with it; the decrease of the model."""
     size, L, b, v, w = members.size, room.matrix, room.b, room.v, room.w
@@ -169,7 +169,7 @@ def descend_group(H, r, u, members, l1, l2, strength, room):
     return move_group(H, r, u, members, l1, l2, strength, v)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def move_group(H, r, u, members, l1, l2, strength, v):
     """u_g <- v where that lowers the model; by how much."""
     size, change, before, after, cross = members.size, 0.0, 0.0, 0.0, 0.0
@@ -189,7 +189,7 @@ def move_group(H, r, u, members, l1, l2, strength, v):
     return -change
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def descend_members(H, r, u, members, l1, l2, strength):
     """The coordinates of a group one by one, where the others keep its norm smooth; the decrease.
 

@@ -23,8 +23,9 @@ from typing import Any
 from numba import njit
 from numba.extending import overload
 
-from reshuffle.kernels.loss import conjugate_at, exchange, keep, slope
+from reshuffle.kernels.loss import conjugate_at, exchange, keep, put, slope, slope_in_pass
 from reshuffle.kernels.options import KERNEL, OPTIONS
+from reshuffle.kernels.passes import BLOCK
 from reshuffle.kernels.prefetch import prefetch, prefetch_entry, prefetch_pointer
 from reshuffle.kernels.prox import prox
 from reshuffle.kernels.rows import add_bias, add_row, drifted_margin, margin
@@ -38,14 +39,18 @@ def table_kernel(stamp: int) -> Any:
     def tabulate(
         values, indices, indptr, targets, weights, params, bias, x, coefs, factor, table, out
     ):
-        for i in range(len(targets)):
-            z = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
-            keep(coefs, 0, 1.0, slope(stamp, params, z, targets[i]))
-            table[i] = coefs[0]
-            weight = weights[i] * factor if weights.size > 0 else factor
-            add_row(values, indices, indptr, i, weight, coefs, 0, out)
-            if bias:
-                add_bias(weight, coefs, 0, out)
+        for start in range(0, len(targets), BLOCK):
+            stop = min(start + BLOCK, len(targets))
+            for i in range(start, stop):
+                put(table, i, margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0))
+            s, y = table[start:stop], targets[start:stop]
+            for k in range(len(y)):
+                keep(s, k, 1.0, slope_in_pass(stamp, params, s[k], y[k]))
+            for i in range(start, stop):
+                weight = weights[i] * factor if weights.size > 0 else factor
+                add_row(values, indices, indptr, i, weight, table, i, out)
+                if bias:
+                    add_bias(weight, table, i, out)
 
     return tabulate
 
@@ -55,28 +60,26 @@ def combine_kernel(stamp: int) -> Any:
     """Adds factor * sum_i w_i table_i a_i to ``out``; the stamp is that of the sources."""
 
     @njit(**KERNEL)
-    def combine(values, indices, indptr, weights, bias, coefs, factor, table, out):
+    def combine(values, indices, indptr, weights, bias, factor, table, out):
         _ = stamp
         for i in range(table.shape[0]):
-            coefs[0] = table[i]
             weight = weights[i] * factor if weights.size > 0 else factor
-            add_row(values, indices, indptr, i, weight, coefs, 0, out)
+            add_row(values, indices, indptr, i, weight, table, i, out)
             if bias:
-                add_bias(weight, coefs, 0, out)
+                add_bias(weight, table, i, out)
 
     return combine
 
 
 @cache
 def conjugate_kernel(stamp: int) -> Any:
-    """sum_i w_i l*(factor * table_i, y_i): what the dual objective is made of."""
+    """total + sum_i w_i l*(factor * table_i, y_i): what the dual objective is made of."""
 
     @njit(**KERNEL)
-    def conjugates(targets, weights, params, table, factor, coefs):
-        total = 0.0
+    def conjugates(targets, weights, params, table, factor, coefs, total):
         for i in range(table.shape[0]):
-            value = conjugate_at(stamp, params, table, i, factor, targets[i], coefs)
-            total += weights[i] * value if weights.size > 0 else value
+            weight = weights[i] if weights.size > 0 else 1.0
+            total += weight * conjugate_at(stamp, params, table, i, factor, targets[i], coefs)
         return total
 
     return conjugates

@@ -14,7 +14,7 @@ from typing import Any
 from numba import njit
 
 from reshuffle.kernels.loss import slope
-from reshuffle.kernels.options import OPTIONS
+from reshuffle.kernels.options import FAST
 from reshuffle.kernels.rows import add_bias, add_row, margin
 
 
@@ -22,13 +22,13 @@ from reshuffle.kernels.rows import add_bias, add_row, margin
 def single_functions(stamp: int) -> tuple[Any, Any]:
     """``slope`` and ``add`` for the loss with this stamp."""
 
-    @njit(nogil=True, **OPTIONS)
+    @njit(nogil=True, forceinline=True, fastmath=FAST, error_model="numpy")
     def slope_at(data, i, x):
         values, indices, indptr, targets, _weights, params, bias, coefs = data
         z = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
         return slope(stamp, params, z, targets[i])
 
-    @njit(nogil=True, **OPTIONS)
+    @njit(nogil=True, forceinline=True, fastmath=FAST, error_model="numpy")
     def add(data, i, s, out):
         values, indices, indptr, _targets, weights, _params, bias, coefs = data
         coefs[0] = weights[i] * s if weights.size > 0 else s

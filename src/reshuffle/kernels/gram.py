@@ -18,7 +18,7 @@ from numba import njit
 from numba.extending import overload
 
 from reshuffle.kernels.columns import ABSENT
-from reshuffle.kernels.options import FAST, KERNEL, OPTIONS
+from reshuffle.kernels.options import KERNEL, LOOP, OPTIONS
 from reshuffle.kernels.rows import is_dense, is_unit
 
 PACKED = 64  # rows that are laid out side by side: with 500 columns they fill a second-level cache
@@ -132,7 +132,7 @@ def gram_kernel(stamp: int) -> Any:
     return gram
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def multiply(rows, scaled, count, out):
     """The upper triangle of scaled^T rows, added to out: two columns of it by four rows at a time."""
     width = out.shape[0]

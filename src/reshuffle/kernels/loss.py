@@ -1,8 +1,10 @@
 """The loss of one row, compiled in by its stamp.
 
 loss_at        l(z, y)
-slope          l'(z, y)
+slope          l'(z, y), of one row by itself
+slope_in_pass  the same in a loop over rows that do not wait for each other
 conjugate_at   l*(factor * table[c], y)
+put            array[i] = z
 keep           coefs[k] = weight * l'
 exchange       coefs[k] = weight * (l' - table[c]);  table[c] = l'
 """
@@ -14,21 +16,27 @@ from typing import Any
 from numba import njit
 from numba.extending import overload
 
-from reshuffle.kernels.options import FAST, OPTIONS
+from reshuffle.kernels.elementary import for_rows
+from reshuffle.kernels.options import LOOP, OPTIONS
 
+SLOPES: dict[int, Any] = {}
+"""Stamp of a loss -> its compiled ``derivative``, for visits: each waits for the one before."""
 LOSSES: dict[int, tuple[Any, ...]] = {}
-"""Stamp of a loss -> its compiled ``value``, ``derivative`` and (where it has one) ``conjugate``."""
+"""Stamp of a loss -> its compiled ``value``, ``derivative`` and (where it has one) ``conjugate``, for passes."""
 
 
 def register(stamp: int, *functions: Any) -> None:
     """Make the functions of a loss known to the kernels under their stamp."""
     if stamp not in LOSSES:
-        LOSSES[stamp] = tuple(njit(fastmath=FAST, error_model="numpy")(f) for f in functions)
+        SLOPES[stamp] = njit(**LOOP)(functions[1])
+        LOSSES[stamp] = tuple(njit(**LOOP)(for_rows(function)) for function in functions)
 
 
 def loss_at(stamp, params, z, y): ...
 def slope(stamp, params, z, y): ...
+def slope_in_pass(stamp, params, z, y): ...
 def conjugate_at(stamp, params, table, c, factor, y, coefs): ...
+def put(array, i, z): ...
 def keep(coefs, k, weight, g): ...
 def exchange(table, c, coefs, k, weight, g): ...
 
@@ -43,6 +51,14 @@ def _loss_at(stamp, params, z, y):
 
 @overload(slope, jit_options=OPTIONS, prefer_literal=True)
 def _slope(stamp, params, z, y):
+    if not hasattr(stamp, "literal_value"):  # numba's second try, after one that failed
+        return None
+    derivative = SLOPES[stamp.literal_value]
+    return lambda stamp, params, z, y: derivative(z, y, *params)
+
+
+@overload(slope_in_pass, jit_options=OPTIONS, prefer_literal=True)
+def _slope_in_pass(stamp, params, z, y):
     if not hasattr(stamp, "literal_value"):  # numba's second try, after one that failed
         return None
     derivative = LOSSES[stamp.literal_value][1]
@@ -65,6 +81,20 @@ def _conjugate_at(stamp, params, table, c, factor, y, coefs):
         return conjugate(coefs[0], y, *params)
 
     return vector if table.ndim == 1 else matrix
+
+
+@overload(put, jit_options=OPTIONS)
+def _put(array, i, z):
+    """array[i] = z."""
+
+    def vector(array, i, z):
+        array[i] = z
+
+    def matrix(array, i, z):
+        for o in range(array.shape[1]):
+            array[i, o] = z[o]
+
+    return vector if array.ndim == 1 else matrix
 
 
 @overload(keep, jit_options=OPTIONS)

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from math import expm1, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from reshuffle.kernels.loss import keep, loss_at, register, slope
-from reshuffle.kernels.options import FAST, KERNEL, LOOP, OPTIONS
+from reshuffle.kernels.elementary import for_rows
+from reshuffle.kernels.loss import keep, loss_at, put, register, slope_in_pass
+from reshuffle.kernels.options import KERNEL, LOOP, OPTIONS
 from reshuffle.kernels.passes import BLOCK
 from reshuffle.kernels.rows import add_bias, add_row, margin
 from reshuffle.kernels.stamp import stamp_of
@@ -29,7 +30,6 @@ SECONDS: dict[int, Any] = {}
 
 TINY = 1e-250  # a curvature that is as good as none: its square root and inverse stay finite
 WIDE = 1.0  # a change of softmax's margins: beyond it little is left of the curvature
-SMALL = 1e-5  # below it e^-r + r - 1 is lost in rounding
 REACH = 2.1  # times what a model of the expected decrease reaches: 2 is needed, 2.1 leaves room
 TURNS = 4  # in which radius and curvature find to each other; rows that do not are left out
 
@@ -40,19 +40,19 @@ def register_second(functions: tuple[Callable[..., Any], ...], second: Callable[
     stamp = stamp_of(*functions, second)
     register(stamp, *functions)
     if stamp not in SECONDS:
-        SECONDS[stamp] = njit(fastmath=FAST, error_model="numpy")(second)
+        SECONDS[stamp] = njit(**LOOP)(for_rows(second))
     return stamp
 
 
 def bend(stamp, params, curvatures, i, z, y): ...
-def put(array, i, z): ...
 def linearise(
     stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins,
-    slopes, curvatures, out,
+    slopes, curvatures, out, total,
 ): ...  # fmt: skip
 def lower(
-    stamp, targets, weights, params, margins, slopes, curvatures, cap, low, factors, radius, shares
-): ...
+    stamp, targets, weights, params, concordance, margins, slopes, curvatures, cap, low, factors,
+    radius, shares,
+): ...  # fmt: skip
 
 
 @overload(bend, jit_options=OPTIONS, prefer_literal=True)
@@ -73,46 +73,37 @@ def _bend(stamp, params, curvatures, i, z, y):
     return vector if curvatures.ndim == 1 else matrix
 
 
-@overload(put, jit_options=OPTIONS)
-def _put(array, i, z):
-    def vector(array, i, z):
-        array[i] = z
-
-    def matrix(array, i, z):
-        for o in range(array.shape[1]):
-            array[i, o] = z[o]
-
-    return vector if array.ndim == 1 else matrix
-
-
 @overload(linearise, jit_options=LOOP, prefer_literal=True)
 def _linearise(
     stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins,
-    slopes, curvatures, out,
+    slopes, curvatures, out, total,
 ):  # fmt: skip
-    """z, l'(z), l''(z) of every row, factor * sum_i w_i l'_i a_i added to out; sum_i w_i l_i."""
+    """z, l'(z), l''(z) of every row, factor * sum_i w_i l'_i a_i added to out; total + sum_i w_i l_i."""
     if not hasattr(stamp, "literal_value"):  # numba's second try, after one that failed
         return None
 
     def loop(
         stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins,
-        slopes, curvatures, out,
+        slopes, curvatures, out, total,
     ):  # fmt: skip
-        total = 0.0
         for start in range(0, len(targets), BLOCK):
-            part = 0.0
-            for i in range(start, min(start + BLOCK, len(targets))):
-                z = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
-                put(margins, i, z)
-                loss = loss_at(stamp, params, z, targets[i])
-                bend(stamp, params, curvatures, i, z, targets[i])
-                keep(coefs, 0, 1.0, slope(stamp, params, z, targets[i]))
-                slopes[i] = coefs[0]
+            stop, part = min(start + BLOCK, len(targets)), 0.0
+            z, s, c = margins[start:stop], slopes[start:stop], curvatures[start:stop]
+            y, w = targets[start:stop], weights[start:stop]
+            for i in range(start, stop):
+                put(margins, i, margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0))
+            for k in range(len(y)):
+                weight = w[k] if w.size > 0 else 1.0
+                part += weight * loss_at(stamp, params, z[k], y[k])
+            for k in range(len(y)):
+                bend(stamp, params, c, k, z[k], y[k])
+                put(s, k, z[k])
+                keep(s, k, 1.0, slope_in_pass(stamp, params, s[k], y[k]))
+            for i in range(start, stop):
                 weight = weights[i] if weights.size > 0 else 1.0
-                part += weight * loss
-                add_row(values, indices, indptr, i, weight * factor, coefs, 0, out)
+                add_row(values, indices, indptr, i, weight * factor, slopes, i, out)
                 if bias:
-                    add_bias(weight * factor, coefs, 0, out)
+                    add_bias(weight * factor, slopes, i, out)
             total += part
         return total
 
@@ -121,8 +112,9 @@ def _linearise(
 
 @overload(lower, jit_options=LOOP, prefer_literal=True)
 def _lower(
-    stamp, targets, weights, params, margins, slopes, curvatures, cap, low, factors, radius, shares
-):
+    stamp, targets, weights, params, concordance, margins, slopes, curvatures, cap, low, factors,
+    radius, shares,
+):  # fmt: skip
     """Curvatures from below, for a model whose decrease is at most ``cap``.
 
     (change of the margins of row i)^2 <= 2 (decrease of the model's quadratic) / shares_i. Rows that
@@ -132,44 +124,41 @@ def _lower(
         return None
 
     def vector(
-        stamp, targets, weights, params, margins, slopes, curvatures, cap, low, factors, radius,
-        shares,
+        stamp, targets, weights, params, concordance, margins, slopes, curvatures, cap, low,
+        factors, radius, shares,
     ):  # fmt: skip
-        # l(z_i + v) >= l + l' v + low_i v^2 / 2 for |v| <= radius_i. For an l'' with one peak the mean
-        # curvature over [z, z + v] is least at an end, so the least of l''(z) and
-        # (l'(z ± r) - l'(z)) / (± r) will do. The radius is twice what a model of that decrease can
-        # reach, 2 sqrt(2 cap n / (w_i low_i)), and wide enough for the difference of slopes to have
-        # six digits.
+        # l(z_i + v) >= l + l' v + low_i v^2 / 2 for |v| <= radius_i, and the radius is twice what a
+        # model of that decrease can reach, 2 sqrt(2 cap n / (w_i low_i)), with a little room.
         n = len(targets)
         for i in range(n):
-            weight = weights[i] if weights.size > 0 else 1.0
-            c, r = curvatures[i], np.inf
-            if cap == np.inf:  # the curvature is the same everywhere
-                low[i], factors[i], radius[i], shares[i] = c, 1.0, r, weight * c / n
-                continue
-            for _ in range(TURNS):  # the radius grows as the curvature falls
-                if not c * weight > TINY:
-                    c, r = 0.0, np.inf
-                    break
-                r = REACH * sqrt(2.0 * cap * n / (weight * c)) + 1e-10 * abs(slopes[i]) / c
-                up = (slope(stamp, params, margins[i] + r, targets[i]) - slopes[i]) / r
-                down = (slopes[i] - slope(stamp, params, margins[i] - r, targets[i])) / r
-                c = min(curvatures[i], min(up, down))
-                if 2.0 * sqrt(2.0 * cap * n / (weight * c)) <= r:
-                    break
-            if not c * weight > TINY or not 2.0 * sqrt(2.0 * cap * n / (weight * c)) <= r:
-                c, r = 0.0, np.inf  # too little to matter: convexity alone
-            low[i], factors[i], radius[i], shares[i] = c, 1.0, r, weight * c / n
+            factors[i], shares[i] = 1.0, 1.0
+        if weights.size > 0:
+            for i in range(n):
+                shares[i] = weights[i]
+        if cap == np.inf:  # the curvature is the same everywhere
+            for i in range(n):
+                low[i], radius[i] = curvatures[i], np.inf
+        elif concordance < np.inf:
+            for i in range(n):
+                share, radius[i] = kept_within(shares[i] * curvatures[i], cap * n, concordance)
+                low[i] = share * curvatures[i]
+        else:
+            for i in range(n):
+                low[i], radius[i] = least_secant(
+                    stamp, targets[i], shares[i], params, margins[i], slopes[i], curvatures[i],
+                    cap * n,
+                )  # fmt: skip
+        for i in range(n):
+            shares[i] *= low[i] / n
 
     def matrix(
-        stamp, targets, weights, params, margins, slopes, curvatures, cap, low, factors, radius,
-        shares,
+        stamp, targets, weights, params, concordance, margins, slopes, curvatures, cap, low,
+        factors, radius, shares,
     ):  # fmt: skip
         # Softmax; S are the outputs whose p is not too small. Jensen: log sum_k p_k e^{v_k} >=
         # s log sum_S (p_k/s) e^{v_k} + sum_{not S} p_k v_k with s = sum_S p, with the same slope at
-        # v = 0. Where v has a range of at most r on S, the curvature of the first term is at least
-        # 2 (e^-r + r - 1) / r^2 of that at v = 0 (a third cumulant is at most r times the variance),
-        # which is the Laplacian of p_k p_l / s; and r^2 <= 2 curvature / min_S p.
+        # v = 0. The first term has a third cumulant of at most the range of v on S times its variance,
+        # and its curvature at v = 0 is the Laplacian of p_k p_l / s; range^2 <= 2 curvature / min_S p.
         n, outputs = curvatures.shape
         for i in range(n):
             weight = weights[i] if weights.size > 0 else 1.0
@@ -181,12 +170,11 @@ def _lower(
                 low[i, k] = p if inside else 0.0
                 if inside:
                     total, least, count = total + p, min(least, p), count + 1
-            factor, r = 1.0, np.inf
-            for _ in range(TURNS if count >= 2 else 0):
-                r = REACH * sqrt(need / (least * factor)) + SMALL
-                factor = 2.0 * (expm1(-r) + r) / (r * r)
-            if count < 2 or not 2.0 * sqrt(need / (least * factor)) <= r:
-                factor, r, least, total = 0.0, np.inf, 0.0, 1.0
+            factor, r = 0.0, np.inf
+            if count >= 2:
+                factor, r = kept_within(0.5 * weight * least, cap * n, concordance)
+            if not factor > 0.0:
+                least, total = 0.0, 1.0
             for k in range(outputs):
                 low[i, k] = low[i, k] / sqrt(total) if factor > 0.0 else 0.0
             factors[i], radius[i], shares[i] = factor, r, 0.5 * weight * least * factor / n
@@ -194,16 +182,53 @@ def _lower(
     return vector if curvatures.ndim == 1 else matrix
 
 
+@njit(**OPTIONS)
+def kept_within(curvature, cap, concordance):
+    """What is left of a curvature within a radius that no model of this decrease leaves, and that radius.
+
+    Where |l'''| <= M l'', a step v takes l up by l' v and at least 2 (e^-t + t - 1) / t^2 of l'' v^2 / 2,
+    t = M |v|. That share falls in t, and is at least 1 / (1 + t/6)^2: the difference, times t^2 (1 + t/6)^2,
+    is zero with its first two derivatives at t = 0, and its third is (1 - e^-t (1 + t + t^2/6)) / 3 >= 0.
+    For a radius of REACH sqrt(2 cap / (share * curvature)), with a = M REACH sqrt(2 cap / curvature), so
+    t = a / sqrt(share), this asks for sqrt(share) = 1 - a/6.
+    """
+    a = concordance * REACH * sqrt(2.0 * cap / max(curvature, TINY))
+    root = 1.0 - a / 6.0
+    some = root > 0.0 and curvature * root * root > TINY
+    return (root * root, a / (concordance * root)) if some else (0.0, np.inf)
+
+
+@njit(**LOOP)
+def least_secant(stamp, y, weight, params, z, slope, curvature, cap):
+    """A curvature from below and its radius for an l'' with one peak.
+
+    The mean curvature over [z, z + v] is then least at an end, so the least of l''(z) and
+    (l'(z ± r) - l'(z)) / (± r) will do. The radius is wide enough for the difference of slopes to have six
+    digits.
+    """
+    c, r = curvature, np.inf
+    for _ in range(TURNS):  # the radius grows as the curvature falls
+        if not c * weight > TINY:
+            break
+        r = REACH * sqrt(2.0 * cap / (weight * c)) + 1e-10 * abs(slope) / c
+        up = (slope_in_pass(stamp, params, z + r, y) - slope) / r
+        down = (slope - slope_in_pass(stamp, params, z - r, y)) / r
+        c = min(curvature, min(up, down))
+        if c * weight > TINY and 2.0 * sqrt(2.0 * cap / (weight * c)) <= r:
+            return c, r
+    return 0.0, np.inf  # too little to matter: convexity alone
+
+
 @cache
 def linearise_kernel(stamp: int) -> Any:
     @njit(**KERNEL)
     def kernel(
         values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins, slopes,
-        curvatures, out,
+        curvatures, out, total,
     ):  # fmt: skip
         return linearise(
             stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor,
-            margins, slopes, curvatures, out,
+            margins, slopes, curvatures, out, total,
         )  # fmt: skip
 
     return kernel
@@ -213,11 +238,12 @@ def linearise_kernel(stamp: int) -> Any:
 def lower_kernel(stamp: int) -> Any:
     @njit(**KERNEL)
     def kernel(
-        targets, weights, params, margins, slopes, curvatures, cap, low, factors, radius, shares
-    ):
+        targets, weights, params, concordance, margins, slopes, curvatures, cap, low, factors,
+        radius, shares,
+    ):  # fmt: skip
         lower(
-            stamp, targets, weights, params, margins, slopes, curvatures, cap, low, factors,
-            radius, shares,
+            stamp, targets, weights, params, concordance, margins, slopes, curvatures, cap, low,
+            factors, radius, shares,
         )  # fmt: skip
 
     return kernel

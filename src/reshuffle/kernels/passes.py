@@ -1,6 +1,7 @@
 """Passes over all rows in storage order: value, gradient, margins, row norms, curvature product.
 
-Each runs on one thread in a fixed order of additions, so its bits depend on the data alone.
+Each runs on one thread in a fixed order of additions, so its bits depend on the data alone. ``coefs`` has
+room for the margins of a block.
 """
 
 from __future__ import annotations
@@ -11,28 +12,35 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from reshuffle.kernels.loss import keep, loss_at, slope
+from reshuffle.kernels.loss import keep, loss_at, put, slope_in_pass
 from reshuffle.kernels.options import CACHE, FAST, KERNEL
 from reshuffle.kernels.rows import add_bias, add_row, margin
 
-BLOCK = (
-    1024  # rows whose losses are added up before they join the total: two short sums, not one long
-)
+BLOCK = 1024
+"""Rows that are taken together: margins first, then losses, then what is added for each row.
+
+Losses then need not wait for rows, and several are computed at a time; margins stay in the nearest cache. A
+loss is added to those of its block before that joins the total: two short sums, not one long. A loop that
+stores nothing, or reads only arrays that are as long as it is, is compiled in one way; else the compiler
+would look at addresses to choose between two, and bits would depend on them.
+"""
 
 
 @cache
 def value_kernel(stamp: int) -> Any:
-    """sum_i w_i l(a_i^T x, y_i) for the loss with this stamp."""
+    """total + sum_i w_i l(a_i^T x, y_i) for the loss with this stamp."""
 
     @njit(**KERNEL)
-    def value(values, indices, indptr, targets, weights, params, bias, x, coefs):
-        total = 0.0
+    def value(values, indices, indptr, targets, weights, params, bias, x, coefs, total):
         for start in range(0, len(targets), BLOCK):
-            part = 0.0
-            for i in range(start, min(start + BLOCK, len(targets))):
-                z = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
-                loss = loss_at(stamp, params, z, targets[i])
-                part += weights[i] * loss if weights.size > 0 else loss
+            stop, part = min(start + BLOCK, len(targets)), 0.0
+            for i in range(start, stop):
+                k = i - start
+                put(coefs, k, margin(values, indices, indptr, i, x, 1.0, bias, coefs, k))
+            y, w = targets[start:stop], weights[start:stop]
+            for k in range(len(y)):
+                weight = w[k] if w.size > 0 else 1.0
+                part += weight * loss_at(stamp, params, coefs[k], y[k])
             total += part
         return total
 
@@ -45,13 +53,19 @@ def gradient_kernel(stamp: int) -> Any:
 
     @njit(**KERNEL)
     def gradient(values, indices, indptr, targets, weights, params, bias, x, coefs, factor, out):
-        for i in range(len(targets)):
-            z = margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0)
-            weight = weights[i] if weights.size > 0 else 1.0
-            keep(coefs, 0, weight, slope(stamp, params, z, targets[i]))
-            add_row(values, indices, indptr, i, factor, coefs, 0, out)
-            if bias:
-                add_bias(factor, coefs, 0, out)
+        for start in range(0, len(targets), BLOCK):
+            stop = min(start + BLOCK, len(targets))
+            for i in range(start, stop):
+                k = i - start
+                put(coefs, k, margin(values, indices, indptr, i, x, 1.0, bias, coefs, k))
+            y = targets[start:stop]
+            for k in range(len(y)):
+                keep(coefs, k, 1.0, slope_in_pass(stamp, params, coefs[k], y[k]))
+            for i in range(start, stop):
+                weight = weights[i] * factor if weights.size > 0 else factor
+                add_row(values, indices, indptr, i, weight, coefs, i - start, out)
+                if bias:
+                    add_bias(weight, coefs, i - start, out)
 
     return gradient
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from reshuffle.kernels.options import FAST
+from reshuffle.kernels.options import LOOP
 
 LEAST = 1e-3  # damping to begin with, of the largest curvature of the loss
 SHORT = 0.2  # a step shorter than this share of the model's: the model promised too much
@@ -22,7 +22,7 @@ SURE = (
 CLOSE = 1e-8  # of the tolerance: a decrease that is not expected to be smaller than this
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def from_below(damping: float, expected: float, target: float, at_zero: float, n: int) -> float:
     """The decrease that a model from below is made for, where the end may be near; else 0.
 
@@ -36,7 +36,7 @@ def from_below(damping: float, expected: float, target: float, at_zero: float, n
     return min(target, max(4.0 * expected, CLOSE * target))
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def adapted(
     damping: float, decrease: float, t: float, gained: float, lowered: bool, spent: float
 ) -> tuple[float, float]:
@@ -54,7 +54,7 @@ def adapted(
     return damping, expected
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def another(
     damping: float, expected: float, seen: float, decrease: float
 ) -> tuple[bool, float, float, float]:

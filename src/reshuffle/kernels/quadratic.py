@@ -34,7 +34,7 @@ from reshuffle.kernels.faces import (
     sweep,
     unbounded,
 )
-from reshuffle.kernels.options import FAST, KERNEL
+from reshuffle.kernels.options import KERNEL, LOOP
 
 SWEEPS = 30  # of a round at most
 SLOW = (
@@ -49,7 +49,7 @@ LARGEST = 4000  # coordinates of a face: its factorisation takes a third of the 
 HALVINGS = 40  # of a step on the face: it then moves nothing that can be seen
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def factorise(matrix, scales, size):
     """matrix <- L with L L^T = D M D, D M D of unit diagonal; D in scales. Counts the weak pivots.
 
@@ -74,7 +74,7 @@ def factorise(matrix, scales, size):
     return weak
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def solve_factored(matrix, scales, b, size):
     """b <- M^{-1} b; returns b^T M^{-1} b."""
     power = 0.0
@@ -93,7 +93,7 @@ def solve_factored(matrix, scales, b, size):
     return power
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def product(H, v, out):
     """out = H v, for a v with many zeros; H is symmetric."""
     for k in range(out.size):
@@ -105,7 +105,7 @@ def product(H, v, out):
                 out[k] += c * H[j, k]
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def null_vector(room, count, out):
     """out = a direction in which M has no curvature, up to rounding: all that are weak, together.
 
@@ -127,7 +127,7 @@ def null_vector(room, count, out):
     return length
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def face_step(form, H, u, room):
     """One Newton step on the face: (gain, promise not kept, |null|)."""
     size, count = u.size, 0
@@ -179,7 +179,7 @@ def face_step(form, H, u, room):
     return 0.0, promised, length
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def minimise(form, H, g, x, u, accuracy, floor, rounds, room):
     """Minimise the model from u = x, in place; (decrease, left, |null|, rounds).
 

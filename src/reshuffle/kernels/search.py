@@ -55,11 +55,12 @@ def _along(stamp, targets, weights, params, margins, change, t, coefs):
     def loop(stamp, targets, weights, params, margins, change, t, coefs):
         total = 0.0
         for start in range(0, len(targets), BLOCK):
-            part = 0.0
-            for i in range(start, min(start + BLOCK, len(targets))):
-                weight = weights[i] if weights.size > 0 else 1.0
-                z = moved(coefs, margins, change, t, i)
-                part += weight * loss_at(stamp, params, z, targets[i])
+            stop, part = min(start + BLOCK, len(targets)), 0.0
+            z, dz = margins[start:stop], change[start:stop]
+            y, w = targets[start:stop], weights[start:stop]
+            for k in range(len(y)):
+                weight = w[k] if w.size > 0 else 1.0
+                part += weight * loss_at(stamp, params, moved(coefs, z, dz, t, k), y[k])
             total += part
         return total / len(targets)
 

@@ -20,7 +20,7 @@ from numba.extending import overload
 from reshuffle.kernels.faces import clip, penalty_value
 from reshuffle.kernels.gram import multiply
 from reshuffle.kernels.newton import linearise, lower
-from reshuffle.kernels.options import FAST, KERNEL, LOOP
+from reshuffle.kernels.options import KERNEL, LOOP
 from reshuffle.kernels.progress import adapted, another, from_below
 from reshuffle.kernels.quadratic import minimise
 from reshuffle.kernels.search import EPS, ROUNDING, search
@@ -39,7 +39,7 @@ def bend_along(curvatures, extra, factors, weights, change): ...
 def reaches(curvatures, change, i): ...
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def add_gram(A, scales, scaled, out):
     """out = A^T diag(scales) A, the upper triangle; A has a multiple of four rows."""
     for j in range(out.shape[0]):
@@ -147,7 +147,7 @@ def proof_kernel(stamp: int) -> Any:
     return kernel
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**LOOP)
 def stays_inside(curvatures, radius, shares, change, decrease):
     """Whether no point below a model from below lies outside the radius of a row."""
     for i in range(radius.size):
@@ -168,7 +168,7 @@ def whole_kernel(stamp: int) -> Any:
 
     @njit(**KERNEL)
     def kernel(
-        A, targets, weights, params, form, bound_on_curvature, x, flat, margins, slopes, curvatures,
+        A, targets, weights, params, form, bound_on_curvature, concordance, x, flat, margins, slopes, curvatures,
         g, g_flat, loose, floor, target, at_zero, most, paper, room, numbers,
     ):  # fmt: skip
         n, size = len(targets), flat.size
@@ -186,7 +186,7 @@ def whole_kernel(stamp: int) -> Any:
                 before = value + psi
                 value = linearise(
                     stamp, A, paper.nothing, paper.nothing, targets, weights, params, False, x,
-                    coefs, 1.0 / n, margins, slopes, curvatures, g,
+                    coefs, 1.0 / n, margins, slopes, curvatures, g, 0.0,
                 ) / n  # fmt: skip
                 psi, passes = penalty_value(form, flat), passes + 1
             now = value + psi
@@ -208,8 +208,8 @@ def whole_kernel(stamp: int) -> Any:
             lowered, extra = cap > 0.0, 0.0
             if lowered:
                 lower(
-                    stamp, targets, weights, params, margins, slopes, curvatures, cap, low,
-                    factors, paper.radius, paper.shares,
+                    stamp, targets, weights, params, concordance, margins, slopes, curvatures, cap,
+                    low, factors, paper.radius, paper.shares,
                 )  # fmt: skip
             else:
                 extra = damping * plain(curvatures, bound_on_curvature, low, factors)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache
+from math import inf
 from typing import Any, ClassVar, Self
 
 from reshuffle.errors import InputError
@@ -29,8 +30,8 @@ class Loss:
     (and for s scaled towards zero); with it the exact method can bound the gap to the minimum.
 
     ``second(z, y)`` = l''(z, y) is wanted for Newton steps; at a kink of l' either side will do. That
-    these end with a true bound on P(x) - P* rests on an l'' with one peak: it does not rise again in z
-    once it has fallen.
+    these end with a true bound on P(x) - P* rests on an l'' with one peak (it does not rise again in z
+    once it has fallen), or on a ``self_concordance``.
 
     A loss over several outputs (``vector = True``) gets z as an array with one entry per output
     and its ``derivative`` overwrites z. Its ``second`` overwrites z with numbers p ≥ 0 that sum to 1,
@@ -70,6 +71,9 @@ class Loss:
     derivative: ClassVar[Callable[..., Any]]
     conjugate: ClassVar[Callable[..., Any] | None] = None
     second: ClassVar[Callable[..., Any] | None] = None
+    self_concordance: ClassVar[float] = inf
+    """M with |l'''| ≤ M·l'' everywhere, where there is one: how fast l'' may fall. Of a vector loss, where M
+    times the range of a change of its margins bounds the change of the logarithm of l'' along it."""
     quadratic: ClassVar[bool] = False
     """Whether l'' is the same everywhere: Newton's model is then f itself, and one step is enough."""
     balanced: ClassVar[Callable[..., Any] | None] = None

@@ -23,6 +23,7 @@ class Logistic(Loss):
     """
 
     curvature = 0.25
+    self_concordance = 1.0
     targets: ClassVar[str] = "signs"
 
     @staticmethod

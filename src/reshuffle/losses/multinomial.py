@@ -25,6 +25,7 @@ class Multinomial(Loss):
     """
 
     curvature = 0.5
+    self_concordance = 1.0
     targets: ClassVar[str] = "classes"
     vector = True
 

@@ -24,6 +24,7 @@ class Poisson(Loss):
     """
 
     curvature = np.inf
+    self_concordance = 1.0
     targets: ClassVar[str] = "counts"
 
     @staticmethod

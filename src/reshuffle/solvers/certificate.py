@@ -14,7 +14,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from reshuffle.datafit import NO_VISITS, Datafit
+from reshuffle.datafit import Datafit
 from reshuffle.objective import Array, Objective
 from reshuffle.penalties import Able, ability
 from reshuffle.penalties.inexact import COLD
@@ -51,7 +51,7 @@ class Certificate(ABC):
 
 
 class RelativeMapping(Certificate):
-    """‖x - prox(x - τ∇f(x))‖/(τ‖∇f(0)‖) with τ = 1/L̄.
+    """‖x - prox(x - τ∇f(x))‖/(τ‖∇f(0)‖) with τ = 1/L̄ (``typical_curvature``).
 
     Where the prox is found by iterations, the bound on its error is added to the norm, which is then not smaller
     than at the true prox.
@@ -69,7 +69,7 @@ class RelativeMapping(Certificate):
     def from_slopes(
         self, x: Array, slopes: Array, g: Array, value: Value = None, start: Array = COLD
     ) -> float:
-        tau = 1.0 / self.problem.smoothness.L_mean
+        tau = 1.0 / self.problem.typical_curvature
         found = close(self.problem, x, x - tau * g, tau, start, with_ridge=True)
         moved = float(np.linalg.norm(x - found.point)) + found.error
         return moved / tau / self._at_zero
@@ -118,7 +118,7 @@ class Gap(Certificate):
         self, x: Array, slopes: Array, g: Array, value: Value = None, start: Array = COLD
     ) -> float:
         whole = value or partial(self.problem.value, x)
-        return max(self._absolute(x, slopes, g, whole), 0.0) / self.at_zero
+        return max(self._absolute(x, slopes, g, whole), 0.0) / (self.datafit.at_zero or 1.0)
 
     def _absolute(self, x: Array, slopes: Array, g: Array, value: Callable[[], float]) -> float:
         fit, penalty, ridge = self.datafit, self.penalty, self.problem.ridge
@@ -144,12 +144,6 @@ class Gap(Certificate):
         least = min(up, down)
         more, less = (least / up if up > 0 else 0.0), (least / down if down > 0 else 0.0)
         return np.where(slopes > 0, more, less) * slopes
-
-    @cached_property
-    def at_zero(self) -> float:
-        """f(0), for which no feature need be read."""
-        nothing = self.datafit.columns(NO_VISITS)
-        return nothing.value(np.zeros(nothing.shape)) / nothing.n or 1.0
 
 
 def certificate_of(problem: Objective) -> Certificate:

@@ -12,7 +12,8 @@ from reshuffle.losses import Loss, named
 
 PATIENCE = 1.0  # seconds without a word
 _patience = PATIENCE
-LINE = "reshuffle: compiling for this kind of problem; the result is kept for the next time"
+LINE = "reshuffle: compiling for this kind of problem"
+KEPT = "; the result is kept for the next time"
 
 
 READY: set[tuple[object, ...]] = set()
@@ -33,13 +34,19 @@ def once(kind: tuple[object, ...], loss: Loss, work: Callable[[], object]) -> fl
 @contextmanager
 def announced() -> Iterator[None]:
     """Says so on stderr where what is inside takes longer than a second."""
-    timer = Timer(_patience, lambda: print(LINE, file=sys.stderr, flush=True))
+    timer = Timer(_patience, lambda: print(_line(), file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
+
+
+def _line() -> str:
+    from reshuffle.kernels.cache import lasting
+
+    return LINE + (KEPT if lasting() else "")
 
 
 @contextmanager

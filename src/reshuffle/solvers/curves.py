@@ -82,10 +82,12 @@ class Curves:
         listen()
         p, shape = self.fit, (self.fit.n, *self.fit.outputs)
         margins, slopes, curvatures = (np.empty(shape) for _ in range(3))
-        g = np.zeros(p.shape)
-        total = linearise_kernel(self.stamp)(
-            *p.quick, p.targets, p.weights, p.loss.params, p.bias, x, p.scratch(), 1.0 / p.n, margins, slopes, curvatures, g,
-        )  # fmt: skip
+        g, total, coefs = np.zeros(p.shape), 0.0, p.scratch()
+        kernel, found = linearise_kernel(self.stamp), (margins, slopes, curvatures)
+        for rows, targets, weights, *own in p.in_turn(p.quick, p.targets, p.weights, *found):
+            total = kernel(
+                *rows, targets, weights, p.loss.params, p.bias, x, coefs, 1.0 / p.n, *own, g, total
+            )
         self.passes += 1
         return Linear(x, margins, slopes, curvatures, g, float(total / p.n))
 

@@ -427,7 +427,10 @@ class ExactMethod(Method):
     @cached_property
     def _at_zero(self) -> float:
         """f(0), what a rise of the objective is compared with."""
-        return self.sets.value(np.zeros(self.problem.shape), self.sets.everything) or 1.0
+        fit = self.problem.datafit
+        if fit is not None:
+            return fit.at_zero or 1.0
+        return self.problem.value(np.zeros(self.problem.shape)) or 1.0
 
     def _start_objective(self, state: State) -> float:
         if self._known_start is None:

@@ -45,8 +45,8 @@ class Bounds:
         p, low = self.curves.fit, np.empty_like(at.curvatures)
         factors, radius, shares = np.empty(p.n), np.empty(p.n), np.empty(p.n)
         lower_kernel(self.curves.stamp)(
-            p.targets, p.weights, p.loss.params, at.margins, at.slopes, at.curvatures, cap, low,
-            factors, radius, shares,
+            p.targets, p.weights, p.loss.params, float(p.loss.self_concordance), at.margins,
+            at.slopes, at.curvatures, cap, low, factors, radius, shares,
         )  # fmt: skip
         return Below(Bend(low, 0.0, factors), radius, shares)
 

@@ -12,6 +12,7 @@ from reshuffle.objective import Array
 from reshuffle.problem import Problem
 from reshuffle.smoothness import OVERFLOW
 from reshuffle.solvers.certificate import Certificate, Gap, Proof, certificate_of
+from reshuffle.solvers.compiling import once
 from reshuffle.solvers.descent import Descent
 from reshuffle.solvers.finish import LOOSEST, PRECISION, Steps, certified
 from reshuffle.solvers.method import Check, Epoch, Method, State
@@ -36,6 +37,18 @@ class NewtonMethod(Method):
             "certificate": f"{Proof.meaning}, or {Gap.meaning}",
         }
         self._last: Ended | None = None
+        rows = problem.rows
+        kind = ("around Newton steps", problem.loss.stamp, rows.layout, rows.values.dtype.char)
+        self.setup_seconds = once(kind, problem.loss, self._compile)
+
+    def _compile(self) -> None:
+        """What is needed beside the steps: f(0), and the conjugates of a gap."""
+        first = self.problem.datafit.first()
+        first.value(np.zeros(first.shape))
+        slopes = np.zeros((1, *first.outputs))
+        first.combined(slopes)
+        if first.loss.conjugate is not None:
+            first.conjugates(slopes, 1.0)
 
     def start(self, x0: Array) -> State:
         if not np.isfinite(self._value_at_zero):
@@ -114,7 +127,7 @@ class NewtonMethod(Method):
 
     @cached_property
     def _value_at_zero(self) -> float:
-        return self.problem.value(np.zeros(self.problem.shape))
+        return self.problem.datafit.at_zero
 
     @property
     def _at_zero(self) -> float:

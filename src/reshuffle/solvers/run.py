@@ -249,7 +249,10 @@ class Run:
             self.trace.amend(**{"objective": seen.objective, self.method.certificate: seen.measure})
         if np.isnan(self.start_objective):
             self.start_objective = self.trace["objective"][0]
-        if seen.objective > BLOW_UP * (1.0 + abs(self.start_objective)):
+        if seen.objective < self.best[0]:
+            self.best = seen.objective, seen.state["x"]
+        grown = seen.objective > BLOW_UP * (1.0 + abs(self.start_objective))
+        if grown and not self.method.takes_back:
             self._raise_divergence(self.step)
         return seen.measure if self.solver.tol > 0 else np.nan
 

@@ -131,25 +131,39 @@ def resampled(problem: FiniteSum, importance: bool | None) -> tuple[Visits, Arra
     The work of the method grows like N + 2L/μ, for N functions that are L-smooth. Copies are
     made where that sum falls: for ⌈L_i/c⌉ copies of sample i, over a few c between L̄ and L_max.
     """
-    constants = problem.smoothness.individual - problem.ridge
-    if not np.isfinite(constants.max()):
-        problem.smoothness.require()
-    none = np.empty(0, dtype=np.uint32), np.empty(0), float(constants.max())
-    if importance is False or not none[2] > 0:
+    smoothness, n = problem.smoothness, problem.n
+    largest, mean = (constant - problem.ridge for constant in (smoothness.L_max, smoothness.L_mean))
+    if not np.isfinite(largest):
+        smoothness.require()
+    none = np.empty(0, dtype=np.uint32), np.empty(0), largest
+    if importance is False or not largest > 0:
         return none
-    n, mean = problem.n, float(constants.mean())
     mu = max(problem.strong_convexity, mean / n)
-    best, chosen = n + 2.0 * none[2] / mu, None
-    if importance is None and n + 2.0 * mean / mu > 0.9 * best:
+    if importance is None and n + 2.0 * mean / mu > 0.9 * (n + 2.0 * largest / mu):
         return none
+    asked, known = (importance, mu, problem.ridge), vars(smoothness).get("copies")
+    if known is None or known[0] != asked:  # they are the same all along a path
+        known = asked, _cheapest_copies(problem, importance, mu) or none
+        vars(smoothness)["copies"] = known
+    found: tuple[Visits, Array, float] = known[1]
+    return found
+
+
+def _cheapest_copies(
+    problem: FiniteSum, importance: bool | None, mu: float
+) -> tuple[Visits, Array, float] | None:
+    """Copies that lower the work by a tenth or more; any, where that is what was asked for."""
+    constants = problem.smoothness.individual - problem.ridge
+    mean, most = float(constants.mean()), float(constants.max())
+    best, chosen = problem.n + 2.0 * most / mu, None
     for sixths in range(1 if importance else 6):
-        weights, count = copy_weights(constants, mean * (none[2] / mean) ** (sixths / 6))
+        weights, count = copy_weights(constants, mean * (most / mean) ** (sixths / 6))
         largest = float(np.max(weights * constants))
         work = count + 2.0 * largest / mu
         if work < 0.9 * best or (importance and chosen is None):
             best, chosen = work, (weights, count, largest)
     if chosen is None:
-        return none
+        return None
     weights, count, largest = chosen
     pool = expanded(weights, count)
     return pool, weights[pool], largest

@@ -141,8 +141,8 @@ class Whole:
         g, numbers = np.zeros(u.shape), np.zeros(8)
         numbers[:3] = progress.on(fit.loss)[:3]
         value, psi = whole_kernel(self.curves.stamp)(
-            A, fit.targets, fit.weights, fit.loss.params, self.form, float(fit.loss.curvature), v,
-            u.reshape(-1), margins, slopes, curvatures, g.reshape(v.shape), g.reshape(-1),
+            A, fit.targets, fit.weights, fit.loss.params, self.form, float(fit.loss.curvature),
+            float(fit.loss.self_concordance), v, u.reshape(-1), margins, slopes, curvatures, g.reshape(v.shape), g.reshape(-1),
             self._loose, self.bounds.floor, target, at_zero, most, paper_for(A, shape, v),
             room_for(u.size), numbers,
         )  # fmt: skip

@@ -148,9 +148,10 @@ class WorkingSets:
         beyond = penalty.excess(x[: self.size], g[: self.size])
         shape, beyond = beyond.shape, beyond if beyond.ndim == 1 else beyond.max(axis=1)
         support = int(np.count_nonzero(np.isinf(beyond)))
-        count, matter = support + max(self.first, support), beyond > 0.0
-        if count < self.size:
-            matter &= beyond > np.partition(beyond, self.size - count - 1)[self.size - count - 1]
+        matter = beyond > 0.0
+        some, count = beyond[matter], support + max(self.first, support)
+        if count < some.size:
+            matter &= beyond > np.partition(some, some.size - count - 1)[some.size - count - 1]
         matter[old] = True
         spread = np.broadcast_to(matter.reshape(-1, *[1] * (len(shape) - 1)), shape)
         found = self.everything[closed(penalty, spread)]

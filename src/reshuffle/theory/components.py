@@ -59,7 +59,7 @@ class LinearModel(Components):
     def squared_norms(self, weights: Array | None = None) -> Array:
         """‖s_i a_i + ridge·x‖² = s_i²‖a_i‖² + 2·ridge·s_i·a_iᵀx + ridge²‖x‖²."""
         problem = self.problem
-        norms = problem.rows.squared_norms(problem.n)
+        norms = problem.datafit.squared_norms()
         norms += problem.fit_intercept
         scale = np.ones(problem.n) if weights is None else weights
         own = scale**2 * _dot(self.slopes, self.slopes) * norms

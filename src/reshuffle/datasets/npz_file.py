@@ -1,0 +1,67 @@
+"""Arrays of a .npz file that anybody may have written, packed or not: bounded before anything is allocated.
+
+Every array must be as large as its part of the file says, and all parts together at most as large as a file of
+that size unpacks to where it holds data. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from math import prod
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from reshuffle.datasets.svmlight import PACKED, SMALL
+from reshuffle.errors import InputError
+
+MOST_MEMBERS = 1000  # a table has four
+DAMAGE: tuple[type[Exception], ...] = (
+    OSError, ValueError, KeyError, TypeError, EOFError, OverflowError, MemoryError, RuntimeError, SyntaxError,
+    NotImplementedError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What reading a damaged file may raise."""
+
+
+def read_npz(file: BinaryIO, where: str) -> dict[str, NDArray[Any]]:
+    """All arrays of the file, by name; everything that is wrong with it is an ``InputError``."""
+    content = file.read()
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as stored:
+            _check(stored, PACKED * len(content) + SMALL)
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except DAMAGE as error:
+        reason = str(error) or type(error).__name__
+        raise InputError(f"{where} is not a file of arrays, or is damaged: {reason}") from None
+
+
+def _check(stored: zipfile.ZipFile, most: int) -> None:
+    members = stored.infolist()
+    if len(members) > MOST_MEMBERS:
+        raise ValueError(f"it has {len(members)} parts")
+    if sum(member.file_size for member in members) > most:
+        raise ValueError(
+            f"it is more than {PACKED} times as large as it is packed: that is no data"
+        )
+    for member in members:
+        with stored.open(member) as stream:
+            size = _size(stream)
+        if size != member.file_size:
+            raise ValueError(f"{member.filename} does not have the size that it says")
+
+
+def _size(stream: Any) -> int:
+    """Bytes of an array and its header, by the header."""
+    version = npy.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"an array is of version {version}")
+    read: Any = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, _, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError("an array holds objects of Python")
+    return int(stream.tell() + prod(shape) * dtype.itemsize)

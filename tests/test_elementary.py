@@ -1,0 +1,139 @@
+"""exp, log and log1p of the kernels against those of extended precision; what rests on how fast a loss bends."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numba import njit
+
+import reshuffle as rs
+from reshuffle.kernels import elementary
+from reshuffle.kernels.elementary import for_rows
+from reshuffle.kernels.newton import kept_within, linearise_kernel, lower_kernel, register_second
+from reshuffle.losses import LOSSES
+
+RNG = np.random.default_rng(0)
+MANY = 20_000
+NAMES = ("exp", "log", "log1p")
+INPUTS = {
+    "exp": (3.0 * RNG.standard_normal(MANY), RNG.uniform(-707.0, 709.78, MANY)),
+    "log": (RNG.random(MANY), np.exp(RNG.uniform(-708.0, 709.0, MANY)), 1.0 + RNG.uniform(-1e-3, 1e-3, MANY)),
+    "log1p": (RNG.random(MANY), 10.0 ** RNG.uniform(-300.0, 300.0, MANY), -RNG.random(MANY)),
+}  # fmt: skip
+CURVED = [loss for loss in LOSSES if loss.self_concordance < np.inf]
+
+
+def in_a_loop(function: Any) -> Any:
+    """As a pass has it: reordering is allowed around the function, and vector instructions are."""
+
+    @njit(fastmath={"reassoc", "contract", "nsz", "arcp"}, error_model="numpy")
+    def loop(x: Any, out: Any) -> Any:
+        for i in range(x.size):
+            out[i] = function(x[i])
+        return out
+
+    return lambda x: loop(x, np.empty_like(x))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_units_in_the_last_place(name: str) -> None:
+    own = in_a_loop(getattr(elementary, name))
+    for x in INPUTS[name]:
+        true = getattr(np, name)(x.astype(np.longdouble))
+        off = np.abs(own(x) - true) / np.spacing(np.abs(true.astype(np.float64)))
+        assert off.max() <= 2.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_no_number_stays_so(name: str) -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, -2.0, 710.0, -800.0, 1e308])
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(x)
+    np.testing.assert_allclose(in_a_loop(getattr(elementary, name))(x), expected, rtol=1e-15)
+
+
+def test_below_the_smallest_normal_number() -> None:
+    tiny, x = np.finfo(float).tiny, np.array([-707.5, -745.0])
+    assert (in_a_loop(elementary.exp)(x) == 0.0).all()
+    assert in_a_loop(elementary.log)(np.array([tiny / 1024]))[0] == pytest.approx(math.log(tiny))
+
+
+def test_a_function_keeps_all_but_these_three() -> None:
+    def logaddexp(z: float, scale: float = 2.0) -> float:
+        return scale * math.log(1.0 + math.exp(z))  # by attribute: as it is
+
+    changed = for_rows(logaddexp)
+    assert changed(1.0) == logaddexp(1.0)
+    assert for_rows(max) is max
+
+
+@given(st.floats(1e-12, 1e12), st.floats(1e-30, 1e6), st.floats(1e-3, 1e3))
+def test_a_share_of_the_curvature_is_left(curvature: float, cap: float, bend: float) -> None:
+    """2(e^-t + t - 1)/t² ≥ share at t = M·radius, and the radius is more than the model's reach."""
+    share, radius = kept_within.py_func(curvature, cap, bend)
+    if share == 0.0:
+        assert radius == np.inf
+        return
+    assert radius >= 2.0 * math.sqrt(2.0 * cap / (share * curvature))
+    t = np.longdouble(bend * radius)
+    left = (
+        2.0 * (np.expm1(-t) + t) / t**2 if t > 1e-3 else 1.0 - t / 3.0 + t**2 / 12.0 - t**3 / 60.0
+    )
+    assert share <= left * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("loss", CURVED, ids=lambda loss: loss.__name__)
+def test_how_fast_a_loss_bends(loss: Any) -> None:
+    """|l'''| ≤ M·l''; along a direction with range r, |l'''| ≤ M·r·l'' of a vector loss."""
+    h, z = 1e-4, RNG.uniform(-8.0, 8.0, 400)
+    if not loss.vector:
+        y = np.where(RNG.random(400) < 0.5, -1.0, 1.0) if loss.targets == "signs" else np.ones(400)
+        low, here, high = (
+            [loss.second(a + s, b) for a, b in zip(z, y, strict=True)] for s in (-h, 0.0, h)
+        )
+        third = (np.array(high) - low) / (2.0 * h)
+        assert (np.abs(third) <= loss.self_concordance * np.array(here) * (1.0 + 1e-6)).all()
+        return
+    for _ in range(50):
+        at, v = RNG.uniform(-4.0, 4.0, 5), RNG.standard_normal(5)
+        v /= np.ptp(v)
+
+        def along(t: float, at: Any = at, v: Any = v) -> float:
+            p = loss.second(at + t * v, 0)
+            return float(p @ v**2 - (p @ v) ** 2)
+
+        third = (along(h) - along(-h)) / (2.0 * h)
+        assert abs(third) <= loss.self_concordance * along(0.0) * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("loss", [rs.losses.Logistic(), rs.losses.Poisson()], ids=repr)
+@pytest.mark.parametrize("n", [3, 9, 17, 33, 70])
+def test_bits_do_not_depend_on_where_arrays_lie(loss: Any, n: int) -> None:
+    """A loop that is compiled in two ways, and looks at addresses to choose, must round alike in both."""
+    stamp = register_second(loss.functions, type(loss).second)
+    A, x, y = RNG.standard_normal((n, 3)), RNG.standard_normal(3), np.ones(n)
+    nothing, none = np.empty(0, dtype=np.uint32), np.empty(0)
+
+    def run(apart: int) -> list[Any]:
+        room = np.zeros(7 * (n + apart))
+        places = [room[k * (n + apart) :][:n] for k in range(7)]
+        margins, slopes, curvatures, low, factors, radius, shares = places
+        g, params = np.zeros(3), loss.params
+        value = linearise_kernel(stamp)(
+            A, nothing, nothing, y, none, params, False, x, np.zeros(1), 1.0 / n, margins, slopes,
+            curvatures, g, 0.0,
+        )  # fmt: skip
+        lower_kernel(stamp)(
+            y, none, params, 1.0, margins, slopes, curvatures, 1e-6, low, factors, radius, shares
+        )
+        return [value, g, *places]
+
+    far = run(5000)
+    for apart in range(0, 80, 3):
+        for found, expected in zip(run(apart), far, strict=True):
+            np.testing.assert_array_equal(found, expected)
