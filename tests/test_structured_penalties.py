@@ -162,6 +162,23 @@ def test_a_polyhedron_of_sparse_rows_is_that_of_dense_ones(kind: Any) -> None:
     assert sparse.value(sparse.prox(x, 1.0)) == 0.0
 
 
+@pytest.mark.parametrize("l1", [0.0, 0.1])
+def test_one_pixel(l1: float) -> None:
+    psi = TotalVariation2D(1.0, (1, 1), l1)
+    for x in (np.array([3.0]), np.array([[3.0, -2.0]])):
+        np.testing.assert_allclose(psi.prox(x, 1.0), np.sign(x) * (np.abs(x) - l1))
+        assert psi.value(x) == pytest.approx(l1 * float(np.abs(x).sum()))
+
+
+def test_bounds_that_are_nothing_beside_x_and_the_other_way_round() -> None:
+    x = np.array([0.3, -2.0, 1.0, 0.0, 0.7, -0.2])
+    psi = LatentGroupLasso(0.2, [[0, 1, 2], [2, 3, 4], [4, 5]])
+    for size in (1e20, 1e95, 1e105, 1e150):
+        np.testing.assert_allclose(psi.prox(size * x, 1.0), size * x, rtol=1e-15)
+        assert not psi.prox(x / size, 1.0).any()
+    assert not psi.prox(1e-310 * x, 1.0).any()
+
+
 LATENT = [
     [[0]],
     [[0, 1, 2, 3, 4, 5]],

@@ -11,6 +11,7 @@ from reshuffle.penalties.overlapping import Members
 
 Array = NDArray[np.float64]
 MOST = 200  # rounds of one projection: what is not solved then lies on the edge of two patterns
+SMALL = 1e-100  # of the largest coordinate: a bound below it is none that a digit of x could tell from 0
 STEP = 100.0  # of those of a split, in the step where the first group leaves zero
 STEPS = 20  # of a split: with such steps two to five are enough
 ENOUGH = 1e-13  # of the norm: where its upper and its lower bound meet
@@ -47,7 +48,9 @@ def project(
 
     members, starts, _ = groups
     largest = float(np.abs(x).max(initial=0.0)) or 1.0
-    scaled, bounds = x / largest, bounds / largest
+    with np.errstate(over="ignore"):
+        scaled, bounds = x / largest, np.minimum(bounds / largest, 1.0 / SMALL)
+    bounds[bounds < SMALL] = 0.0
     free = members[np.repeat(bounds == 0, np.diff(starts))]
     scaled[free] = 0.0
     parts, point = np.empty(members.size), np.empty(x.size)

@@ -50,7 +50,7 @@ class GraphDifferences(ByContent, ABC):
 
     def value(self, x: Array) -> float:
         edges, bounds, _ = self._graph(len(x))
-        jumps = np.abs(x[edges[:, 0]] - x[edges[:, 1]]).reshape(len(edges), -1).sum(axis=1)
+        jumps = np.abs(x[edges[:, 0]] - x[edges[:, 1]]).sum(axis=tuple(range(1, x.ndim)))
         return float(bounds @ jumps + self.l1 * np.abs(x).sum())
 
     def prox(self, x: Array, step: float) -> Array:
