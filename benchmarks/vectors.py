@@ -34,7 +34,7 @@ STATED = {
     "ProxRR, ShuffleOnce": (10, 7),
     "ProxSGD": (10, 2),
     "FISTA": (24, 2),
-    "ExactProxRR": (23, 13),
+    "ExactProxRR": (23, 15),
     "ExactProxRR, no Newton steps": (17, 6),
 }
 """What docs/runs.md says: vectors of length d, and of length n, of 8 bytes for each entry."""
