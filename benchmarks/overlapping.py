@@ -79,7 +79,6 @@ def main() -> None:
                         row.append(milliseconds(psi, moved, first.start, gap))
                 size = float(np.linalg.norm(first.point)) / np.sqrt(whole)
                 table.add_row(form, name, f"{strength:g}", f"{size:.2f}", *row)
-                print(form, name, strength, f"{size:.2f}", *row, flush=True)
         table.add_section()
     Console(width=120).print(table)
 

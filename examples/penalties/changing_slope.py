@@ -57,7 +57,7 @@ def moving(known, y, width):
     return (near @ (market[known] * y[known])) / (near @ market[known] ** 2)
 
 
-SHARES = ("IBM", "MSFT")
+SHARES, SHOWN = ("IBM", "AAPL", "MSFT", "XRX", "ADBE"), ("IBM", "MSFT")
 STRENGTHS, WIDTHS = np.geomspace(0.1, 4.0, 8), (24, 36, 60, 90, 120, 180)
 tenths = [(np.flatnonzero(months % 10 != k), months[months % 10 == k]) for k in range(10)]
 found = {}
@@ -85,11 +85,12 @@ for name in SHARES:
     found[name] = y, width, result.x, moving(months, y, width)
 
 # %%
-# The slopes of the two shares. Months that were left out are told as well by the few periods of the fused lasso as by a moving window of the best
-# width, which has another slope in every month and no dates to show for it.
+# Of five shares the fused lasso tells the months that were left out better than the moving window on two, as well on one and worse on two; strength
+# and width are each the best for these months, so that neither has an advantage. The slopes of two of them: a few periods with dates, and another slope in every month.
 
-fig, axes = plt.subplots(len(SHARES), 1, figsize=(9, 5.6), sharex=True, layout="constrained")
-for ax, (name, (y, width, slopes, window)) in zip(axes, found.items(), strict=True):
+fig, axes = plt.subplots(len(SHOWN), 1, figsize=(9, 5.6), sharex=True, layout="constrained")
+for ax, name in zip(axes, SHOWN, strict=True):
+    y, width, slopes, window = found[name]
     pieces = 1 + np.count_nonzero(np.abs(np.diff(slopes)) > 1e-3)
     ax.plot(years, window, color="tab:gray", lw=1.2, label=f"moving window, {width} months")
     ax.plot(years, slopes, color="tab:red", lw=2, label=f"fused lasso, {pieces} pieces")

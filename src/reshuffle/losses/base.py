@@ -72,7 +72,7 @@ class Loss:
     conjugate: ClassVar[Callable[..., Any] | None] = None
     second: ClassVar[Callable[..., Any] | None] = None
     self_concordance: ClassVar[float] = inf
-    """M with |l'''| ≤ M·l'' everywhere, where there is one: how fast l'' may fall. Of a vector loss, where M
+    """M with ``|l'''| ≤ M·l''`` everywhere, where there is one: how fast l'' may fall. Of a vector loss, where M
     times the range of a change of its margins bounds the change of the logarithm of l'' along it."""
     quadratic: ClassVar[bool] = False
     """Whether l'' is the same everywhere: Newton's model is then f itself, and one step is enough."""

@@ -164,9 +164,9 @@ def _numbers(name: str, given: Any) -> Array:
         check_room(f"{name} of shape {given.shape}, dense,", 8 * prod(given.shape))
         given = given.toarray()
     try:
-        numbers = np.asarray(given, dtype=np.float64)
         if np.iscomplexobj(given):
             raise TypeError  # numpy would drop the imaginary part
+        numbers = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name} must hold numbers, got {shown(given)}") from None
     if not np.isfinite(numbers).all():
