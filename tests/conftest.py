@@ -38,6 +38,13 @@ def pytest_configure(config: pytest.Config) -> None:
         np.seterr(all="raise")
 
 
+@pytest.fixture(scope="module")
+def vanishing() -> Iterator[None]:
+    """For formulas on any numbers: what is too small for a float becomes zero, also under --strict-numerics."""
+    with np.errstate(under="ignore"):
+        yield
+
+
 @pytest.fixture(scope="session", autouse=True)
 def data_folder() -> Iterator[Path | None]:
     """The folder of data files, named in RESHUFFLE_DATA as long as the tests run."""

@@ -17,6 +17,8 @@ import reshuffle as rs
 from reshuffle.kernels.prox import prox as compiled_prox
 from reshuffle.penalties import ability
 
+pytestmark = pytest.mark.usefixtures("vanishing")
+
 Array = NDArray[np.float64]
 EXAMPLES = [
     (example, shape)

@@ -15,6 +15,8 @@ from oracles import LOSSES
 import reshuffle as rs
 from reshuffle.solvers.certificate import certificate_of
 
+pytestmark = pytest.mark.usefixtures("vanishing")
+
 numbers = st.floats(-20, 20)
 SCALAR = {name: loss for name, loss in LOSSES.items() if not loss.vector}
 DUAL: dict[str, Any] = {

@@ -27,6 +27,8 @@ from reshuffle.penalties import (
 from reshuffle.penalties.inexact import COLD, Approximate, approximate
 from reshuffle.solvers.certificate import RelativeMapping, certificate_of
 
+pytestmark = pytest.mark.usefixtures("vanishing")
+
 Array = NDArray[np.float64]
 GROUPS = [list(range(k, k + 6)) for k in range(0, 25, 4)]
 RNG = np.random.default_rng(0)

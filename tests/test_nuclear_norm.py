@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 import reshuffle as rs
 from reshuffle.penalties import NuclearNorm
 
+pytestmark = pytest.mark.usefixtures("vanishing")
+
 Array = NDArray[np.float64]
 matrices = arrays(np.float64, (4, 3), elements=st.floats(-100.0, 100.0, allow_subnormal=False))
 

@@ -33,6 +33,8 @@ from reshuffle.penalties import (
     Zero,
 )
 
+pytestmark = pytest.mark.usefixtures("vanishing")
+
 Array = NDArray[np.float64]
 
 # One line adds a penalty to all tests below: an example and the shape of its unknown.

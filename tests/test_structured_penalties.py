@@ -25,6 +25,8 @@ from reshuffle.penalties import (
     TotalVariation2D,
 )
 
+pytestmark = pytest.mark.usefixtures("vanishing")
+
 Array = NDArray[np.float64]
 few = settings(max_examples=40)
 RNG = np.random.default_rng(0)

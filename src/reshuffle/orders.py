@@ -123,6 +123,7 @@ def copies(constants: Array, target: float | None = None) -> tuple[Visits, Array
     return expanded(weights, count), weights
 
 
+@np.errstate(under="ignore")  # of constants that vanish beside the mean one copy is made
 def copy_weights(constants: Array, target: float | None = None) -> tuple[Array, int]:
     """The weights N/(n·n_i) of the copies, and N; ``expanded`` lists them."""
     mean = constants.mean()

@@ -169,6 +169,7 @@ def _part(about: dict[str, Any]) -> Part:
     return Number(str(about["name"]), fill, centre, scale)
 
 
+@np.errstate(under="ignore")  # a value that vanishes beside the largest is none
 def learned(column: Column, rows: Rows, *, impute: bool, standardise: bool) -> Part:
     """How a column is encoded, from these of its rows."""
     if column.kind() == "category":

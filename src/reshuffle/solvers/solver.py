@@ -146,8 +146,12 @@ class BaseSolver:
                 raise InputError(f"callbacks must be functions of a result, got {shown(callback)}")
         size, name = 8 * prod(problem.shape), type(self).__name__
         check_unknown(problem.shape)
+        start = check_start(x0, problem.shape)
         try:
-            return self._run(problem, check_start(x0, problem.shape), callbacks, progress, resume)
+            with np.errstate(
+                under="ignore", over="ignore"
+            ):  # what vanishes may, and a run looks for infinity
+                return self._run(problem, start, callbacks, progress, resume)
         except MemoryError as error:
             raise InputError(
                 f"{name} needs more memory than there is ({str(error) or 'no bytes left'}); x alone takes "
