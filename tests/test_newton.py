@@ -348,6 +348,7 @@ def hard() -> dict[str, tuple[rs.Problem, Array, Array]]:
 HARD = hard()
 
 
+@pytest.mark.usefixtures("vanishing")
 @pytest.mark.parametrize("name", HARD)
 def test_hard_problems_are_solved_from_zero(name: str) -> None:
     problem, X, y = HARD[name]

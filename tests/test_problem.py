@@ -281,3 +281,10 @@ def test_an_error_does_not_show_a_whole_table() -> None:
         rs.ProxRR(seed=long)  # type: ignore[arg-type]
     with pytest.raises(rs.InputError, match=r"got array\(\[-1., {2}2.\]\)$"):
         rs.penalties.L1(np.array([-1.0, 2.0]))
+
+
+def test_without_a_ridge_a_square_that_overflows_is_not_asked_for() -> None:
+    problem = rs.Problem(np.array([[1e-200], [0.0]]), [1.0, -1.0])
+    assert problem.value(np.array([1e200])) == pytest.approx(
+        (np.log1p(np.exp(-1.0)) + np.log(2.0)) / 2
+    )

@@ -290,6 +290,7 @@ def test_the_printed_weights_of_importance_resampling_move_the_minimiser() -> No
     assert not below(shuffled_once(wrong, orders, x_star, x_star, 1000), bounds)
 
 
+@pytest.mark.usefixtures("vanishing")
 @given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=50).filter(lambda L: sum(L) > 1e-6))
 def test_importance_resampling_at_most_doubles_the_functions(L: list[float]) -> None:
     constants = np.array(L)

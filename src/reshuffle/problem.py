@@ -177,6 +177,8 @@ class Problem(FiniteSum):
 
     def value(self, x: Array) -> float:
         losses = self.datafit.value(x) / self.n
+        if not self.ridge:  # 0 times a square that overflows is no number
+            return losses
         return float(losses + 0.5 * self.ridge * np.sum(x[: self.features] ** 2))
 
     def gradient(self, x: Array) -> Array:
