@@ -158,13 +158,6 @@ BREAKS = (
         "test_inexact_prox.py",
     ),
     Break(
-        "solvers/resume.py",
-        "        if differ:",
-        "        if not differ and differ:",
-        "a run is resumed on any problem",
-        "test_runs.py",
-    ),
-    Break(
         "content.py",
         'hasher.update(f"{array.dtype.str}{array.shape}".encode())',
         "pass",

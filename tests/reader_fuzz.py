@@ -3,7 +3,7 @@
     python -m tests.reader_fuzz --inputs 100000
 
 Each input is either refused with an ``InputError``, or every value is what Python's ``csv`` and ``float`` (for
-tables), pyarrow (where it reads the same text) or a parser of three lines (for LIBSVM) says it is.
+tables), pyarrow (where it reads the same text, and for Parquet) or a parser of three lines (for LIBSVM) says it is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import io
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from reshuffle.datasets.chunks import MISSING
 from reshuffle.datasets.csv_file import read_csv
 from reshuffle.datasets.encoding import TableEncoding
 from reshuffle.datasets.libsvm_blocks import libsvm_blocks
+from reshuffle.datasets.parquet_file import read_parquet
 from reshuffle.datasets.rows_encoding import encoding_of
 from reshuffle.datasets.table import Reading, read_table
 from reshuffle.errors import InputError
@@ -201,11 +203,75 @@ def unheard(note: str) -> None:
     raise AssertionError(note)
 
 
+@cache
+def stored(kind: int) -> bytes:
+    """Small tables as pyarrow writes them: packed or not, with dictionaries or without, in one group of rows or several."""
+    import pyarrow
+    from pyarrow import parquet
+
+    table = pyarrow.table(
+        {
+            "a": [1.5, None, -2.0, 1e300, 0.0, 7.0],
+            "b": ["red", "blue", None, "red", "", "é"],
+            "n": pyarrow.array([1, 2, 3, 2**62, -5, 0], pyarrow.int64()),
+            "y": [True, False, True, None, True, False],
+        }
+    )
+    file = io.BytesIO()
+    parquet.write_table(
+        table, file, compression=("none", "snappy", "gzip", "zstd")[kind % 4],
+        use_dictionary=kind % 2 == 0, row_group_size=(2, 6)[kind // 4 % 2],
+    )  # fmt: skip
+    return file.getvalue()
+
+
+@st.composite
+def parquets(draw: Any) -> bytes:
+    """Such a table with a few bytes changed, cut or moved; mostly in its last part, which says what the others mean."""
+    content = bytearray(stored(draw(st.integers(0, 7))))
+    for _ in range(draw(st.integers(0, 4))):
+        if not content:
+            break
+        place = draw(st.integers(0, len(content) - 1))
+        place = max(place, len(content) - 1 - place) if draw(st.booleans()) else place
+        what = draw(st.sampled_from(["change", "change", "change", "cut", "twice"]))
+        if what == "change":
+            content[place] = draw(st.integers(0, 255))
+        elif what == "cut":
+            del content[place : place + draw(st.integers(1, 20))]
+        else:
+            content[place:place] = content[place : place + draw(st.integers(1, 20))]
+    return bytes(content)
+
+
+def check_parquet(content: bytes) -> None:
+    """What is read is what pyarrow reads by its own function for whole tables."""
+    from pyarrow import parquet
+
+    try:
+        chunks = list(read_parquet(io.BytesIO(content), "fuzz", rows=4))
+    except InputError:
+        SEEN["parquet refused"] += 1
+        return
+    SEEN["parquet read"] += 1
+    whole = parquet.read_table(io.BytesIO(content), use_threads=False)
+    for name in chunks[0].columns:
+        theirs = whole.column(name).to_pylist()
+        ours: list[Any] = [v for chunk in chunks for v in list(chunk.columns[name])]
+        assert len(ours) == len(theirs)
+        for mine, other in zip(ours, theirs, strict=True):
+            if isinstance(mine, (float, np.floating)):
+                assert np.isnan(mine) if other is None or other != other else mine == float(other)
+            else:
+                assert mine == (None if other is None else str(other).strip())
+
+
 CHECKS: dict[str, tuple[Any, Callable[[bytes], None]]] = {
     "tables": (tables(), check_csv),
     "bytes as CSV": (raw_csv, check_csv),
     "LIBSVM": (svmlight(), check_libsvm),
     "bytes as LIBSVM": (raw_libsvm, check_libsvm),
+    "Parquet": (parquets(), check_parquet),
 }
 
 
@@ -224,12 +290,15 @@ def attack(name: str, inputs: int, number: int | None = None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inputs", type=int, default=100_000)
-    pieces = max(1, parser.parse_args().inputs // (PIECE * len(CHECKS)))
+    parser.add_argument("--only", choices=list(CHECKS), action="append")
+    given = parser.parse_args()
+    names = given.only or list(CHECKS)
+    pieces = max(1, given.inputs // (PIECE * len(names)))
     clock = time.process_time()
     for number in range(pieces):
-        for name in CHECKS:
+        for name in names:
             attack(name, PIECE, number)
-        done = PIECE * len(CHECKS) * (number + 1)
+        done = PIECE * len(names) * (number + 1)
         print(f"{done:,} inputs, {time.process_time() - clock:.0f} s: {dict(SEEN)}", flush=True)
 
 

@@ -354,3 +354,17 @@ def test_spaces_between_thousands_and_names_of_months(
     (tmp_path / "t.csv").write_text("\n".join(["a,y", *lines]))
     with pytest.raises(InputError, match=word):
         load_data(tmp_path / "t.csv", Reading(target="y"))
+
+
+def test_a_parquet_file_whose_parts_disagree(tmp_path: Path) -> None:
+    """pyarrow reads both of these by ``iter_batches``: fewer rows than there are, and text that is none."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.table({"word": ["red", "blue", "red"], "y": [1.0, 2.0, 3.0]})
+    path = tmp_path / "a.parquet"
+    parquet.write_table(table, path, compression="none", use_dictionary=False)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"blue", b"b\xffue"))
+    with pytest.raises(InputError, match="is not a Parquet file, or is damaged"):
+        load_data(path, Reading(target="y"))

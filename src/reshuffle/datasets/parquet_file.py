@@ -22,25 +22,32 @@ def read_parquet(
     """Chunks of a table; the first may be empty, but has the names. Columns that are ``dropped`` are not read."""
     try:
         import pyarrow
-        from pyarrow import parquet
+        from pyarrow import dataset, parquet
     except ImportError:
         raise InputError(
             f'{where} is a Parquet file, which needs pyarrow: pip install "reshuffle[tables]"'
         ) from None
     try:
-        stored = parquet.ParquetFile(_seekable(file))
+        source = pyarrow.PythonFile(_seekable(file), mode="r")
+        stored = parquet.ParquetFile(source)
         names = list(stored.schema_arrow.names)
         check_names(names, where)
         names = [name for name in names if not INDEX.fullmatch(name)]
         kept = [name for name in names if name not in dropped]
         first = 1
         yield Chunk({name: np.empty(0) for name in names}, [], where, "row")
-        for batch in stored.iter_batches(batch_size=rows, columns=kept):
+        # not by stored.iter_batches, which reads groups of rows that are not of the table's types as if they were
+        fragment = dataset.ParquetFileFormat().make_fragment(source)
+        for batch in fragment.to_batches(columns=kept, batch_size=rows, use_threads=False):
             places = range(first, first + batch.num_rows)
             columns = {name: _values(batch.column(k), name, where) for k, name in enumerate(kept)}
             yield Chunk(columns, places, where, "row")
             first += batch.num_rows
-    except (pyarrow.ArrowException, OSError) as error:
+        if first - 1 != stored.metadata.num_rows:  # pyarrow goes by the shortest column
+            raise InputError(
+                f"{where} is damaged: it says that it has {stored.metadata.num_rows:,} rows, and has {first - 1:,}"
+            )
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{where} is not a Parquet file, or is damaged: {error}") from None
 
 
