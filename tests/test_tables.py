@@ -356,8 +356,8 @@ def test_spaces_between_thousands_and_names_of_months(
         load_data(tmp_path / "t.csv", Reading(target="y"))
 
 
-def test_a_parquet_file_whose_parts_disagree(tmp_path: Path) -> None:
-    """pyarrow reads both of these by ``iter_batches``: fewer rows than there are, and text that is none."""
+def test_a_parquet_file_with_a_text_that_is_none(tmp_path: Path) -> None:
+    """A text that is no UTF-8 is found only when somebody looks at it."""
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
