@@ -30,9 +30,10 @@ def data(name: str) -> tuple[Any, Any]:
         X, y = load_digits(return_X_y=True)
         return X / 16.0, y
     if name == "sparse":
-        rng = np.random.default_rng(0)
-        X = sp.random(200_000, 20_000, density=65 / 20_000, random_state=0, format="csr")
-        return X, np.sign(X @ (rng.standard_normal(20_000) * (rng.random(20_000) < 0.02)) + 0.1)
+        rng, n, d, k = np.random.default_rng(0), 200_000, 20_000, 65  # values of a row
+        places = (np.repeat(np.arange(n), k), rng.integers(0, d, n * k))  # by scipy's random: 30 GB
+        X = sp.csr_matrix((rng.random(n * k), places), shape=(n, d))
+        return X, np.sign(X @ (rng.standard_normal(d) * (rng.random(d) < 0.02)) + 0.1)
     return rs.datasets.load_libsvm(name)
 
 
