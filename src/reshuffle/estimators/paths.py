@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reshuffle.errors import Held, InputError, held_warnings, not_converged, shown, warn_user
 from reshuffle.estimators.outcome import Certificate, certificate_of, stalled
 from reshuffle.estimators.penalty_names import penalty_of
-from reshuffle.estimators.scaling import scaled
+from reshuffle.estimators.scaling import scaling
 from reshuffle.penalties import Penalty, ability
 from reshuffle.problem import Problem
 from reshuffle.trace import Result
@@ -103,10 +103,10 @@ def follow(problem: Problem, lambdas: Array, solver: Any) -> Iterator[Result]:
     """
     x, smoothness = problem.without_features(), problem.smoothness
     shape = (problem.features, *problem.shape[1:])
-    before, begin = x, x
+    before, begin, times = x, x, scaling(problem.penalty, shape)
     for k, strength in enumerate(lambdas):
         here = problem.with_datafit(problem.datafit)
-        here.penalty = scaled(problem.penalty, float(strength), shape)
+        here.penalty = times(float(strength))
         vars(here)["smoothness"] = smoothness  # which no penalty changes
         result = solver.solve(here, begin)
         if result.message.startswith("interrupted"):

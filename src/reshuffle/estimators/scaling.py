@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,25 +40,31 @@ class Times:
         return after
 
 
-def scaled(penalty: Penalty, factor: float, shape: tuple[int, ...]) -> Penalty:
-    """factor·ψ, with all abilities of ψ where its strengths can be multiplied instead.
+def scaling(penalty: Penalty, shape: tuple[int, ...]) -> Callable[[float], Penalty]:
+    """factor -> factor·ψ, with all abilities of ψ where its strengths can be multiplied instead.
 
     A penalty may say itself how, by an ability ``scaled(factor)``. That multiplied strengths do what they
-    should is tried on a point.
+    should is tried on a point, once.
     """
     own = ability(penalty, "scaled")
     if own is not None:
-        multiplied: Penalty = own(factor)
-        return multiplied
+        return cast(Callable[[float], Penalty], own)
     if is_dataclass(penalty) and not isinstance(penalty, type):
         names = [f.name for f in fields(penalty) if f.init and f.name in STRENGTHS]
-        if names:
-            other = replace(penalty, **{n: factor * _number(getattr(penalty, n)) for n in names})
-            at = np.linspace(0.5, 1.5, int(np.prod(shape))).reshape(shape)
-            expected = factor * penalty.value(at)
-            if np.isclose(other.value(at), expected, rtol=1e-9, atol=0.0):
-                return other
-    return Times(penalty, factor)
+        at = np.linspace(0.5, 1.5, int(np.prod(shape))).reshape(shape)
+        expected = 3.0 * penalty.value(at)
+        if names and np.isclose(_multiplied(penalty, names, 3.0).value(at), expected, 1e-9, 0.0):
+            return partial(_multiplied, penalty, names)
+    return partial(Times, penalty)
+
+
+def scaled(penalty: Penalty, factor: float, shape: tuple[int, ...]) -> Penalty:
+    """factor·ψ."""
+    return scaling(penalty, shape)(factor)
+
+
+def _multiplied(penalty: Any, names: list[str], factor: float) -> Any:
+    return replace(penalty, **{name: factor * _number(getattr(penalty, name)) for name in names})
 
 
 def _number(value: Any) -> Any:
