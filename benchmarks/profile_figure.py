@@ -24,6 +24,7 @@ PACKAGES = {"sklearn": BLUE, "skglm": GREEN, "celer": PINK, "cyanure": ORANGE, "
 TITLES = {"sklearn": "scikit-learn"}
 BEST_PEER = "best peer on each problem"
 TABLE = "<!-- table -->"
+COMMAND = "<!-- numbers: python -m benchmarks.profile -->"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,5 +277,5 @@ def draw(times: Sequence[Time], path: Path) -> None:
 def write_table(times: Sequence[Time], path: Path) -> None:
     """The table, as a page of its own and to be included after its mark."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    head = f"---\norphan: true\n---\n\n# Times to accuracy, problem by problem\n\n{TABLE}\n\n"
+    head = f"---\norphan: true\n---\n\n# Times to accuracy, problem by problem\n\n{COMMAND}\n\n{TABLE}\n\n"
     path.write_text(head + table(ratios(times)), encoding="utf-8")
