@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
 import reshuffle as rs
-from reshuffle.estimators.cross_validation import chosen
+from reshuffle.estimators.cross_validation import chosen, in_threads
 from reshuffle.estimators.scaling import Times, scaled
 
 SCRIPT = """
@@ -193,3 +194,21 @@ def test_a_path_is_drawn_with_names() -> None:
     assert ax.get_ylabel() == "size of the coefficients"
     with pytest.raises(rs.InputError, match="names must be 4"):
         rs.plotting.plot_path(rs.rr_path(X, y, lambdas=4), names=["a"])
+
+
+def test_folds_in_other_threads_end_when_one_is_interrupted() -> None:
+    """Ctrl-C reaches the main thread alone: the others are told."""
+    begun, seen = Event(), []
+
+    def work(piece: int, given_up: Any) -> None:
+        if piece == 0:
+            begun.wait(60)
+            raise KeyboardInterrupt
+        begun.set()
+        while not given_up():
+            pass
+        seen.append(piece)
+
+    with pytest.raises(KeyboardInterrupt):
+        in_threads(work, [0, 1, 2, 3], 2)
+    assert seen == [1]

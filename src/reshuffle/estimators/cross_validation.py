@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import takewhile
+from threading import Event
 from typing import Any, Self
 
 import numpy as np
@@ -65,8 +67,8 @@ class CrossValidated(Linear, Nested):
         self.lambdas_ = strengths_of(whole, self.lambdas, self.smallest)
         self.loss_ = whole.loss
 
-        def losses(rows: tuple[NDArray[Any], NDArray[Any]]) -> Array:
-            return self._losses(data, whole, rows, solver)
+        def losses(rows: tuple[NDArray[Any], NDArray[Any]], given_up: Callable[[], bool]) -> Array:
+            return self._losses(data, whole, rows, solver, given_up)
 
         self.cv_losses_ = np.column_stack(in_threads(losses, folds, self.n_jobs))
         results = walk(whole, self.lambdas_, solver, type(self).__name__)
@@ -91,12 +93,18 @@ class CrossValidated(Linear, Nested):
         return folds
 
     def _losses(
-        self, data: Prepared, whole: Problem, rows: tuple[NDArray[Any], NDArray[Any]], solver: Any
+        self,
+        data: Prepared,
+        whole: Problem,
+        rows: tuple[NDArray[Any], NDArray[Any]],
+        solver: Any,
+        given_up: Callable[[], bool],
     ) -> Array:
-        """The mean loss of the held-out rows at each λ, or minus their score."""
+        """The mean loss of the held-out rows at each λ, or minus their score; nothing where it was given up."""
         part = data.take(rows[0]).problem(whole.penalty, self.fit_intercept)
         with held_warnings():  # what matters is said of the path of all rows
-            points = [result.x for result in follow(part, self.lambdas_, solver)]
+            path = takewhile(lambda _: not given_up(), follow(part, self.lambdas_, solver))
+            points = [result.x for result in path]
         if self.scoring is not None:
             return np.array([-self._score(data.take(rows[1]), x) for x in points])
         held = whole.take(rows[1].astype(np.uint32))
@@ -150,15 +158,27 @@ def chosen(losses: Array) -> tuple[int, int]:
     return best, int(np.argmax(means <= means[best] + error))
 
 
-def in_threads(work: Callable[[Any], Any], pieces: list[Any], n_jobs: int | None) -> list[Any]:
-    """The work on each piece, in order; how many threads share it changes nothing but the time."""
+def in_threads(
+    work: Callable[[Any, Callable[[], bool]], Any], pieces: list[Any], n_jobs: int | None
+) -> list[Any]:
+    """The work on each piece, in order; how many threads share it changes nothing but the time.
+
+    ``work`` also gets a function that says whether the others were given up, by Ctrl-C or an error: then it
+    should end too.
+    """
     if not (n_jobs is None or (isinstance(n_jobs, (int, np.integer)) and n_jobs != 0)):
         raise InputError(
             f"n_jobs must be None, a positive integer or -1 for all cores, got {n_jobs!r}"
         )
-    most = os.cpu_count() or 1
+    most, given_up = os.cpu_count() or 1, Event()
     workers = 1 if n_jobs is None else n_jobs if n_jobs > 0 else max(1, most + 1 + n_jobs)
     if workers == 1:
-        return [work(piece) for piece in pieces]
+        return [work(piece, given_up.is_set) for piece in pieces]
     with ThreadPoolExecutor(min(workers, len(pieces))) as pool:
-        return list(pool.map(work, pieces))
+        tasks = [pool.submit(work, piece, given_up.is_set) for piece in pieces]
+        try:
+            return [task.result() for task in tasks]
+        except BaseException:
+            given_up.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
