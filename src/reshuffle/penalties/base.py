@@ -97,3 +97,25 @@ class DualWithRidge:
     def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
         """1: with a ridge the conjugate is finite everywhere."""
         return 1.0
+
+
+class DualByNorm:
+    """The abilities of the duality gap, for a ψ that is a norm: ``lambda_max`` is the dual one.
+
+    ψ*(g) is 0 where that is at most 1, and infinite elsewhere; with a ridge r it is taken at prox_{ψ/r}(g/r).
+    """
+
+    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
+        """0 where the dual norm of g is at most 1, +inf elsewhere; with a ridge see ``conjugate_with_ridge``."""
+        if ridge > 0:
+            return conjugate_with_ridge(cast(Penalty, self), g, ridge)
+        return 0.0 if self.lambda_max(g) <= 1.0 else np.inf
+
+    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
+        """What makes g feasible: 1 with a ridge."""
+        norm = 0.0 if ridge > 0 else self.lambda_max(g)
+        return 1.0 if norm <= 1.0 else FAR_BELOW / norm
+
+    def lambda_max(self, g: Array) -> float:
+        """The dual norm of g."""
+        raise NotImplementedError  # of every class that has this one

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.penalties.base import FAR_BELOW, Array, ByContent, conjugate_with_ridge
+from reshuffle.penalties.base import Array, ByContent, DualByNorm
 from reshuffle.penalties.fused_lasso import soft
 
 Edges = NDArray[np.int64]
@@ -33,7 +33,7 @@ def arcs_of(edges: Edges, nodes: int) -> Arcs:
     return Arcs(first, np.ascontiguousarray(others[order]), number, order < len(edges))
 
 
-class GraphDifferences(ByContent, ABC):
+class GraphDifferences(DualByNorm, ByContent, ABC):
     """ψ(x) = Σ_e bounds_e |x_i - x_j| + l1·‖x‖₁ over edges e = (i, j), in each column of x."""
 
     strength: float
@@ -68,16 +68,6 @@ class GraphDifferences(ByContent, ABC):
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
         """With l1 or a ridge: the differences alone hold no common shift."""
         return self.l1 > 0 or ridge > 0
-
-    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
-        """0 where the dual norm of g is at most 1, +inf elsewhere; with a ridge r at prox_{ψ/r}(g/r)."""
-        if ridge > 0:
-            return conjugate_with_ridge(self, g, ridge)
-        return 0.0 if self.lambda_max(g) <= 1.0 else np.inf
-
-    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
-        norm = 0.0 if ridge > 0 else self.lambda_max(g)
-        return 1.0 if norm <= 1.0 else FAR_BELOW / norm
 
     def lambda_max(self, g: Array) -> float:
         """The dual norm: the largest ``|g(S)|/(l1·|S| + bounds of the edges that leave S)``, in any column."""

@@ -3,13 +3,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import FAR_BELOW, Array, conjugate_with_ridge
+from reshuffle.penalties.base import Array, DualByNorm
 from reshuffle.penalties.cylinders import MOST, Split, project, split
 from reshuffle.penalties.group_lasso import GroupLasso
 from reshuffle.penalties.inexact import COLD, Approximate
@@ -22,7 +22,7 @@ from reshuffle.penalties.overlapping import (
 
 
 @dataclass(frozen=True, eq=False)
-class LatentGroupLasso(OverlappingGroups):
+class LatentGroupLasso(DualByNorm, OverlappingGroups):
     """ψ(x) = strength · min { Σ_g w_g ‖v_g‖₂ : Σ_g v_g = x, v_g zero outside group g }, for groups that overlap.
 
     What is not zero is a union of groups; for ``OverlappingGroupLasso`` it is what is zero. The dual norm is
@@ -71,12 +71,6 @@ class LatentGroupLasso(OverlappingGroups):
     tolerance: float = 1e-12
     _known: dict[str, Members] = field(init=False, repr=False, default_factory=dict)
 
-    @classmethod
-    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        size = int(np.prod(shape))
-        chain = [list(range(k, min(k + 3, size))) for k in range(0, size - 1, 2)]
-        return [cls(0.006, chain), cls(0.01, [[0, 1, 2], [1, 3], [0]], [1.0, 0.0, 2.0])]
-
     def norm(self, x: Array) -> float:
         """An upper bound, 1e-13 above the lower one where the two meet so closely; +inf where no group has x_j ≠ 0."""
         return self.split(x).value
@@ -110,16 +104,6 @@ class LatentGroupLasso(OverlappingGroups):
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
         """Where every group has a positive strength."""
         return ridge > 0 or bool(np.all(self._bounds(int(np.prod(shape))) > 0))
-
-    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
-        """0 where ‖g_G‖ ≤ strength·w_G for every group G, +inf elsewhere; with a ridge r at prox_{ψ/r}(g/r)."""
-        if ridge > 0:
-            return conjugate_with_ridge(self, g, ridge)
-        return 0.0 if self.lambda_max(g) <= 1.0 else np.inf
-
-    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
-        norm = 0.0 if ridge > 0 else self.lambda_max(g)
-        return 1.0 if norm <= 1.0 else FAR_BELOW / norm
 
     def lambda_max(self, g: Array) -> float:
         """The dual norm: the largest ‖g_G‖/(strength·w_G)."""

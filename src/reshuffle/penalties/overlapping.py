@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,13 @@ class OverlappingGroups(ByContent, ABC):
                     f"weights must hold {count} numbers, one per group, got shape {weights.shape}"
                 )
         check_tolerance(self.tolerance)
+
+    @classmethod
+    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
+        size = int(np.prod(shape))
+        chain = [list(range(k, min(k + 3, size))) for k in range(0, size - 1, 2)]
+        kind: Any = cls  # its fields are those of the dataclasses below
+        return [kind(0.006, chain), kind(0.01, [[0, 1, 2], [1, 3], [0]], [1.0, 0.0, 2.0])]
 
     @abstractmethod
     def norm(self, x: Array) -> float:

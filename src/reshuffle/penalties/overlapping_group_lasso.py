@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
 
 import numpy as np
 
@@ -51,12 +50,6 @@ class OverlappingGroupLasso(DualWithRidge, OverlappingGroups):
     weights: Sequence[float] | Array | None = None
     tolerance: float = 1e-14
     _known: dict[str, Members] = field(init=False, repr=False, default_factory=dict)
-
-    @classmethod
-    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        size = int(np.prod(shape))
-        chain = [list(range(k, min(k + 3, size))) for k in range(0, size - 1, 2)]
-        return [cls(0.006, chain), cls(0.01, [[0, 1, 2], [1, 3], [0]], [1.0, 0.0, 2.0])]
 
     def norm(self, x: Array) -> float:
         return float(self._weights(x.size) @ self._norms(x))
