@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cached import cached_property
 from reshuffle.content import Fingerprint, digest
 from reshuffle.datafit import ALONE, Copies, Datafit
 from reshuffle.deprecation import renamed

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cached import cached_property
 from reshuffle.capacity import check_unknown
 from reshuffle.content import digest, on_demand
 from reshuffle.datafit import ALONE, NO_VISITS, Copies, Datafit
@@ -96,7 +96,7 @@ class Problem(FiniteSum):
 
     def __repr__(self) -> str:
         return (
-            f"<Problem: {self.n} x {self.features} {self.rows.layout} {self.rows.values.dtype}, "
+            f"<Problem: {self.n} x {self.features} {self.rows.layout} {self.rows.number}, "
             f"loss={self.loss!r}, penalty={self.penalty!r}, ridge={self.ridge:g}, "
             f"intercept={self.fit_intercept}>"
         )

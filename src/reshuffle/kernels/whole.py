@@ -19,10 +19,12 @@ from numba.extending import overload
 
 from reshuffle.kernels.faces import clip, penalty_value
 from reshuffle.kernels.gram import multiply
+from reshuffle.kernels.loss import conjugate_at, loss_at
 from reshuffle.kernels.newton import linearise, lower
 from reshuffle.kernels.options import KERNEL, LOOP
 from reshuffle.kernels.progress import adapted, another, from_below
 from reshuffle.kernels.quadratic import minimise
+from reshuffle.kernels.room import paper_on, room_in
 from reshuffle.kernels.search import EPS, ROUNDING, search
 
 ROUGH = 1e-3  # of a model's decrease, that its last round may gain: far from the end, near enough
@@ -31,6 +33,7 @@ TRACE = 0.01  # of the rounding of P: gains that no one can see
 ROUNDS = 100  # of the solver of a model: a face that still changes then is not worth the wait
 SOLVED = 1e-3  # of the decrease (or the tolerance) that the last round of a model may have gained
 SPARE = 10.0  # times what the last round gained: what the next ones might
+CONSTANT = 1e-14  # of a mean: a deviation that rounding explains
 DEPENDENT = 1e-11  # of its terms: what rounding leaves of a sum that is zero
 
 
@@ -158,22 +161,80 @@ def stays_inside(curvatures, radius, shares, change, decrease):
     return True
 
 
+@njit(**LOOP)
+def take_means(A, rows, weights, centre):
+    """A less the means of its columns, and 1 in its last one.
+
+    What is left of a column that is a second intercept is the dust of rounding, and is taken away.
+    """
+    for j in range(centre.size):
+        centre[j] = 0.0
+    for i in range(rows):
+        weight = weights[i] if weights.size > 0 else 1.0
+        for j in range(centre.size):
+            centre[j] += weight * A[i, j]
+    for j in range(centre.size):
+        centre[j] /= rows
+    for i in range(rows):
+        for j in range(centre.size):
+            A[i, j] -= centre[j]
+        A[i, centre.size] = 1.0
+    for j in range(centre.size):
+        dust, i = CONSTANT * abs(centre[j]), 0
+        while i < rows and abs(A[i, j]) <= dust:
+            i += 1
+        if i == rows:
+            for i in range(rows):
+                A[i, j] = 0.0
+
+
+@cache
+def lay_kernel(stamp: int, has_conjugate: bool) -> Any:
+    """Takes the means of its columns from A, where there is room for them in ``centre``; n f(0), and a bound below n f.
+
+    ``row_weights`` are those of the rows of A, ``weights`` those of the losses: f >= -(1/n) sum_i w_i l*(0), where the
+    loss has a conjugate.
+    """
+
+    @njit(**KERNEL)
+    def kernel(A, rows, row_weights, centre, targets, weights, params, zeros, coefs):
+        if centre.size > 0:
+            take_means(A, rows, row_weights, centre)
+        value, least = 0.0, 0.0
+        for i in range(len(targets)):
+            weight = weights[i] if weights.size > 0 else 1.0
+            value += weight * loss_at(stamp, params, zeros[i], targets[i])
+        if not has_conjugate:
+            return value, -np.inf
+        for i in range(len(targets)):
+            weight = weights[i] if weights.size > 0 else 1.0
+            least -= weight * conjugate_at(stamp, params, zeros, i, 1.0, targets[i], coefs)
+        return value, least
+
+    return kernel
+
+
 @cache
 def whole_kernel(stamp: int) -> Any:
-    """Newton steps from x, in place, until the bound is at most ``target``; see ``Whole``.
+    """Newton steps from u, in place, until the bound is at most ``target``; see ``Whole``.
 
-    ``numbers`` has damping, expected decrease and whether a model from below was tried on entry and
-    exit, then the bound and whether no step lowers P, and counts of steps, passes and rounds.
+    u is the unknown for columns less ``centre``, which is empty where these are as they were given; at the end x is the
+    same for those, g the gradient there, and ``at`` has margins, slopes and curvatures. ``numbers`` has damping,
+    expected decrease and whether a model from below was tried on entry and exit, then the bound and whether no step
+    lowers P, and counts of steps, passes and rounds.
     """
 
     @njit(**KERNEL)
     def kernel(
-        A, targets, weights, params, form, bound_on_curvature, concordance, x, flat, margins, slopes, curvatures,
-        g, g_flat, loose, floor, target, at_zero, most, paper, room, numbers,
+        A, centre, targets, weights, params, form, bound_on_curvature, concordance, u, x, g, step, coefs,
+        nothing, at, loose, floor, target, at_zero, most, pad, rented, numbers,
     ):  # fmt: skip
-        n, size = len(targets), flat.size
-        coefs, change, low, factors = paper.coefs, paper.change, paper.low, paper.factors
-        u, d, step, step_flat = paper.u, paper.d, paper.step, paper.step.reshape(size)
+        n, size = len(targets), u.size
+        flat, g_flat, step_flat = u.reshape(size), g.reshape(size), step.reshape(size)
+        paper, room = paper_on(pad), room_in(rented)
+        margins, slopes, curvatures = at[0], at[1], at[2]
+        change, low, factors = paper.change, paper.low, paper.factors
+        best, d, to = paper.best, paper.d, paper.to
         damping, expected, seen = numbers[0], numbers[1], numbers[2]
         steps, passes, rounds, bound, stuck = 0, 0, 0, np.inf, False
         value, psi, before, decrease, left, spent, t = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -185,7 +246,7 @@ def whole_kernel(stamp: int) -> Any:
                     g_flat[j] = 0.0
                 before = value + psi
                 value = linearise(
-                    stamp, A, paper.nothing, paper.nothing, targets, weights, params, False, x,
+                    stamp, A, nothing, nothing, targets, weights, params, False, u,
                     coefs, 1.0 / n, margins, slopes, curvatures, g, 0.0,
                 ) / n  # fmt: skip
                 psi, passes = penalty_value(form, flat), passes + 1
@@ -215,9 +276,9 @@ def whole_kernel(stamp: int) -> Any:
                 extra = damping * plain(curvatures, bound_on_curvature, low, factors)
             hessian(A, low, extra, factors, weights, paper)
             for j in range(size):
-                u[j], room.null[j] = flat[j], 0.0
+                best[j], room.null[j] = flat[j], 0.0
             decrease, left, length, made = minimise(
-                form, paper.H, g_flat, flat, u, FINE if lowered else ROUGH,
+                form, paper.H, g_flat, flat, best, FINE if lowered else ROUGH,
                 TRACE * EPS * abs(now), ROUNDS, room,
             )  # fmt: skip
             proved = lowered and decrease < np.inf
@@ -231,7 +292,7 @@ def whole_kernel(stamp: int) -> Any:
                 passes += 1
             slope = 0.0
             for j in range(size):
-                step_flat[j] = u[j] - flat[j]
+                step_flat[j] = best[j] - flat[j]
             still(step, loose)
             for j in range(size):
                 d[j] = step_flat[j]
@@ -240,7 +301,7 @@ def whole_kernel(stamp: int) -> Any:
             proved = proved and stays_inside(low, paper.radius, paper.shares, change, decrease)
             t = search(
                 stamp, form, targets, weights, params, margins, change, flat, d, slope, value, psi,
-                paper.to, coefs,
+                to, coefs,
             )  # fmt: skip
             rounds, passes, moved, spent = rounds + made, passes + 2, t > 0.0, 0.0
             if moved:
@@ -248,13 +309,43 @@ def whole_kernel(stamp: int) -> Any:
                     spent = bend_along(low, extra, factors, weights, change)
                     spent = 0.5 * (spent - bend_along(low, 0.0, factors, weights, change))
                 for j in range(size):
-                    flat[j] = paper.to[j]
+                    flat[j] = to[j]
                 steps += 1
+        bound += put_back(centre, flat, g_flat, x.reshape(size), curvatures, bound_on_curvature)
         numbers[0], numbers[1], numbers[2], numbers[3] = damping, expected, seen, bound
         numbers[4], numbers[5], numbers[6], numbers[7] = stuck, steps, passes, rounds
         return value, psi
 
     return kernel
+
+
+@njit(**LOOP)
+def put_back(centre, u, g, x, curvatures, bound):
+    """x and g for the columns as they were given; how far f(x) may lie above f at u.
+
+    The intercept b = b' - m^T x is rounded. One that is off by e shifts all margins, so that f grows by at most
+    |slope of b| e + c e^2 / 2.
+    """
+    for j in range(u.size):
+        x[j] = u[j]
+    if centre.size == 0:
+        return 0.0
+    outputs = u.size // (centre.size + 1)
+    last, bend, lost = centre.size * outputs, bound, 0.0
+    if not bound < np.inf:
+        bend = 0.0
+        for c in curvatures.reshape(curvatures.size):
+            bend = max(bend, c)
+    for o in range(outputs):
+        for j in range(centre.size):
+            x[last + o] -= centre[j] * u[j * outputs + o]
+            g[j * outputs + o] += centre[j] * g[last + o]
+        terms = abs(x[last + o])
+        for j in range(centre.size):
+            terms += abs(centre[j] * u[j * outputs + o])
+        shift = (centre.size + 2) * EPS * terms
+        lost += abs(g[last + o]) * shift + 0.5 * bend * shift * shift
+    return lost
 
 
 def still(step, loose): ...

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 from reshuffle.penalties.base import Array, DualByNorm
 from reshuffle.penalties.cylinders import MOST, Split, project, split

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cached import cached_property
 from reshuffle.datafit import Datafit
 from reshuffle.interruption import WORK, listen
 from reshuffle.objective import Array, Visits
 from reshuffle.penalties.forms import Form
 
-CONSTANT = 1e-14  # of a mean: a deviation that rounding explains
 APART = 1e-6  # of a column's mean square: a variance that leaves ten digits when subtracted
 FULL = (
     0.7  # of the values: from here on rows of a sparse matrix are quicker multiplied as dense ones
@@ -199,6 +198,8 @@ class Curves:
             out[:-1, -1] -= shift * out[-1, -1]
             out[-1, :-1] = out[:-1, -1]
         if p.bias:  # what rounding leaves of a column that is constant, so a second intercept
+            from reshuffle.kernels.whole import CONSTANT
+
             dust = (CONSTANT**2 if packed else CONSTANT) * shift**2 * out[-1, -1]
             constant = np.flatnonzero((out.diagonal()[:-1] <= dust) & (shift != 0.0))
             out[constant], out[:, constant] = 0.0, 0.0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from math import isqrt, sqrt
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.orders import is_fixed, visits_of

@@ -53,16 +53,15 @@ def descend(
 ) -> Solved:
     """Minimise slopeᵀ(u - start) + ½(u - start)ᵀH(u - start) + ψ(u) from u, in place."""
     from reshuffle.kernels.quadratic import model_kernel
-    from reshuffle.kernels.room import room_for
+    from reshuffle.kernels.room import rented
     from reshuffle.kernels.stamp import stamp_of
     from reshuffle.kernels.whole import ROUNDS
 
-    room, flat = room_for(u.size), np.ascontiguousarray(slope).reshape(-1)
-    room.null[:] = 0.0
+    flat, null = np.ascontiguousarray(slope).reshape(-1), np.empty(u.size)
     gained, left, length, made = model_kernel(stamp_of())(
-        form, H, flat, start, u, accuracy, floor, ROUNDS, room
+        form, H, flat, start, u, accuracy, floor, ROUNDS, null, rented(u.size)
     )
-    return Solved(float(gained), float(left), float(length), room.null, int(made))
+    return Solved(float(gained), float(left), float(length), null, int(made))
 
 
 def loose_rows(form: Form, shape: tuple[int, ...]) -> NDArray[np.bool_]:

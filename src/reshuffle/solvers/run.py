@@ -103,7 +103,7 @@ class Run:
                 self._refuse_start()
         else:
             self.start_objective = self.trace["objective"][0]
-        measure = self.trace.last()[self.method.certificate]
+        measure = self.trace.latest(self.method.certificate)
         try:
             while not message:
                 message, converged = self._stop(measure)
@@ -119,7 +119,7 @@ class Run:
             message = f"{INTERRUPTED} {self.epoch} {self.solver.counted}"
         except OutOfTime:
             message = self._late()
-        if self.trace.last()["epoch"] != self.epoch:
+        if self.trace.latest("epoch") != self.epoch:
             self._evaluate(measure)
         if self.method.late and not self.settled:
             measure = self._amend(self.method.look(self.state))
@@ -179,13 +179,13 @@ class Run:
     def _finish(self, converged: bool, message: str) -> Result:
         """The result, at the best point seen where the method keeps it."""
         margin = SAME * abs(self.best[0]) if self.method.takes_back else 0.0
-        last = self.trace.last()["objective"]
+        last = self.trace.latest("objective")
         better = self.method.keeps_best and not last < self.best[0] + margin
         if better and (
             converged or self._at_limit()
         ):  # else the run may go on, as if never stopped
             self.trace.amend(objective=self.best[0])
-        if self.trace.last()["objective"] > self.start_objective:
+        if self.trace.latest("objective") > self.start_objective:
             if self.step > self.method.longest_step and self._at_limit():
                 self._raise_divergence(self.step)
             message += "; P(x) is larger than at the start: try a smaller step"
@@ -245,7 +245,7 @@ class Run:
 
     def _amend(self, seen: Seen) -> float:
         """Write into the last row what is known of it only now; the certificate, NaN where there is none."""
-        if self.trace.last()["epoch"] == self.epoch:
+        if self.trace.latest("epoch") == self.epoch:
             self.trace.amend(**{"objective": seen.objective, self.method.certificate: seen.measure})
         if np.isnan(self.start_objective):
             self.start_objective = self.trace["objective"][0]
