@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple, cast
 
@@ -17,6 +18,7 @@ from reshuffle.objective import Array, Visits
 from reshuffle.penalties.forms import Form
 
 APART = 1e-6  # of a column's mean square: a variance that leaves ten digits when subtracted
+TOGETHER = 1 << 18  # entries of rows that are multiplied at a time: 2 MB
 FULL = (
     0.7  # of the values: from here on rows of a sparse matrix are quicker multiplied as dense ones
 )
@@ -58,8 +60,10 @@ class Curves:
     def stamp(self) -> int:
         from reshuffle.kernels.newton import register_second
 
-        loss = self.fit.loss
-        return register_second(loss.functions, cast(Callable[..., Any], type(loss).second))
+        loss, kind = self.fit.loss, type(self.fit.loss)
+        return register_second(
+            loss.functions, cast(Callable[..., Any], kind.second), kind.expansion
+        )
 
     @property
     def outputs(self) -> int:
@@ -78,6 +82,8 @@ class Curves:
 
         if self.fit.pieces:
             return self._linearised_in_pieces(x)
+        if self.fit.multiplies:
+            return self._linearised_by_products(x)
         listen()
         p, shape = self.fit, (self.fit.n, *self.fit.outputs)
         margins, slopes, curvatures = (np.empty(shape) for _ in range(3))
@@ -89,6 +95,19 @@ class Curves:
             )
         self.passes += 1
         return Linear(x, margins, slopes, curvatures, g, float(total / p.n))
+
+    def _linearised_by_products(self, x: Array) -> Linear:
+        """The same where margins and gradient are products of matrices."""
+        from reshuffle.kernels.newton import expand_kernel
+
+        fit, kernel, total = self.fit, expand_kernel(self.stamp), 0.0
+        margins = fit.quick_margins(x)
+        slopes, curvatures = np.empty(margins.shape), np.empty(margins.shape)
+        beside = (fit.targets, fit.weights, margins, slopes, curvatures)
+        for _, targets, weights, *own in fit.in_turn(fit.quick, *beside):
+            total = kernel(targets, weights, fit.loss.params, *own, total)
+        self.passes += 1
+        return Linear(x, margins, slopes, curvatures, fit.combined(slopes), float(total / fit.n))
 
     def _linearised_in_pieces(self, x: Array) -> Linear:
         """The same on threads, the sums of the pieces added in order."""
@@ -170,26 +189,9 @@ class Curves:
 
     def gram(self, scales: Array, active: Visits) -> Array:
         """Σ scales_i b_i b_iᵀ for rows b_i of the centred active columns (and 1)."""
-        from reshuffle.kernels.columns import ABSENT
-        from reshuffle.kernels.gram import gram_kernel
-        from reshuffle.kernels.stamp import stamp_of
-
-        p = self.fit
-        place = np.full(p.features, ABSENT, dtype=np.uint32)
-        place[active] = np.arange(active.size, dtype=np.uint32)
-        width = active.size + p.bias
-        shift = self.centre[active]
+        p, shift = self.fit, self.centre[active]
         packed = p.quick.dense or self._packs(active)
-        kernel = gram_kernel(stamp_of())
-
-        def gram_of(part: Datafit, own: Array) -> Array:
-            out, end, most = np.zeros((width, width)), 0, max(2 * WORK // max(width, 1) ** 2, 1)
-            while end < own.size:
-                listen()
-                stop = min(end + most, own.size)
-                end = kernel(*part.quick, own, place, active, shift, p.bias, packed, end, stop, out)
-            return out
-
+        gram_of = partial(_product if p.quick.dense else _gathered, active, shift, packed)
         out = np.sum(p.each_with(scales, gram_of), axis=0) if p.pieces else gram_of(p, scales)
         if p.bias and not packed:  # (b - m)(b - m)ᵀ, from bbᵀ
             ones = out[:-1, -1].copy()
@@ -239,3 +241,38 @@ class Curves:
                 H[:, k, :, k] += G
                 H[:, other, :, other] += G
         return H.reshape(width * outputs, width * outputs)
+
+
+def _product(active: Visits, shift: Array, packed: bool, fit: Datafit, scales: Array) -> Array:
+    """Σ scales_i b_i b_iᵀ of dense rows: BᵀB with B = √scales·(rows - shift), some rows at a time."""
+    width = active.size + fit.bias
+    out, most = np.zeros((width, width)), max(TOGETHER // max(width, 1), 1)
+    kept, centred = np.flatnonzero(scales), bool(shift.any())
+    roots = np.sqrt(scales[kept])[:, None]
+    for start in range(0, kept.size, most):
+        listen()
+        some = slice(start, start + most)
+        A = fit.quick.values[kept[some] if kept.size < scales.size else some]
+        A = A if active.size == fit.features else A[:, active]
+        B = np.empty((len(A), width))
+        np.multiply(A - shift if centred else A, roots[some], out=B[:, : active.size])
+        B[:, active.size :] = roots[some]
+        out += B.T @ B
+    return out
+
+
+def _gathered(active: Visits, shift: Array, packed: bool, fit: Datafit, scales: Array) -> Array:
+    """The same of sparse rows; where they are not ``packed``, nothing is taken off the columns yet."""
+    from reshuffle.kernels.columns import ABSENT
+    from reshuffle.kernels.gram import gram_kernel
+    from reshuffle.kernels.stamp import stamp_of
+
+    place = np.full(fit.features, ABSENT, dtype=np.uint32)
+    place[active] = np.arange(active.size, dtype=np.uint32)
+    width, kernel = active.size + fit.bias, gram_kernel(stamp_of())
+    out, end, most = np.zeros((width, width)), 0, max(2 * WORK // max(width, 1) ** 2, 1)
+    while end < scales.size:
+        listen()
+        stop = min(end + most, scales.size)
+        end = kernel(*fit.quick, scales, place, active, shift, fit.bias, packed, end, stop, out)
+    return out
