@@ -1,8 +1,9 @@
 """Newton steps on a small set from beginning to end, in one call.
 
-A is the set as one dense matrix: columns less their means, and a column of ones where there is an
-intercept. All features are in every model, so that no working set is looked for; otherwise the steps
-are those of ``solvers/newton.py``, made of the same pieces.
+T is the set as one dense matrix, a column of it in each row of T: all loops go along the samples, of which there are
+many. Columns are less their means, with one of ones at the end, where there is an intercept. All features are in every
+model, so that no working set is looked for; otherwise the steps are those of ``solvers/newton.py``, made of the same
+pieces.
 """
 
 # The functions of this file are templates: numba gives them their types when it compiles them.
@@ -20,8 +21,9 @@ from numba.extending import overload
 from reshuffle.kernels.faces import clip, penalty_value
 from reshuffle.kernels.gram import multiply
 from reshuffle.kernels.loss import conjugate_at, loss_at
-from reshuffle.kernels.newton import linearise, lower
+from reshuffle.kernels.newton import expand, lower
 from reshuffle.kernels.options import KERNEL, LOOP
+from reshuffle.kernels.passes import BLOCK
 from reshuffle.kernels.progress import adapted, another, from_below
 from reshuffle.kernels.quadratic import minimise
 from reshuffle.kernels.room import paper_on, room_in
@@ -37,44 +39,41 @@ CONSTANT = 1e-14  # of a mean: a deviation that rounding explains
 DEPENDENT = 1e-11  # of its terms: what rounding leaves of a sum that is zero
 
 
-def hessian(A, curvatures, extra, factors, weights, paper): ...
+def hessian(T, curvatures, extra, factors, weights, paper): ...
 def bend_along(curvatures, extra, factors, weights, change): ...
 def reaches(curvatures, change, i): ...
 
 
 @njit(**LOOP)
-def add_gram(A, scales, scaled, out):
-    """out = A^T diag(scales) A, the upper triangle; A has a multiple of four rows."""
+def gram(T, scales, two, out):
+    """out = T diag(scales) T^T, the upper triangle."""
     for j in range(out.shape[0]):
         for k in range(out.shape[1]):
             out[j, k] = 0.0
-    for i in range(scales.size):
-        for j in range(A.shape[1]):
-            scaled[i, j] = scales[i] * A[i, j]
-    multiply(A, scaled, A.shape[0], out)
+    multiply(T, scales, two, out)
 
 
 @overload(hessian, jit_options=LOOP)
-def _hessian(A, curvatures, extra, factors, weights, paper):
+def _hessian(T, curvatures, extra, factors, weights, paper):
     """H = (1/n) sum_i w_i (curvature of row i) a_i a_i^T, both triangles, flat over features and outputs.
 
     The curvature is c_i factor_i + extra, or factor_i G(p) + extra (I - 11^T / K), where
     G(p) = (sum p) diag(p) - pp^T is the Laplacian of the weights p_k p_l.
     """
 
-    def vector(A, curvatures, extra, factors, weights, paper):
+    def vector(T, curvatures, extra, factors, weights, paper):
         n, H, scales = curvatures.size, paper.H, paper.scales
         for i in range(n):
             weight = weights[i] if weights.size > 0 else 1.0
             scales[i] = weight * (curvatures[i] * factors[i] + extra) / n
-        add_gram(A, scales, paper.scaled, H)
+        gram(T, scales, paper.two, H)
         for j in range(H.shape[0]):
             for k in range(j):
                 H[j, k] = H[k, j]
 
-    def matrix(A, curvatures, extra, factors, weights, paper):
+    def matrix(T, curvatures, extra, factors, weights, paper):
         n, outputs = curvatures.shape
-        G, H, scales, width = paper.gram, paper.H, paper.scales, A.shape[1]
+        G, H, scales, width = paper.gram, paper.H, paper.scales, T.shape[0]
         for j in range(H.shape[0]):
             for k in range(H.shape[1]):
                 H[j, k] = 0.0
@@ -84,7 +83,7 @@ def _hessian(A, curvatures, extra, factors, weights, paper):
                     weight = weights[i] if weights.size > 0 else 1.0
                     both = factors[i] * curvatures[i, k] * curvatures[i, o] + extra / outputs
                     scales[i] = weight * both / n
-                add_gram(A, scales, paper.scaled, G)
+                gram(T, scales, paper.two, G)
                 for a in range(width):
                     for b in range(width):
                         entry = G[a, b] if a <= b else G[b, a]
@@ -162,44 +161,39 @@ def stays_inside(curvatures, radius, shares, change, decrease):
 
 
 @njit(**LOOP)
-def take_means(A, rows, weights, centre):
-    """A less the means of its columns, and 1 in its last one.
+def take_means(T, weights, centre):
+    """The columns less their means, and ones in the last one.
 
     What is left of a column that is a second intercept is the dust of rounding, and is taken away.
     """
+    n = T.shape[1]
     for j in range(centre.size):
-        centre[j] = 0.0
-    for i in range(rows):
-        weight = weights[i] if weights.size > 0 else 1.0
-        for j in range(centre.size):
-            centre[j] += weight * A[i, j]
-    for j in range(centre.size):
-        centre[j] /= rows
-    for i in range(rows):
-        for j in range(centre.size):
-            A[i, j] -= centre[j]
-        A[i, centre.size] = 1.0
-    for j in range(centre.size):
-        dust, i = CONSTANT * abs(centre[j]), 0
-        while i < rows and abs(A[i, j]) <= dust:
-            i += 1
-        if i == rows:
-            for i in range(rows):
-                A[i, j] = 0.0
+        total, most, column = 0.0, 0.0, T[j]
+        for i in range(n):
+            total += weights[i] * column[i] if weights.size > 0 else column[i]
+        centre[j] = total / n
+        for i in range(n):
+            column[i] -= centre[j]
+            most = max(most, abs(column[i]))
+        if most <= CONSTANT * abs(centre[j]):
+            for i in range(n):
+                column[i] = 0.0
+    for i in range(n):
+        T[centre.size, i] = 1.0
 
 
 @cache
 def lay_kernel(stamp: int, has_conjugate: bool) -> Any:
-    """Takes the means of its columns from A, where there is room for them in ``centre``; n f(0), and a bound below n f.
+    """Takes the means from the columns, where there is room for them in ``centre``; n f(0), and a bound below n f.
 
-    ``row_weights`` are those of the rows of A, ``weights`` those of the losses: f >= -(1/n) sum_i w_i l*(0), where the
+    ``row_weights`` are those of the samples, ``weights`` those of the losses: f >= -(1/n) sum_i w_i l*(0), where the
     loss has a conjugate.
     """
 
     @njit(**KERNEL)
-    def kernel(A, rows, row_weights, centre, targets, weights, params, zeros, coefs):
+    def kernel(T, row_weights, centre, targets, weights, params, zeros, coefs):
         if centre.size > 0:
-            take_means(A, rows, row_weights, centre)
+            take_means(T, row_weights, centre)
         value, least = 0.0, 0.0
         for i in range(len(targets)):
             weight = weights[i] if weights.size > 0 else 1.0
@@ -226,8 +220,8 @@ def whole_kernel(stamp: int) -> Any:
 
     @njit(**KERNEL)
     def kernel(
-        A, centre, targets, weights, params, form, bound_on_curvature, concordance, u, x, g, step, coefs,
-        nothing, at, loose, floor, target, at_zero, most, pad, rented, numbers,
+        T, centre, targets, weights, params, form, bound_on_curvature, concordance, u, x, g, step, coefs,
+        at, loose, floor, target, at_zero, most, pad, rented, numbers,
     ):  # fmt: skip
         n, size = len(targets), u.size
         flat, g_flat, step_flat = u.reshape(size), g.reshape(size), step.reshape(size)
@@ -246,9 +240,8 @@ def whole_kernel(stamp: int) -> Any:
                     g_flat[j] = 0.0
                 before = value + psi
                 value = linearise(
-                    stamp, A, nothing, nothing, targets, weights, params, False, u,
-                    coefs, 1.0 / n, margins, slopes, curvatures, g, 0.0,
-                ) / n  # fmt: skip
+                    stamp, T, targets, weights, params, u, margins, slopes, curvatures, g, change
+                )
                 psi, passes = penalty_value(form, flat), passes + 1
             now = value + psi
             if passes > 1:
@@ -274,7 +267,7 @@ def whole_kernel(stamp: int) -> Any:
                 )  # fmt: skip
             else:
                 extra = damping * plain(curvatures, bound_on_curvature, low, factors)
-            hessian(A, low, extra, factors, weights, paper)
+            hessian(T, low, extra, factors, weights, paper)
             for j in range(size):
                 best[j], room.null[j] = flat[j], 0.0
             decrease, left, length, made = minimise(
@@ -286,7 +279,7 @@ def whole_kernel(stamp: int) -> Any:
             if proved and length > 0.0:  # a direction without curvature must leave all margins
                 for j in range(size):
                     step_flat[j] = room.null[j]
-                move(A, step, change)
+                move(T, step, change)
                 bent = sqrt(max(bend_along(low, extra, factors, weights, change), 0.0))
                 proved = bent <= DEPENDENT * length and length < np.inf
                 passes += 1
@@ -297,7 +290,7 @@ def whole_kernel(stamp: int) -> Any:
             for j in range(size):
                 d[j] = step_flat[j]
                 slope += g_flat[j] * d[j]
-            move(A, step, change)
+            move(T, step, change)
             proved = proved and stays_inside(low, paper.radius, paper.shares, change, decrease)
             t = search(
                 stamp, form, targets, weights, params, margins, change, flat, d, slope, value, psi,
@@ -400,26 +393,100 @@ def _plain(curvatures, bound, low, factors):
     return vector if curvatures.ndim == 1 else matrix
 
 
-def move(A, d, out): ...
+def margins_of(T, start, d, out): ...
+def gather(T, start, slopes, out): ...
 
 
-@overload(move, jit_options=LOOP)
-def _move(A, d, out):
-    """out = A d."""
+@overload(margins_of, jit_options=LOOP)
+def _margins_of(T, start, d, out):
+    """out_i = d^T a_i, of rows from ``start`` on."""
 
-    def vector(A, d, out):
+    def vector(T, start, d, out):
         for i in range(out.size):
-            total = 0.0
-            for j in range(d.size):
-                total += A[i, j] * d[j]
-            out[i] = total
+            out[i] = 0.0
+        for j in range(d.size):
+            c, column = d[j], T[j, start : start + out.size]
+            if c != 0.0:
+                for i in range(out.size):
+                    out[i] += c * column[i]
 
-    def matrix(A, d, out):
+    def matrix(T, start, d, out):
         for i in range(out.shape[0]):
             for o in range(out.shape[1]):
                 out[i, o] = 0.0
-            for j in range(d.shape[0]):
+        for j in range(d.shape[0]):
+            column = T[j, start : start + out.shape[0]]
+            for i in range(out.shape[0]):
                 for o in range(out.shape[1]):
-                    out[i, o] += A[i, j] * d[j, o]
+                    out[i, o] += column[i] * d[j, o]
 
     return vector if d.ndim == 1 else matrix
+
+
+@njit(**LOOP)
+def move(T, d, out):
+    """out_i = d^T a_i."""
+    for start in range(0, len(out), BLOCK):
+        margins_of(T, start, d, out[start : start + BLOCK])
+
+
+@overload(gather, jit_options=LOOP)
+def _gather(T, start, slopes, out):
+    """out += sum_i slopes_i a_i, over rows from ``start`` on."""
+
+    def vector(T, start, slopes, out):
+        for j in range(out.size):
+            total, column = 0.0, T[j, start : start + slopes.size]
+            for i in range(slopes.size):
+                total += slopes[i] * column[i]
+            out[j] += total
+
+    def matrix(T, start, slopes, out):
+        for j in range(out.shape[0]):
+            column = T[j, start : start + slopes.shape[0]]
+            for i in range(slopes.shape[0]):
+                for o in range(slopes.shape[1]):
+                    out[j, o] += column[i] * slopes[i, o]
+
+    return vector if out.ndim == 1 else matrix
+
+
+@njit(**LOOP)
+def scale(slopes, weights, factor, out):
+    """out_i = w_i factor slopes_i, flat over rows and outputs."""
+    outputs = slopes.size // len(slopes)
+    s, to = slopes.reshape(slopes.size), out.reshape(slopes.size)
+    for i in range(len(slopes)):
+        weight = weights[i] * factor if weights.size > 0 else factor
+        for o in range(i * outputs, (i + 1) * outputs):
+            to[o] = weight * s[o]
+
+
+def linearise(
+    stamp, T, targets, weights, params, x, margins, slopes, curvatures, out, scaled
+): ...  # fmt: skip
+
+
+@overload(linearise, jit_options=LOOP, prefer_literal=True)
+def _linearise(stamp, T, targets, weights, params, x, margins, slopes, curvatures, out, scaled):
+    """z, l'(z), l''(z) of every row, the gradient added to out; f."""
+    if not hasattr(stamp, "literal_value"):  # numba's second try, after one that failed
+        return None
+
+    def loop(stamp, T, targets, weights, params, x, margins, slopes, curvatures, out, scaled):
+        n, total = len(targets), 0.0
+        for start in range(0, n, BLOCK):
+            stop = min(start + BLOCK, n)
+            y, w, z, s = (
+                targets[start:stop],
+                weights[start:stop],
+                margins[start:stop],
+                slopes[start:stop],
+            )
+            margins_of(T, start, x, z)
+            total += expand(stamp, params, y, w, z, s, curvatures[start:stop])
+            scale(s, w, 1.0 / n, scaled[start:stop])
+            gather(T, start, scaled[start:stop], out)
+        return total / n
+
+    return loop

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
-from reshuffle.datafit import NO_VISITS, Datafit
+from reshuffle.datafit import Datafit
 from reshuffle.losses import Loss
 from reshuffle.objective import Array
 from reshuffle.penalties import ability
@@ -30,7 +30,6 @@ from reshuffle.solvers.newton_model import loose_rows
 PRODUCTS = 4_000_000  # of two entries in one Hessian: a millisecond, with the solution of its model
 HESSIANS = 4  # that others need, and a quadratic does not
 WIDEST = 150  # unknowns: beyond, a model looks at the features that matter alone
-TOGETHER = 4  # rows that the Hessian is made of at a time
 STEPS = 100  # of one call at most: it is then heard whether someone wants to stop
 
 
@@ -68,8 +67,8 @@ def side_by_side(fit: Datafit) -> Datafit:
 class Laid(NamedTuple):
     """A small set, laid out."""
 
-    A: Array
-    """The rows less the means of the columns, and 1, where there is an intercept; filled up to a multiple of four."""
+    T: Array
+    """A column of the set in each row: less its mean, and with ones in the last, where there is an intercept."""
     centre: Array
     """These means, none without an intercept."""
     at_zero: float
@@ -96,16 +95,16 @@ class Whole:
         from reshuffle.kernels.whole import lay_kernel
 
         fit, losses = self.problem.datafit, self.fit
-        A = np.zeros((fit.n + -fit.n % TOGETHER, fit.features + fit.bias))
+        T = np.zeros((fit.features + fit.bias, fit.n))
         centre, outputs = np.empty(fit.features if fit.bias else 0), losses.outputs
-        fit.rows.add_to(A[: fit.n, : fit.features])
+        fit.rows.add_to(T[: fit.features].T)
         value, least = lay_kernel(losses.stamp, losses.loss.conjugate is not None)(
-            A, fit.n, fit.weights, centre, losses.targets, losses.weights, losses.loss.params,
+            T, fit.weights, centre, losses.targets, losses.weights, losses.loss.params,
             np.zeros((losses.n, *outputs)), np.empty((1, *outputs)),
         )  # fmt: skip
         if self.copies > 1:
-            A = np.asarray(np.kron(A, np.eye(self.copies)), dtype=np.float64)
-        return Laid(A, centre, value / losses.n, least / losses.n)
+            T = np.asarray(np.kron(T, np.eye(self.copies)), dtype=np.float64)
+        return Laid(T, centre, value / losses.n, least / losses.n)
 
     @property
     def at_zero(self) -> float:
@@ -142,16 +141,16 @@ class Whole:
         from reshuffle.kernels.room import pad_for, rented
         from reshuffle.kernels.whole import whole_kernel
 
-        fit, loss, (A, centre, _, floor) = self.fit, self.fit.loss, self.laid
+        fit, loss, (T, centre, _, floor) = self.fit, self.fit.loss, self.laid
         u, shape = np.array(u), (fit.n, *fit.outputs)
         x, g, v = np.empty(u.shape), np.empty(u.shape), u if fit.outputs else u.reshape(-1)
         at, numbers = np.empty((3, *shape)), np.zeros(8)
         numbers[:3] = progress.on(loss)[:3]
         value, psi = whole_kernel(self.curves.stamp)(
-            A, centre, fit.targets, fit.weights, loss.params, self.form, float(loss.curvature),
+            T, centre, fit.targets, fit.weights, loss.params, self.form, float(loss.curvature),
             float(loss.self_concordance), v, x.reshape(v.shape), g.reshape(v.shape), np.empty(v.shape),
-            np.empty((1, *shape[1:])), NO_VISITS, at, self._loose, floor, target, at_zero,
-            min(most, STEPS), pad_for(A, shape, u.size), rented(u.size), numbers,
+            np.empty((1, *shape[1:])), at, self._loose, floor, target, at_zero, min(most, STEPS),
+            pad_for(len(T), shape, u.size), rented(u.size), numbers,
         )  # fmt: skip
         damping, expected, seen, bound, *counts = numbers.tolist()
         stuck, steps, passes, rounds = map(int, counts)
