@@ -27,16 +27,18 @@ from reshuffle.solvers.curves import Curves, Linear
 from reshuffle.solvers.newton import ABILITIES, Ended, Progress, can_finish
 from reshuffle.solvers.newton_model import loose_rows
 
-PRODUCTS = 4_000_000  # of two entries in one Hessian: a millisecond, with the solution of its model
+PRODUCTS = 40_000_000  # of two entries in one Hessian: three milliseconds. See benchmarks/NOTES.md
+ENTRIES = 1 << 21  # of the rows laid out: 16 MB
+PARTIAL = 4_000_000  # products, in a working set: its features may still change
 HESSIANS = 4  # that others need, and a quadratic does not
 WIDEST = 150  # unknowns: beyond, a model looks at the features that matter alone
 STEPS = 100  # of one call at most: it is then heard whether someone wants to stop
 
 
-def is_small(problem: object) -> bool:
+def is_small(problem: object, products: int = PRODUCTS) -> bool:
     """Whether all steps are made in one call: by counts."""
     fit: Datafit | None = getattr(problem, "datafit", None)
-    if fit is None or not is_small_with(fit, fit.features):
+    if fit is None or not is_small_with(fit, fit.features, products):
         return False
     if fit.loss.each is not None:
         penalty = cast(Problem, problem).penalty
@@ -44,12 +46,15 @@ def is_small(problem: object) -> bool:
     return can_finish(problem)
 
 
-def is_small_with(fit: Datafit, features: int) -> bool:
+def is_small_with(fit: Datafit, features: int, products: int = PARTIAL) -> bool:
     """Whether these samples would be a small set with so many features."""
     outputs, width = prod(fit.outputs), features + fit.bias
-    pairs = max(outputs * (outputs - 1) // 2, 1) if fit.loss.each is None else outputs**3
-    most = PRODUCTS * (HESSIANS if fit.loss.quadratic else 1)
-    return width * outputs <= WIDEST and pairs * fit.n * width**2 <= most
+    apart = fit.loss.each is None
+    pairs = max(outputs * (outputs - 1) // 2, 1) if apart else outputs**3
+    most = products * (HESSIANS if fit.loss.quadratic else 1)
+    entries = fit.n * width * (1 if apart else outputs**2)
+    few = width * outputs <= WIDEST and entries <= ENTRIES
+    return few and pairs * fit.n * width**2 <= most
 
 
 def side_by_side(fit: Datafit) -> Datafit:
