@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from reshuffle.estimators.outcome import endless
 
-LONGEST = 60  # characters of a name, so that its coefficient stands in the same line
+LONGEST = 80  # characters of a name, so that its coefficient stands in the same line
 
 
 def summary_of(model: Any, largest: int, names: Any = None) -> str:
