@@ -52,6 +52,10 @@ class Objective(ABC):
     def gradient(self, x: Array) -> Array:
         """∇f(x)."""
 
+    def recedes(self, x: Array) -> bool:
+        """Whether each of its functions is known to fall along tx for all t ≥ 1, so that it has no minimum there."""
+        return False
+
     @property
     def smoothness(self) -> Smoothness:
         """The constants L_i, L_max, L̄ and L_f."""

@@ -33,6 +33,8 @@ from reshuffle.validation import (
     read_only,
 )
 
+CLEAR = 1e-9  # of the largest margin: no rounding gives one of this size its sign
+
 
 class Problem(FiniteSum):
     """P(x) = (1/n) Σ_i f_i(x) + ψ(x),  f_i(x) = w_i·l(a_iᵀx + b, y_i) + (ridge/2)‖x‖².
@@ -189,6 +191,14 @@ class Problem(FiniteSum):
     def margins(self, x: Array) -> Array:
         """a_iᵀx + b for every row: what a prediction is made of."""
         return self.datafit.margins(x)
+
+    def recedes(self, x: Array) -> bool:
+        """Where the loss can tell: whether x, and tx more and more, has every row on its side."""
+        if (falls := self.loss.recedes) is None:
+            return False
+        z, w = self.margins(x), self.weights
+        away = falls(z, self.targets, CLEAR * float(np.abs(z).max()))
+        return bool(np.all(away[w > 0] if w.size else away))
 
     def component(self, i: int, x: Array) -> Array:
         return self.piece(i, i + 1).gradient(x)

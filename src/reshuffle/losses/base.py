@@ -84,6 +84,8 @@ class Loss:
     """Of a vector loss, for a gap with an intercept: slopes near the given ones that add up to zero."""
     each: ClassVar[type[Loss] | None] = None
     """For a loss of several outputs that is a sum over them: the loss of one."""
+    recedes: ClassVar[Callable[..., Any] | None] = None
+    """``recedes(z, y, clear)`` in plain numpy: for which samples l(tz, y) falls for all t ≥ 1, by margins above ``clear``."""
     oracle: ClassVar[Callable[..., Any] | None] = None
 
     @classmethod

@@ -105,6 +105,13 @@ class Multinomial(Loss):
         return total
 
     @staticmethod
+    def recedes(z: Any, y: Any, clear: float) -> Any:
+        own = np.arange(len(z)), y
+        others = z.copy()
+        others[own] = -np.inf
+        return z[own] - others.max(axis=1) > clear
+
+    @staticmethod
     def balanced(slopes: Any, y: Any, weights: Any) -> Any:
         """Slopes near these with Σ_i w_i s_i = 0, as a dual point with an intercept has them.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 from reshuffle.penalties.base import Array, DualByNorm
-from reshuffle.penalties.cylinders import MOST, Split, project, split
+from reshuffle.penalties.cylinders import Split, project, split
 from reshuffle.penalties.group_lasso import GroupLasso
 from reshuffle.penalties.inexact import COLD, Approximate
 from reshuffle.penalties.overlapping import (
@@ -72,13 +72,13 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
     _known: dict[str, Members] = field(init=False, repr=False, default_factory=dict)
 
     def norm(self, x: Array) -> float:
-        """An upper bound, 1e-13 above the lower one where the two meet so closely; +inf where no group has x_j ≠ 0."""
+        """An upper bound, as a rule 1e-13 above the lower one; +inf where no group has x_j ≠ 0."""
         return self.split(x).value
 
     def split(self, x: Array) -> Split:
         """x = Σ_g v_g with the least Σ_g w_g ‖v_g‖, smallest group first, and how much more it may be than the least."""
         flat = np.ascontiguousarray(x.ravel(), dtype=np.float64)
-        return split(flat, self._structure(flat.size), self._weights(flat.size), self.tolerance)
+        return split(flat, self._structure(flat.size), self._weights(flat.size))
 
     # --- abilities -----------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
         groups = self._structure(flat.size)
         found = project(flat, groups, bounds, gap, self.tolerance, multipliers)
         if found.rounds < 0:
-            self._gave_up(f"{MOST} rounds")
+            self._gave_up(f"{-found.rounds} rounds")
         return Approximate(
             found.point.reshape(x.shape), step * multipliers, found.gap, abs(found.rounds)
         )

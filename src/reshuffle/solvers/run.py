@@ -16,6 +16,7 @@ from reshuffle.losses import named
 from reshuffle.objective import Array, Objective
 from reshuffle.solvers.compiling import announced
 from reshuffle.solvers.method import Check, Epoch, Method, Seen, State
+from reshuffle.solvers.recession import why_endless
 from reshuffle.solvers.resume import BEST, BEST_VALUE, Previous
 from reshuffle.trace import INTERRUPTED, Result, Trace
 from reshuffle.validation import check_number
@@ -189,9 +190,12 @@ class Run:
             if self.step > self.method.longest_step and self._at_limit():
                 self._raise_divergence(self.step)
             message += "; P(x) is larger than at the start: try a smaller step"
-        doubts = self.method.doubts(self.state)
-        if (self.solver.tol > 0 or doubts) and not converged and self._at_limit():
-            advice = doubts or self._advice()
+        found = self.best[1] if better else self.state["x"]
+        endless, doubts = why_endless(self.problem, found), self.method.doubts(self.state)
+        message += f"; {endless}" if endless else ""
+        ended = converged or self._at_limit()
+        if (self.solver.tol > 0 or doubts) and ended and (endless or not converged):
+            advice = doubts or ("give a penalty" if endless else self._advice())
             warn_user(f"{type(self.solver).__name__}: {message}; {advice}", not_converged())
         return self._result(converged, message, self.best[1] if better else None)
 
