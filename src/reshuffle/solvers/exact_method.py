@@ -149,10 +149,14 @@ class ExactMethod(Method):
             pays = asked or self.finish.pays(memory, x, made, left, self.needs_proof)
             if begun or (epoch >= steps.rest and pays):
                 return self._newton_step(state, self.finish, x, epoch, step)
-            if epoch >= steps.rest and (steps.made or Pace.of(state["pace"]).falls() > STEADY):
+            warm = bool(state["x0"].any())  # as along a path: the features that matter are known
+            slow = warm or Pace.of(state["pace"]).falls() > STEADY
+            if epoch >= steps.rest and (steps.made or slow):
                 # once begun, they are made in turns with epochs
-                left = np.inf if steps.made else left
-                if self.finish.face_pays(memory, epoch, left):
+                left = np.inf if steps.made or warm else left
+                if self.finish.face_pays(memory, epoch, left, warm):
+                    if self.finish.cost(memory, x) <= self.finish.face_cost(memory):
+                        return self._newton_step(state, self.finish, x, epoch, step)
                     return self._face_step(state, self.finish.face(memory), x, epoch, step)
             if self.smooth is not None and epoch >= max(FOUND, steps.rest):
                 return self._smooth_steps(state, self.smooth, epoch, step)

@@ -2,7 +2,7 @@
 
 For losses of one output: with several, conjugate gradients took as many passes as the epochs they were to
 save (digits). The face of x are the points where ψ is as smooth as at x: coordinates at zero, or at a bound, stay there.
-On it a Newton step solves (∇²f + ∇²ψ)d = -(∇f + ∇ψ). A product with ∇²f is two passes over the rows, and
+On it a Newton step solves (∇²f + ∇²ψ)d = -(∇f + ∇ψ). A product with ∇²f is one pass over the rows, and
 the columns' scales are taken out by a diagonal; shuffled epochs in between move what is off the face.
 """
 
@@ -18,7 +18,7 @@ from reshuffle.penalties import Able, ability
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
 from reshuffle.solvers.compiling import once
-from reshuffle.solvers.curves import Bend, Curves, Linear
+from reshuffle.solvers.curves import Curves, Linear
 
 MOST = 40  # products of a step at most
 ENOUGH = 1e-3  # of the residual: a step that is this near to Newton's is as good
@@ -98,6 +98,7 @@ class FaceSteps:
     def _direction(self, at: Linear, free: NDArray[np.bool_], slopes: Array) -> tuple[Array, int]:
         """The solution of the Newton equation on the face, by preconditioned conjugate gradients."""
         diagonal = np.maximum(self._diagonal(at), TINY)
+        scales = self.curves.weights * at.curvatures
         r = np.where(free, -(at.gradient + slopes), 0.0)
         d, scaled = np.zeros(r.shape), r / diagonal
         p, power = scaled.copy(), float(np.vdot(r, scaled))
@@ -105,7 +106,7 @@ class FaceSteps:
         for k in range(MOST):
             if not power > ENOUGH**2 * first:
                 return d, k
-            bent = np.where(free, self._product(at, p), 0.0)
+            bent = np.where(free, self._product(at, scales, p), 0.0)
             curvature = float(np.vdot(p, bent))
             if not curvature > 0.0:
                 return d, k + 1
@@ -117,11 +118,10 @@ class FaceSteps:
             p = scaled + (power / old) * p
         return d, MOST
 
-    def _product(self, at: Linear, v: Array) -> Array:
-        """(∇²f + ∇²ψ)v, the ridge included."""
+    def _product(self, at: Linear, scales: Array, v: Array) -> Array:
+        """(∇²f + ∇²ψ)v, the ridge included; ``scales`` are the curvatures of the weighted rows."""
         features = self.problem.features
-        bent = self.curves.bent(Bend(at.curvatures), self.curves.margins(v))
-        out = self.curves.combine(bent)
+        out = self.curves.product(scales, v)
         seen = np.ascontiguousarray(v[:features])
         out[:features] += self.penalty.curvature_product(at.x[:features], seen)
         out[:features] += self.problem.ridge * seen

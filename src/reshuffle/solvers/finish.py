@@ -44,6 +44,7 @@ SETTLED = 2  # epochs after which a cheap step is made
 LARGEST = 3000  # coordinates of a Hessian: 72 MB
 FOUND = 5  # epochs after which most of the features that matter have been found
 PRODUCTS = 12.0  # of a step on the face, with the Hessian
+PRODUCT = 1.5  # passes that each is worth: values are read once and used twice
 REST = 5  # epochs after a Newton step that could not lower P
 LOOSEST = (
     1e-6  # of f(0): a bound for models to prove; farther out they lie too far below P to prove any
@@ -163,17 +164,21 @@ class Finish:
         steps = 1.0 if quadratic else NEEDED - PROVING * proving
         return steps * cost <= left
 
-    def face_pays(self, part: Memory, epoch: int, left: float) -> bool:
+    def face_pays(self, part: Memory, epoch: int, left: float, warm: bool) -> bool:
         """Whether a step on the face, by conjugate gradients, is shorter than the epochs that seem to be left.
 
-        Like those it has the features to itself that are not zero, so these should have been found.
+        Like those it has the features to itself that are not zero, so these should have been found;
+        sooner where the run is ``warm``, begun near the end.
         """
-        if not self._has_faces or epoch < FOUND:
-            return False
+        found = epoch >= (SETTLED if warm else FOUND)
+        return self._has_faces and found and self.face_cost(part) <= left
+
+    def face_cost(self, part: Memory) -> float:
+        """Of a step on the face, in epochs."""
         fit = cast(Problem, part.problem).datafit
         dense, stored = int(fit.rows.dense), fit.rows.stored / fit.n
-        passes = (2.0 * PRODUCTS + PASSES) * (ROW + READ[dense] * stored) + TRIALS
-        return (CALLS[0] + fit.n * passes) / self._epoch(part) <= left
+        passes = (PRODUCT * PRODUCTS + PASSES) * (ROW + READ[dense] * stored) + TRIALS
+        return (CALLS[0] + fit.n * passes) / self._epoch(part)
 
     def _epoch(self, part: Memory) -> float:
         """Of an epoch."""
