@@ -27,6 +27,14 @@ def add_squares(values, indices, indptr, weights, out):
 
 
 @njit(cache=CACHE, nogil=True)
+def add_entries(values, indices, indptr, out):
+    """out_ij += a_ij; values that are not there are 1."""
+    for i in range(out.shape[0]):
+        for p in range(indptr[i], indptr[i + 1]):
+            out[i, indices[p]] += values[p] if values.size > 0 else 1.0
+
+
+@njit(cache=CACHE, nogil=True)
 def count_kept(indices, indptr, place, lengths):
     """lengths[i + 1] = how many entries of row i have a place."""
     for i in range(lengths.size - 1):
