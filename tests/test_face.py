@@ -41,7 +41,7 @@ def test_a_step_is_newtons_where_the_penalty_is_smooth(loss: Any, intercept: boo
     at = steps.curves.linearise(x)
     free, slopes = steps._face(x)
     assert free.all()
-    d, _ = steps._direction(at, free, slopes)
+    d, _ = steps._direction(at, free, slopes, 1e-3)
     A = np.hstack([X, np.ones((200, 1))]) if intercept else X
     H = A.T @ (at.curvatures[:, None] * A) / 200
     H[:8, :8] += 0.03 * np.eye(8)

@@ -199,7 +199,9 @@ class ExactMethod(Method):
     def _face_step(self, state: State, finish: Finish, x: Array, epoch: int, step: float) -> Epoch:
         """A step on the face of x in the active features; an epoch is due after it."""
         compiled, part = prepare_faces(cast(Problem, self.problem)), self.sets.on(state["active"])
-        at, gained, passes, _ = finish.face(part).step(x)
+        begun, gap = Steps.of(state["newton"]).made > 0, Pace.of(state["pace"]).checked
+        wanted = self.solver.tol / gap if begun else np.inf
+        at, gained, passes, _ = finish.face(part).step(x, wanted)
         finish.led(part, at)
         new = self._led_to(state, at, self._rested(state, epoch, gained, 1))
         return Epoch(new, passes * self.problem.n, 0, step, "", compiled)
