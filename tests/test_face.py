@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import reshuffle as rs
+from reshuffle.solvers.curves import Curves
 from reshuffle.solvers.face import FaceSteps, has_faces
 from reshuffle.solvers.finish import Finish
 
@@ -39,7 +41,7 @@ def test_a_step_is_newtons_where_the_penalty_is_smooth(loss: Any, intercept: boo
     at = steps.curves.linearise(x)
     free, slopes = steps._face(x)
     assert free.all()
-    d, _ = steps._direction(at, free, slopes)
+    d, _ = steps._direction(at, free, slopes, 1e-3)
     A = np.hstack([X, np.ones((200, 1))]) if intercept else X
     H = A.T @ (at.curvatures[:, None] * A) / 200
     H[:8, :8] += 0.03 * np.eye(8)
@@ -103,3 +105,35 @@ def test_who_has_faces() -> None:
     assert not has_faces(rs.Problem(X, y, penalty=rs.penalties.L1Ball(1.0)))
     classes = rs.Problem(X, np.arange(300) % 3, rs.losses.Multinomial())
     assert not has_faces(classes)
+
+
+@pytest.mark.parametrize("threads", [None, 2])
+@pytest.mark.parametrize("layout", ["dense", "sparse", "ones"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_product_is_margins_and_their_sum(
+    layout: str, intercept: bool, threads: int | None
+) -> None:
+    rng = np.random.default_rng(1)
+    X: Any = (rng.random((9000, 7)) < 0.3) * (1.0 if layout == "ones" else rng.random((9000, 7)))
+    y = np.where(rng.random(9000) < 0.5, 1.0, -1.0)
+    data = X if layout == "dense" else sp.csr_matrix(X)
+    problem = rs.Problem(data, y, fit_intercept=intercept, sample_weight=rng.random(9000) + 0.5)
+    curves = Curves(replace(problem.datafit, threads=threads))
+    scales, v = rng.random(9000), rng.standard_normal(problem.shape)
+    A = np.column_stack([X, np.ones(9000)]) if intercept else X
+    wanted = A.T @ (scales * (A @ v)) / 9000
+    assert np.allclose(curves.product(scales, v), wanted, rtol=1e-12)
+    fit = problem.datafit
+    assert np.allclose(fit.column_squares, fit.weights @ X**2 / 9000)
+    kept = np.array([1, 4, 5], dtype=np.uint32)
+    assert np.array_equal(fit.columns(kept).column_squares, fit.column_squares[kept])
+
+
+def test_a_warm_run_takes_no_more_epochs_than_a_cold_one() -> None:
+    X, y = sparse_set()
+    problem = rs.Problem(X, y, penalty=rs.penalties.L1(1e-4))
+    cold = rs.ExactProxRR(tol=1e-9).solve(problem)
+    warm = rs.ExactProxRR(tol=1e-9).solve(problem, 0.99 * cold.x)
+    assert warm.converged
+    assert warm.epoch <= cold.epoch
+    assert abs(problem.objective(warm.x) - problem.objective(cold.x)) <= 1e-9

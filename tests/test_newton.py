@@ -150,6 +150,29 @@ def test_the_hessian_is_that_of_numpy(layout: str, loss: Loss, intercept: bool) 
     np.testing.assert_allclose(product.ravel(), expected(plain) @ direction.ravel(), atol=1e-13)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_column_of_ones_needs_no_dense_rows(weighted: bool) -> None:
+    """With an intercept nothing is left of it, so that the other columns are multiplied entry by entry."""
+    rng = np.random.default_rng(0)
+    dense = (rng.random((300, 12)) < 0.2).astype(float)
+    dense[:, 3] = 1.0
+    weights = rng.random(300) + 0.5 if weighted else None
+    y = np.where(rng.random(300) < 0.5, 1.0, -1.0)
+    problem = rs.Problem(sp.csr_matrix(dense), y, fit_intercept=True, sample_weight=weights)
+    curves = Curves(problem.datafit)
+    at = curves.linearise(rng.standard_normal(problem.shape))
+    active = np.arange(12, dtype=np.uint32)
+    assert not curves._packs(active)
+    H = curves.hessian(Bend(at.curvatures), active)
+    rows = np.column_stack([dense - curves.centre, np.ones(300)])
+    wanted = rows.T @ ((curves.weights * at.curvatures / 300)[:, None] * rows)
+    assert not H[3].any()
+    assert not H[:, 3].any()
+    assert np.allclose(H, wanted, rtol=0.0, atol=1e-14)
+    found = rs.ExactProxRR(tol=1e-10).solve(problem)
+    assert found.converged
+
+
 def test_a_nearly_constant_column_keeps_its_digits_in_a_sparse_matrix() -> None:
     rng = np.random.default_rng(2)
     X = np.column_stack([1.7e9 + rng.standard_normal(60), np.diag(np.ones(60))[:, :30]])

@@ -245,9 +245,11 @@ class Datafit:
             return squares
         if self.quick.unit and not self.weights.size:
             return self.column_counts / self.n
-        owners = np.repeat(weights, np.diff(indptr).astype(np.int64))
-        entries = owners if self.quick.unit else owners * np.square(values, dtype=np.float64)
-        return np.bincount(indices, entries, minlength=self.features) / self.n
+        from reshuffle.kernels.columns import add_squares
+
+        out = np.zeros(self.features)
+        add_squares(values, indices, indptr, weights, out)
+        return out / self.n
 
     def curvature_product(self, v: Array, factor: float) -> Array:
         """factor·Σ_i w_i a_i a_iᵀ v, for v with one entry per feature (and the intercept)."""
@@ -259,6 +261,23 @@ class Datafit:
         kernel = curvature_kernel(stamp_of())
         for rows, targets, weights in self.in_turn(self.rows, self.targets, self.weights):
             kernel(*rows, weights, len(targets), self.bias, v, factor, out)
+        return out
+
+    def bent_product(self, curvatures: Array, v: Array) -> Array:
+        """(1/n) Σ_i c_i a_i a_iᵀ v: margins and sum in one pass, by the quick rows."""
+        from reshuffle.kernels.passes import curvature_kernel
+        from reshuffle.kernels.stamp import stamp_of
+
+        if self.pieces:
+            share = self.n
+            parts = self.each_with(
+                curvatures, lambda part, own: part.n / share * part.bent_product(own, v)
+            )
+            whole: Array = np.sum(parts, axis=0)
+            return whole
+        out, kernel, v = np.zeros(self.shape), curvature_kernel(stamp_of()), self.checked(v)
+        for rows, own in self.in_turn(self.quick, read_only(curvatures)):
+            kernel(*rows, own, len(own), self.bias, v, 1.0 / self.n, out)
         return out
 
     def squared_norms(self) -> Array:
@@ -491,8 +510,8 @@ class Datafit:
         rows = self.quick.columns(kept, self.features)
         other = replace(self, rows=rows, features=int(kept.size))
         vars(other)["quick"] = rows  # read by the kernels of the whole, also where all are 1 now
-        if "column_counts" in vars(self):
-            vars(other)["column_counts"] = self.column_counts[kept]
+        for known in {"column_counts", "column_squares"} & vars(self).keys():
+            vars(other)[known] = vars(self)[known][kept]
         return other
 
     @cached_property

@@ -28,10 +28,21 @@ def encode_labels(labels: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     if given.dtype.kind == "f" and np.isnan(given).any():
         raise InputError("labels must not be missing, got NaN")
     check_apart(given)
-    classes, codes = np.unique(given, return_inverse=True)
+    classes, codes = classes_of(given)
     if classes.size < 2:
         raise InputError(f"labels hold one class only ({classes.tolist()}); two are needed")
     return (2.0 * codes - 1.0 if classes.size == 2 else codes.astype(np.int32)), classes
+
+
+def classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The sorted classes, and for each label the number of its class; two classes of numbers need no sorting."""
+    if labels.dtype.kind in "fiub" and labels.size:
+        low, high = labels.min(), labels.max()
+        upper = labels == high
+        if low < high and np.all(upper | (labels == low)):
+            return np.array([low, high], dtype=labels.dtype), upper.astype(np.int64)
+    classes, codes = np.unique(labels, return_inverse=True)
+    return classes, codes
 
 
 def check_apart(labels: NDArray[Any]) -> None:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from reshuffle.validation import read_only
 
@@ -138,11 +137,9 @@ class Rows(NamedTuple):
         if self.dense:
             out += self.values
         else:
-            values = np.ones(self.indices.size) if self.unit else self.values
-            places = (
-                a.view(f"i{a.itemsize}") for a in (self.indices, self.indptr)
-            )  # as scipy has them
-            out += csr_array((values, *places), shape=out.shape).toarray()
+            from reshuffle.kernels.columns import add_entries
+
+            add_entries(self.values, self.indices, self.indptr, out)
 
     def squared_norms(self, out: NDArray[np.float64]) -> None:
         """out_i = ‖a_i‖² of every row."""

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from reshuffle.errors import InputError, shown
+from reshuffle.labels import classes_of
 from reshuffle.losses import Loss
 from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
@@ -190,7 +191,7 @@ def labels(estimator: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     elif y.dtype.kind not in "iubSUOT":
         check_classification_targets(y)
     try:
-        classes, codes = np.unique(y, return_inverse=True)
+        classes, codes = classes_of(y)
     except TypeError:
         kinds = sorted({type(label).__name__ for label in y})
         raise InputError(

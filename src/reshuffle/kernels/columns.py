@@ -18,6 +18,23 @@ def count_columns(indices, counts):
 
 
 @njit(cache=CACHE, nogil=True)
+def add_squares(values, indices, indptr, weights, out):
+    """out_j += sum_i w_i a_ij^2; values that are not there are 1."""
+    for i in range(weights.size):
+        for p in range(indptr[i], indptr[i + 1]):
+            a = values[p] if values.size > 0 else 1.0
+            out[indices[p]] += weights[i] * a * a
+
+
+@njit(cache=CACHE, nogil=True)
+def add_entries(values, indices, indptr, out):
+    """out_ij += a_ij; values that are not there are 1."""
+    for i in range(out.shape[0]):
+        for p in range(indptr[i], indptr[i + 1]):
+            out[i, indices[p]] += values[p] if values.size > 0 else 1.0
+
+
+@njit(cache=CACHE, nogil=True)
 def count_kept(indices, indptr, place, lengths):
     """lengths[i + 1] = how many entries of row i have a place."""
     for i in range(lengths.size - 1):

@@ -61,15 +61,19 @@ def scatter(values, indices, indptr, scales, place, active, bias, begin, end, ou
 
 @overload(scatter, jit_options=OPTIONS)
 def _scatter(values, indices, indptr, scales, place, active, bias, begin, end, out):
-    """Entry by entry, on sparse rows."""
+    """Entry by entry, on sparse rows: two rows of the matrix by four of its columns at a time.
+
+    Zeros fill up the last four. What is written below the diagonal is made good when the triangles are
+    brought together.
+    """
 
     def sparse(values, indices, indptr, scales, place, active, bias, begin, end, out):
         size = active.size
-        where, what = np.empty(size + 1, dtype=np.uint32), np.empty(size + 1)
+        where, what = np.zeros(size + 4, dtype=np.uint32), np.zeros(size + 4)
         for i in range(begin, end):
-            if scales[i] == 0.0:
+            scale, count = scales[i], 0
+            if scale == 0.0:
                 continue
-            count = 0
             for p in range(indptr[i], indptr[i + 1]):
                 j = place[indices[p]]
                 if j != ABSENT:
@@ -78,11 +82,23 @@ def _scatter(values, indices, indptr, scales, place, active, bias, begin, end, o
             if bias:
                 where[count], what[count] = size, 1.0
                 count += 1
-            for p in range(count):
-                a = scales[i] * what[p]
-                j = where[p]
-                for q in range(p, count):
-                    out[j, where[q]] += a * what[q]
+            full = count + (-count) % 4
+            for p in range(count, full):
+                where[p], what[p] = where[0], 0.0
+            for p in range(0, count, 2):
+                upper, lower = out[where[p]], out[where[p + 1]]
+                a, b = scale * what[p], scale * what[p + 1]
+                for q in range(p - p % 4, full, 4):
+                    j, k, m, n = where[q], where[q + 1], where[q + 2], where[q + 3]
+                    c, d, e, f = what[q], what[q + 1], what[q + 2], what[q + 3]
+                    upper[j] += a * c
+                    upper[k] += a * d
+                    upper[m] += a * e
+                    upper[n] += a * f
+                    lower[j] += b * c
+                    lower[k] += b * d
+                    lower[m] += b * e
+                    lower[n] += b * f
 
     def dense(values, indices, indptr, scales, place, active, bias, begin, end, out):
         return None

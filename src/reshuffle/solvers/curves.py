@@ -136,6 +136,12 @@ class Curves:
         self.passes += 1
         return self.fit.combined(table)
 
+    def product(self, scales: Array, v: Array) -> Array:
+        """(1/n) Σ scales_i a_i a_iᵀ v, for one output."""
+        listen()
+        self.passes += 1
+        return self.fit.bent_product(scales, v)
+
     def search(
         self, at: Linear, d: Array, change: Array, form: Form, psi: float
     ) -> tuple[float, Array]:
@@ -180,12 +186,24 @@ class Curves:
         """The mean of each column, which an intercept takes up; zeros where there is none."""
         if not self.fit.bias:
             return np.zeros(self.fit.features)
-        return self.fit.column_means() if self.origin is None else self.origin
+        if self.origin is not None:
+            return self.origin
+        means = self.fit.column_means()
+        means[self._ones] = 1.0
+        return means
+
+    @cached_property
+    def _ones(self) -> NDArray[np.bool_]:
+        """Columns of ones, where there is an intercept and the rows have no other values."""
+        fit = self.fit
+        if not (fit.bias and fit.quick.unit and self.origin is None):
+            return np.zeros(fit.features, dtype=bool)
+        return np.asarray(fit.column_counts == fit.n)
 
     @cached_property
     def constant(self) -> NDArray[np.bool_]:
-        """Columns found to be constant, where there is an intercept."""
-        return np.zeros(self.fit.features, dtype=bool)
+        """Columns known to be constant, where there is an intercept; others are found."""
+        return self._ones.copy()
 
     def gram(self, scales: Array, active: Visits) -> Array:
         """Σ scales_i b_i b_iᵀ for rows b_i of the centred active columns (and 1)."""
@@ -203,7 +221,8 @@ class Curves:
             from reshuffle.kernels.whole import CONSTANT
 
             dust = (CONSTANT**2 if packed else CONSTANT) * shift**2 * out[-1, -1]
-            constant = np.flatnonzero((out.diagonal()[:-1] <= dust) & (shift != 0.0))
+            dusty = (out.diagonal()[:-1] <= dust) & (shift != 0.0)
+            constant = np.flatnonzero(dusty | self._ones[active])
             out[constant], out[:, constant] = 0.0, 0.0
             self.constant[active[constant]] |= out[-1, -1] > 0.0
         return out
@@ -212,12 +231,12 @@ class Curves:
         """Whether sparse rows are multiplied as dense ones, less the means of the columns.
 
         So they are where many values are stored, and where a column hardly differs from its mean:
-        entry by entry, the little that is left of it would be lost in rounding.
+        entry by entry, the little that is left of it would be lost in rounding. Of ones nothing is left.
         """
         stored = self.fit.column_counts[active]
         if stored.sum() >= FULL * self.fit.n * active.size:
             return True
-        full = active[stored == self.fit.n] if self.fit.bias else active[:0]
+        full = active[(stored == self.fit.n) & ~self._ones[active]] if self.fit.bias else active[:0]
         if not full.size:
             return False
         variances = self.fit.column_squares[full] - self.centre[full] ** 2

@@ -19,7 +19,6 @@ from reshuffle.randomness import Stream
 from reshuffle.solvers.acceleration import CHECKED, Acceleration
 from reshuffle.solvers.certificate import Proof
 from reshuffle.solvers.curves import Linear
-from reshuffle.solvers.face import FaceSteps
 from reshuffle.solvers.face import prepare as prepare_faces
 from reshuffle.solvers.finish import FOUND, LOOSEST, PRECISION, REST, Finish, Steps
 from reshuffle.solvers.inexact import beginning, columns, kept
@@ -147,14 +146,20 @@ class ExactMethod(Method):
             made = epoch
             if self.smooth is not None and steps.made:
                 left, made = np.inf, epoch + int(steps.made)  # passes count as the epochs do
-            pays = asked or self.finish.pays(memory, x, made, left, self.needs_proof)
+            squarings = Pace.of(state["pace"]).squarings(self.solver.tol)
+            proving = self.needs_proof
+            pays = asked or self.finish.pays(memory, x, made, left, squarings, proving)
             if begun or (epoch >= steps.rest and pays):
                 return self._newton_step(state, self.finish, x, epoch, step)
-            if epoch >= steps.rest and (steps.made or Pace.of(state["pace"]).falls() > STEADY):
+            warm = bool(state["x0"].any())  # as along a path: the features that matter are known
+            slow = warm or Pace.of(state["pace"]).falls() > STEADY
+            if epoch >= steps.rest and (steps.made or slow):
                 # once begun, they are made in turns with epochs
-                left = np.inf if steps.made else left
-                if self.finish.face_pays(memory, epoch, left):
-                    return self._face_step(state, self.finish.face(memory), x, epoch, step)
+                left = np.inf if steps.made or warm else left
+                if self.finish.face_pays(memory, epoch, left, warm):
+                    if self.finish.cost(memory, x) <= self.finish.face_cost(memory):
+                        return self._newton_step(state, self.finish, x, epoch, step)
+                    return self._face_step(state, self.finish, x, epoch, step)
             late = self.smooth is not None and not self.smooth.has_metric
             if self.smooth is not None and epoch >= max(FOUND * late, steps.rest):
                 return self._smooth_steps(state, self.smooth, epoch, step)
@@ -181,7 +186,8 @@ class ExactMethod(Method):
         descent = finish.descent(part)
         compiled = descent.prepare()
         move = descent.run(descent.inner(x), steps.progress, target, at_zero, STEPS)
-        finish.newton(part).last, objective, stalled = move.at, move.objective, ""
+        finish.led(part, move.at)
+        objective, stalled = move.objective, ""
         steps = steps._replace(made=steps.made + move.steps, progress=move.progress)
         if move.stuck:
             proved = move.progress.bound <= PRECISION * at_zero
@@ -192,10 +198,13 @@ class ExactMethod(Method):
         new, work = self._led_to(state, move.at, steps), move.passes * self.problem.n
         return Epoch(new, work, move.rounds, step, stalled, compiled)
 
-    def _face_step(self, state: State, face: FaceSteps, x: Array, epoch: int, step: float) -> Epoch:
+    def _face_step(self, state: State, finish: Finish, x: Array, epoch: int, step: float) -> Epoch:
         """A step on the face of x in the active features; an epoch is due after it."""
-        compiled = prepare_faces(cast(Problem, self.problem))
-        at, gained, passes, _ = face.step(x)
+        compiled, part = prepare_faces(cast(Problem, self.problem)), self.sets.on(state["active"])
+        begun, gap = Steps.of(state["newton"]).made > 0, Pace.of(state["pace"]).checked
+        wanted = self.solver.tol / gap if begun else np.inf
+        at, gained, passes, _ = finish.face(part).step(x, wanted)
+        finish.led(part, at)
         new = self._led_to(state, at, self._rested(state, epoch, gained, 1))
         return Epoch(new, passes * self.problem.n, 0, step, "", compiled)
 

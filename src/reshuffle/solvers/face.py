@@ -2,7 +2,7 @@
 
 For losses of one output: with several, conjugate gradients took as many passes as the epochs they were to
 save (digits). The face of x are the points where ψ is as smooth as at x: coordinates at zero, or at a bound, stay there.
-On it a Newton step solves (∇²f + ∇²ψ)d = -(∇f + ∇ψ). A product with ∇²f is two passes over the rows, and
+On it a Newton step solves (∇²f + ∇²ψ)d = -(∇f + ∇ψ). A product with ∇²f is one pass over the rows, and
 the columns' scales are taken out by a diagonal; shuffled epochs in between move what is off the face.
 """
 
@@ -13,15 +13,20 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cached import cached_property
 from reshuffle.objective import Array
 from reshuffle.penalties import Able, ability
-from reshuffle.penalties.forms import Form
+from reshuffle.penalties.forms import Coordinates, Form
 from reshuffle.problem import Problem
 from reshuffle.solvers.compiling import once
-from reshuffle.solvers.curves import Bend, Curves, Linear
+from reshuffle.solvers.curves import Curves, Linear
 
 MOST = 40  # products of a step at most
-ENOUGH = 1e-3  # of the residual: a step that is this near to Newton's is as good
+ENOUGH = 1e-3  # of the residual: a step that is this near to Newton's is as good,
+ROUGH = (
+    0.03  # and a first one, whose face and model are far from the last ones, may be as far from it
+)
+AIM = 0.3  # of the residual that would leave the accuracy that is wanted
 TINY = 1e-300  # a curvature that is as good as none
 
 
@@ -54,13 +59,18 @@ class FaceSteps:
     def __init__(self, problem: Problem) -> None:
         self.problem, self.penalty = problem, cast(Able, problem.penalty)
         self.curves, self.form = Curves(problem.datafit), cast(Form, problem.form_with_ridge)
-        self.last: Linear | None = None
 
-    def step(self, x: Array) -> Taken:
-        """One step from x, with a search along it; where none lowers P, x again."""
+    def step(self, x: Array, wanted: float = 0.0) -> Taken:
+        """One step from x, with a search along it; where none lowers P, x again.
+
+        ``wanted`` is the accuracy to come to, over that of x. It goes like the square of the residual where ψ
+        is smooth; elsewhere a dual point lags behind, and its gap goes like the residual.
+        """
         before, at = self.curves.passes, self.curves.linearise(x)
         free, slopes = self._face(x)
-        d, products = self._direction(at, free, slopes)
+        share = np.sqrt(wanted) if self._smooth else wanted
+        enough = float(np.clip(AIM * share, ENOUGH, ROUGH))
+        d, products = self._direction(at, free, slopes, enough)
         to = self._retracted(x, x + d)
         d = to - x
         psi = self._psi(x)
@@ -69,8 +79,11 @@ class FaceSteps:
         if t > 0.0:
             new = self.curves.linearise(to)
             gained = at.value + psi - new.value - self._psi(to)
-        self.last = new
         return Taken(new, gained, self.curves.passes - before, products)
+
+    @cached_property
+    def _smooth(self) -> bool:
+        return isinstance(self.form, Coordinates) and not self.form.l1.any()
 
     def _psi(self, x: Array) -> float:
         seen = x[: self.problem.features]
@@ -95,17 +108,20 @@ class FaceSteps:
         retract_kernel(stamp_of())(self.form, x.reshape(-1), to.reshape(-1))
         return to
 
-    def _direction(self, at: Linear, free: NDArray[np.bool_], slopes: Array) -> tuple[Array, int]:
+    def _direction(
+        self, at: Linear, free: NDArray[np.bool_], slopes: Array, enough: float
+    ) -> tuple[Array, int]:
         """The solution of the Newton equation on the face, by preconditioned conjugate gradients."""
         diagonal = np.maximum(self._diagonal(at), TINY)
+        scales = self.curves.weights * at.curvatures
         r = np.where(free, -(at.gradient + slopes), 0.0)
         d, scaled = np.zeros(r.shape), r / diagonal
         p, power = scaled.copy(), float(np.vdot(r, scaled))
         first = power
         for k in range(MOST):
-            if not power > ENOUGH**2 * first:
+            if not power > enough**2 * first:
                 return d, k
-            bent = np.where(free, self._product(at, p), 0.0)
+            bent = np.where(free, self._product(at, scales, p), 0.0)
             curvature = float(np.vdot(p, bent))
             if not curvature > 0.0:
                 return d, k + 1
@@ -117,11 +133,10 @@ class FaceSteps:
             p = scaled + (power / old) * p
         return d, MOST
 
-    def _product(self, at: Linear, v: Array) -> Array:
-        """(∇²f + ∇²ψ)v, the ridge included."""
+    def _product(self, at: Linear, scales: Array, v: Array) -> Array:
+        """(∇²f + ∇²ψ)v, the ridge included; ``scales`` are the curvatures of the weighted rows."""
         features = self.problem.features
-        bent = self.curves.bent(Bend(at.curvatures), self.curves.margins(v))
-        out = self.curves.combine(bent)
+        out = self.curves.product(scales, v)
         seen = np.ascontiguousarray(v[:features])
         out[:features] += self.penalty.curvature_product(at.x[:features], seen)
         out[:features] += self.problem.ridge * seen

@@ -33,7 +33,7 @@ DENSE = 0.3  # of a product of two entries of rows laid out as dense ones
 SOLVE = 6.0  # of an entry of the Hessian: some ten sweeps over it
 FACTOR = 0.06  # of a cube of its width: three factorisations
 CALLS = 3e5, 6e4  # of the Python around a Newton step, and around an epoch
-NEEDED = 3.0  # Newton steps that are expected to be enough
+NEEDED = 3.0  # Newton steps that are expected to be enough, wherever they begin
 PROVING = 2.0  # of these, where nothing but a step proves anything: they are to be made in any case
 FROM_ZERO = 6.0  # the same where no epoch was made,
 WARM = 2.0  # and where the run begins near the end, as along a path
@@ -44,6 +44,7 @@ SETTLED = 2  # epochs after which a cheap step is made
 LARGEST = 3000  # coordinates of a Hessian: 72 MB
 FOUND = 5  # epochs after which most of the features that matter have been found
 PRODUCTS = 12.0  # of a step on the face, with the Hessian
+PRODUCT = 1.5  # passes that each is worth: values are read once and used twice
 REST = 5  # epochs after a Newton step that could not lower P
 LOOSEST = (
     1e-6  # of f(0): a bound for models to prove; farther out they lie too far below P to prove any
@@ -99,14 +100,16 @@ class Finish:
     """Newton steps on the problem, or on the part of it that a working set is."""
 
     def __init__(self, memory: Memory) -> None:
-        self.memory, self._newton = memory, Newton(cast(Problem, memory.problem))
-        self._face = FaceSteps(cast(Problem, memory.problem))
+        self.memory = memory
+        self._newton: Newton | None = None
+        self._face: FaceSteps | None = None
+        self._led: tuple[object, Linear] | None = None
         self._has_faces = has_faces(cast(Problem, memory.problem))
 
     @property
     def separable(self) -> bool:
         """Whether the models are solved coordinate by coordinate."""
-        return isinstance(self._newton.model.form, Coordinates)
+        return isinstance(cast(Problem, self.memory.problem).form_with_ridge, Coordinates)
 
     def certified(self, at: Linear, bound: float, measure: Certificate, tol: float) -> float:
         """What is proved at a point that Newton steps in all features led to, over f(0)."""
@@ -115,35 +118,42 @@ class Finish:
 
     def newton(self, part: Memory) -> Newton:
         """The steps on this part; those of the last one are kept."""
-        if self._newton.problem is not part.problem:
+        if self._newton is None or self._newton.problem is not part.problem:
             self._newton = Newton(cast(Problem, part.problem))
         return self._newton
 
     def face(self, part: Memory) -> FaceSteps:
         """The steps on the face on this part; those of the last one are kept."""
-        if self._face.problem is not part.problem:
+        if self._face is None or self._face.problem is not part.problem:
             self._face = FaceSteps(cast(Problem, part.problem))
         return self._face
 
     def last(self, part: Memory, x: Array) -> Linear | None:
         """f at x, where the last step on this part led there."""
-        for steps in (self._newton, self._face):
-            at = steps.last if steps.problem is part.problem else None
-            if at is not None and np.array_equal(at.x, x):
-                return at
-        return None
+        if self._led is None or self._led[0] is not part.problem:
+            return None
+        at = self._led[1]
+        return at if np.array_equal(at.x, x) else None
+
+    def led(self, part: Memory, at: Linear) -> None:
+        """Remember where a step on this part led."""
+        self._led = part.problem, at
 
     def descent(self, part: Memory) -> Descent:
         """The same as a run makes them: all in one call, where the set is small in a working set."""
-        newton = self.newton(part)
-        return Whole(newton.problem) if self.is_small(part) else Stepwise(newton)
+        small = self.is_small(part)
+        return Whole(cast(Problem, part.problem)) if small else Stepwise(self.newton(part))
 
     def is_small(self, part: Memory) -> bool:
         """Whether all steps on this working set are made in one call."""
         return part is not self.memory and is_small(part.problem, PARTIAL)
 
-    def pays(self, part: Memory, x: Array, epoch: int, left: float, proving: bool) -> bool:
+    def pays(
+        self, part: Memory, x: Array, epoch: int, left: float, squarings: float, proving: bool
+    ) -> bool:
         """Whether Newton's way to the end is shorter than the epochs that seem to be ``left``.
+
+        Near the end each of its steps squares the accuracy, so that they are no more than ``squarings``.
 
         At the start, shorter than those that a run usually takes: more where they are of few visits, as
         on wide sets. Where epochs do not come nearer at all, a step may cost as many as have been made.
@@ -160,20 +170,25 @@ class Finish:
             return cost <= max(LEAST, epoch)
         if epoch >= SETTLED and cost <= CHEAP:
             return True
-        steps = 1.0 if quadratic else NEEDED - PROVING * proving
+        needed = min(NEEDED, max(squarings, 1.0))
+        steps = 1.0 if quadratic else max(needed - PROVING * proving, 1.0)
         return steps * cost <= left
 
-    def face_pays(self, part: Memory, epoch: int, left: float) -> bool:
+    def face_pays(self, part: Memory, epoch: int, left: float, warm: bool) -> bool:
         """Whether a step on the face, by conjugate gradients, is shorter than the epochs that seem to be left.
 
-        Like those it has the features to itself that are not zero, so these should have been found.
+        Like those it has the features to itself that are not zero, so these should have been found;
+        sooner where the run is ``warm``, begun near the end.
         """
-        if not self._has_faces or epoch < FOUND:
-            return False
+        found = epoch >= (SETTLED if warm else FOUND)
+        return self._has_faces and found and self.face_cost(part) <= left
+
+    def face_cost(self, part: Memory) -> float:
+        """Of a step on the face, in epochs."""
         fit = cast(Problem, part.problem).datafit
         dense, stored = int(fit.rows.dense), fit.rows.stored / fit.n
-        passes = (2.0 * PRODUCTS + PASSES) * (ROW + READ[dense] * stored) + TRIALS
-        return (CALLS[0] + fit.n * passes) / self._epoch(part) <= left
+        passes = (PRODUCT * PRODUCTS + PASSES) * (ROW + READ[dense] * stored) + TRIALS
+        return (CALLS[0] + fit.n * passes) / self._epoch(part)
 
     def _epoch(self, part: Memory) -> float:
         """Of an epoch."""

@@ -75,6 +75,16 @@ class Pace(NamedTuple):
         fell = known[-1] / known[0] if len(known) > 1 and known[0] > 0 else USUAL
         return float(fell ** (1.0 / max(len(known) - 1, 1)))
 
+    def squarings(self, tol: float) -> float:
+        """How often the accuracy has to be squared until a certificate of ``tol`` is due.
+
+        Accuracy falls like the square of the movement. Infinite where nothing is known.
+        """
+        if not (0.0 < self.due < np.inf and 0.0 < tol < 1.0):
+            return np.inf
+        now = tol * (self.moves[-1] / self.due) ** 2
+        return float(np.log2(max(np.log(tol) / np.log(now), 1.0))) if now < 1.0 else np.inf
+
     @property
     def rests(self) -> bool:
         """Whether the movement has fallen as far as it is hoped to."""
