@@ -15,7 +15,7 @@ from reshuffle.datafit import Datafit
 from reshuffle.interruption import listen
 from reshuffle.objective import Array, Visits
 from reshuffle.penalties.forms import Form
-from reshuffle.solvers.products import between, dense_gram, sparse_gram
+from reshuffle.solvers.products import NARROW, between, dense_gram, kernel_gram
 
 CONSTANT = 1e-14  # of a mean: a deviation that rounding explains
 APART = 1e-6  # of a column's mean square: a variance that leaves ten digits when subtracted
@@ -191,7 +191,8 @@ class Curves:
         """Σ scales_i b_i b_iᵀ for rows b_i of the centred active columns (and 1)."""
         p, shift = self.fit, self.centre[active]
         packed = p.quick.dense or self._packs(active)
-        gram_of = partial(dense_gram if p.quick.dense else sparse_gram, active, shift, packed)
+        wide = p.quick.dense and active.size > NARROW
+        gram_of = partial(dense_gram if wide else kernel_gram, active, shift, packed)
         out = np.sum(p.each_with(scales, gram_of), axis=0) if p.pieces else gram_of(p, scales)
         if p.bias and not packed:  # (b - m)(b - m)ᵀ, from bbᵀ
             ones = out[:-1, -1].copy()

@@ -19,6 +19,7 @@ from reshuffle.solvers.face import FaceSteps, has_faces
 from reshuffle.solvers.memory import Memory
 from reshuffle.solvers.newton import Newton, Progress
 from reshuffle.solvers.newton_model import FEW
+from reshuffle.solvers.products import NARROW
 from reshuffle.solvers.whole import Whole, is_small
 
 # Nanoseconds on one core, measured on a9a and on dense sets (benchmarks/NOTES.md). Ratios are what counts.
@@ -36,7 +37,7 @@ SPARSE = 1.0  # of a product of two stored values of a row, in the Hessian
 DENSE = (
     0.3,
     0.08,
-)  # of a product of two entries of sparse rows laid out as dense ones, and of dense ones
+)  # of a product of two entries of rows laid out as dense ones, and of wide dense ones
 SOLVE = 6.0  # of an entry of the Hessian: some ten sweeps over it
 FACTOR = 0.06  # of a cube of its width: three factorisations
 CALLS = 3e5, 6e4  # of the Python around a Newton step, and around an epoch
@@ -208,7 +209,7 @@ class Finish:
         inside = min(stored * active / max(fit.features, 1), active) + fit.bias
         pairs = outputs * (outputs - 1) / 2 if outputs > 1 else 1
         products = pairs * min(SPARSE * inside**2 / 2, DENSE[0] * active**2 / 2)
-        if dense:
+        if dense and (outputs > 1 or width - fit.bias > NARROW):
             products = DENSE[1] * width**2 / 2
         passes = PASSES * (ROW + READ[dense] * stored * outputs) + TRIALS * outputs
         step = CALLS[0] + n * (passes + products) + SOLVE * width**2 + FACTOR * width**3

@@ -1,6 +1,6 @@
 """Rows multiplied with each other: what a Hessian is made of.
 
-Dense rows are multiplied as matrices, some at a time; sparse ones in a kernel. b_i are the active columns of row i less
+Dense rows are multiplied as matrices, some at a time; sparse and narrow ones in a kernel. b_i are the active columns of row i less
 ``shift``, and 1 for an intercept. Rows that count with nothing are not read.
 """
 
@@ -13,29 +13,34 @@ from reshuffle.datafit import Datafit
 from reshuffle.interruption import WORK, listen
 from reshuffle.objective import Array, Visits
 
-TOGETHER = 1 << 18  # entries of rows that are multiplied at a time: 2 MB
+TOGETHER = 1 << 15  # entries of rows that are multiplied at a time: they stay in the second cache;
+ROWS = 400  # and rows at least: the result is read and written once for these
+NARROW = 40  # columns, for which the kernel is as quick: libraries are made for wider matrices
 
 
 def dense_gram(active: Visits, shift: Array, packed: bool, fit: Datafit, scales: Array) -> Array:
-    """Σ scales_i b_i b_iᵀ of dense rows: BᵀB with B = √scales·(rows - shift), some rows at a time."""
+    """Σ scales_i b_i b_iᵀ of dense rows: BᵀB with B = √scales·b, some rows at a time."""
     width = active.size + fit.bias
-    out, most = np.zeros((width, width)), max(TOGETHER // max(width, 1), 1)
-    kept, centred = np.flatnonzero(scales), bool(shift.any())
-    roots = np.sqrt(scales[kept])[:, None]
+    kept, roots = np.flatnonzero(scales), np.sqrt(scales)[:, None]
+    most = max(TOGETHER // max(width, 1), ROWS)
+    out, room = np.zeros((width, width)), np.empty((min(most, kept.size), width))
+    whole = active.size == fit.features
     for start in range(0, kept.size, most):
         listen()
-        some = slice(start, start + most)
-        A = fit.quick.values[kept[some] if kept.size < scales.size else some]
-        A = A if active.size == fit.features else A[:, active]
-        B = np.empty((len(A), width))
-        np.multiply(A - shift if centred else A, roots[some], out=B[:, : active.size])
-        B[:, active.size :] = roots[some]
+        some = (
+            slice(start, start + most) if kept.size == scales.size else kept[start : start + most]
+        )
+        values = fit.quick.values[some]
+        B = room[: len(values)]
+        np.subtract(values if whole else values[:, active], shift, out=B[:, : active.size])
+        B[:, active.size :] = 1.0
+        B *= roots[some]
         out += B.T @ B
     return out
 
 
-def sparse_gram(active: Visits, shift: Array, packed: bool, fit: Datafit, scales: Array) -> Array:
-    """The same of sparse rows; where they are not ``packed``, nothing is taken off the columns yet."""
+def kernel_gram(active: Visits, shift: Array, packed: bool, fit: Datafit, scales: Array) -> Array:
+    """The same of any rows; where they are not ``packed``, nothing is taken off the columns yet."""
     from reshuffle.kernels.columns import ABSENT
     from reshuffle.kernels.gram import gram_kernel
     from reshuffle.kernels.stamp import stamp_of
@@ -57,7 +62,7 @@ def between(
 ) -> Array:  # fmt: skip
     """Σ_i c_i c_iᵀ of dense rows, with c_ij = b_i,feature(j) roots_i,output(j) for some pairs of a feature and an output."""
     size, bent = feature.size, np.flatnonzero(roots.any(axis=1))
-    most = max(TOGETHER // max(size, 1), 1)
+    most = max(TOGETHER // max(size, 1), ROWS)
     out, room = np.zeros((size, size)), np.empty((2, min(most, bent.size), size))
     for start in range(0, bent.size, most):
         listen()
