@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
 from reshuffle.datafit import Datafit
-from reshuffle.interruption import WORK, listen
+from reshuffle.interruption import listen
 from reshuffle.objective import Array, Visits
 from reshuffle.penalties.forms import Form
+from reshuffle.solvers.products import NARROW, between, dense_gram, kernel_gram
 
 APART = 1e-6  # of a column's mean square: a variance that leaves ten digits when subtracted
-TOGETHER = 1 << 18  # entries of rows that are multiplied at a time: 2 MB
 FULL = (
     0.7  # of the values: from here on rows of a sparse matrix are quicker multiplied as dense ones
 )
@@ -209,7 +209,8 @@ class Curves:
         """Σ scales_i b_i b_iᵀ for rows b_i of the centred active columns (and 1)."""
         p, shift = self.fit, self.centre[active]
         packed = p.quick.dense or self._packs(active)
-        gram_of = partial(_product if p.quick.dense else _gathered, active, shift, packed)
+        wide = p.quick.dense and active.size > NARROW
+        gram_of = partial(dense_gram if wide else kernel_gram, active, shift, packed)
         out = np.sum(p.each_with(scales, gram_of), axis=0) if p.pieces else gram_of(p, scales)
         if p.bias and not packed:  # (b - m)(b - m)ᵀ, from bbᵀ
             ones = out[:-1, -1].copy()
@@ -242,8 +243,8 @@ class Curves:
         variances = self.fit.column_squares[full] - self.centre[full] ** 2
         return bool(np.any(variances <= APART * self.fit.column_squares[full]))
 
-    def hessian(self, bend: Bend, active: Visits) -> Array:
-        """(1/n) Σ w_i·(curvature of row i)·b_i b_iᵀ, flat over features and outputs."""
+    def hessian(self, bend: Bend, active: Visits, kept: NDArray[np.int64] | None = None) -> Array:
+        """(1/n) Σ w_i·(curvature of row i)·b_i b_iᵀ, flat over features and outputs; of it, what is ``kept``."""
         curvatures, extra, factors = bend
         scales = self.weights / self.fit.n
         self.passes += 1
@@ -251,6 +252,9 @@ class Curves:
             return self.gram(scales * (curvatures * factors + extra), active)
         outputs = curvatures.shape[1]
         width = active.size + self.fit.bias
+        kept = np.arange(width * outputs) if kept is None else kept
+        if self.fit.quick.dense:
+            return self._blocks(bend, active, *np.divmod(kept, outputs))
         H = np.zeros((width, outputs, width, outputs))
         for k in range(outputs):
             for other in range(k):
@@ -259,39 +263,32 @@ class Curves:
                 H[:, k, :, other] = H[:, other, :, k] = -G
                 H[:, k, :, k] += G
                 H[:, other, :, other] += G
-        return H.reshape(width * outputs, width * outputs)
+        return H.reshape(width * outputs, width * outputs)[np.ix_(kept, kept)]
 
+    def _blocks(
+        self, bend: Bend, active: Visits, feature: NDArray[np.int64], output: NDArray[np.int64]
+    ) -> Array:
+        """The Hessian of dense rows and several outputs, in some coordinates: their active feature, and output.
 
-def _product(active: Visits, shift: Array, packed: bool, fit: Datafit, scales: Array) -> Array:
-    """Σ scales_i b_i b_iᵀ of dense rows: BᵀB with B = √scales·(rows - shift), some rows at a time."""
-    width = active.size + fit.bias
-    out, most = np.zeros((width, width)), max(TOGETHER // max(width, 1), 1)
-    kept, centred = np.flatnonzero(scales), bool(shift.any())
-    roots = np.sqrt(scales[kept])[:, None]
-    for start in range(0, kept.size, most):
-        listen()
-        some = slice(start, start + most)
-        A = fit.quick.values[kept[some] if kept.size < scales.size else some]
-        A = A if active.size == fit.features else A[:, active]
-        B = np.empty((len(A), width))
-        np.multiply(A - shift if centred else A, roots[some], out=B[:, : active.size])
-        B[:, active.size :] = roots[some]
-        out += B.T @ B
-    return out
-
-
-def _gathered(active: Visits, shift: Array, packed: bool, fit: Datafit, scales: Array) -> Array:
-    """The same of sparse rows; where they are not ``packed``, nothing is taken off the columns yet."""
-    from reshuffle.kernels.columns import ABSENT
-    from reshuffle.kernels.gram import gram_kernel
-    from reshuffle.kernels.stamp import stamp_of
-
-    place = np.full(fit.features, ABSENT, dtype=np.uint32)
-    place[active] = np.arange(active.size, dtype=np.uint32)
-    width, kernel = active.size + fit.bias, gram_kernel(stamp_of())
-    out, end, most = np.zeros((width, width)), 0, max(2 * WORK // max(width, 1) ** 2, 1)
-    while end < scales.size:
-        listen()
-        stop = min(end + most, scales.size)
-        end = kernel(*fit.quick, scales, place, active, shift, fit.bias, packed, end, stop, out)
-    return out
+        Between outputs it is one product of matrices, -Σ_i (p_ik b_i)(p_il b_i)ᵀ; of one output it is a Gram
+        matrix with the weights p_k Σ_{l ≠ k} p_l, a sum that loses nothing where p_k is next to one.
+        """
+        p, extra, factors = bend
+        outputs, scales = p.shape[1], self.weights / self.fit.n
+        roots = np.sqrt(scales * factors)[:, None] * p
+        pairs = partial(between, active, self.centre[active], feature, output)
+        pieces = self.fit.each_with(roots, pairs) if self.fit.pieces else [pairs(self.fit, roots)]
+        H: Array = -np.sum(pieces, axis=0)
+        if extra > 0.0:
+            H -= self.gram(scales * extra / outputs, active)[np.ix_(feature, feature)]
+        before, after = np.zeros(p.shape), np.zeros(p.shape)
+        np.cumsum(p[:, :-1], axis=1, out=before[:, 1:])
+        np.cumsum(p[:, :0:-1], axis=1, out=after[:, -2::-1])
+        for k in range(outputs):
+            own = np.flatnonzero(output == k)
+            some = feature[own[feature[own] < active.size]]
+            each = factors * p[:, k] * (before[:, k] + after[:, k]) + extra * (1.0 - 1.0 / outputs)
+            H[np.ix_(own, own)] = self.gram(scales * each, active[some])
+        dead = np.append(self.constant[active], False)[feature]
+        H[dead], H[:, dead] = 0.0, 0.0
+        return H
