@@ -443,3 +443,13 @@ def test_names_of_others_in_the_summary() -> None:
 def test_numbers_that_overflow_are_told_as_such() -> None:
     with pytest.warns(ConvergenceWarning, match="tol=.*bring y and the columns of X to a usual"):
         rs.RRClassifier().fit(1e200 * X, Y)
+
+
+def test_targets_whose_squares_vanish_are_refused() -> None:
+    """Their losses would be zero, and so would the model."""
+    for loss in ("squared", "huber", "quantile"):
+        with pytest.raises(rs.InputError, match="y must not lie below 1e-150 throughout"):
+            rs.RRRegressor(loss=loss).fit(X, 1e-200 * T)
+    small = rs.RRRegressor().fit(X, 1e-100 * T)
+    np.testing.assert_allclose(1e100 * small.coef_, rs.RRRegressor().fit(X, T).coef_, rtol=1e-9)
+    assert not rs.RRRegressor().fit(X, 0.0 * T).coef_.any()

@@ -247,6 +247,18 @@ def test_latent_groups_with_coordinates_of_very_different_size(x: list[float], s
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("start", [0.0, 1e-30, 1.0, 1e30, 1e99, 1e200, 1e308, np.inf, np.nan, -1.0])
+def test_latent_groups_from_any_start(start: float) -> None:
+    """Multipliers of another problem, or none at all: no NaN, and no proof of a point that is not the prox."""
+    psi, x = LatentGroupLasso.examples((6,))[0], np.array([3.0, -1.0, 0.5, 0.0, 2.0, -7.0])
+    for step in (1e-9, 1.0, 300.0):
+        wanted = psi.prox(x, step)
+        found = psi.prox_from(x, step, np.full(3, start), 0.0)
+        np.testing.assert_allclose(found.point, wanted, atol=1e-10)
+        assert found.error <= 1e-11
+
+
+@pytest.mark.filterwarnings("error")
 @settings(max_examples=150)
 @given(seed=st.integers(0, 2**32), largest=st.floats(-12.0, 3.0))
 def test_latent_groups_of_every_size(seed: int, largest: float) -> None:

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from reshuffle.errors import InputError
 from reshuffle.validation import as_array, check_finite, laid_out, read_only
 
+SMALLEST = (
+    1e-150  # the square of less, times the share of one row in many, is no longer a normal number
+)
 ENCODE = "encode labels first: y, classes = reshuffle.encode_labels(labels)"
 
 
@@ -35,6 +38,12 @@ class Real:
     def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
         targets = laid_out(y, np.float64)
         check_finite("y", targets)
+        largest = float(np.abs(targets).max(initial=0.0))
+        if 0 < largest < SMALLEST:
+            raise InputError(
+                f"y must not lie below {SMALLEST:g} throughout, where squares vanish, got at most {largest:g}: "
+                "give it in a smaller unit"
+            )
         return read_only(targets)
 
     def outputs(self, y: NDArray[Any]) -> tuple[int, ...]:

@@ -20,6 +20,8 @@ from reshuffle.penalties.overlapping import (
     check_lists,
 )
 
+FAR = 1e100  # a multiplier: |x_j| and bounds are 1e100 apart at most where they are told apart, and products must not overflow
+
 
 @dataclass(frozen=True, eq=False)
 class LatentGroupLasso(DualByNorm, OverlappingGroups):
@@ -91,7 +93,7 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
         bounds = step * self._bounds(flat.size)
         if not np.isfinite(flat).all():
             return Approximate(x.copy(), COLD, np.inf)  # a run that blew up is told by its iterate
-        known = start.shape == bounds.shape and step > 0 and np.all((start >= 0) & (start < np.inf))
+        known = start.shape == bounds.shape and np.all((start >= 0) & (start < FAR * step))
         multipliers = start / step if known else np.zeros(bounds.size)
         groups = self._structure(flat.size)
         found = project(flat, groups, bounds, gap, self.tolerance, multipliers)
