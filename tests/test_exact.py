@@ -254,7 +254,7 @@ def _stands_at(epoch: int, result: rs.Result) -> bool:
 
 
 def test_the_same_bits_after_a_resume() -> None:
-    X, y = random_data(rs.losses.Logistic(), n=2000, d=60)  # more than a small set
+    X, y = random_data(rs.losses.Logistic(), n=2000, d=160)  # more than a small set
     penalty = rs.penalties.ElasticNet(0.004, 0.006)
     dense, sparse = rs.Problem(X, y, penalty=penalty), rs.Problem(csr_matrix(X), y, penalty=penalty)
     cases = (

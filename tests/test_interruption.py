@@ -105,11 +105,11 @@ def test_where_calls_end_changes_no_bit(
                 found += [solver.solve(problem).x for solver in solvers]
         return found
 
-    from reshuffle.solvers import curves, whole
+    from reshuffle.solvers import products, whole
 
     monkeypatch.setattr(whole, "PRODUCTS", 0)
     whole_calls = runs()
-    for module in (datafit, curves, interruption):
+    for module in (datafit, products, interruption):
         monkeypatch.setattr(module, "WORK", limit)
     monkeypatch.setattr(datafit, "LEAST", 8)  # so that the lengths of rows are looked at
     for found, expected in zip(runs(), whole_calls, strict=True):

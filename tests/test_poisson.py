@@ -81,7 +81,7 @@ def test_weights_repeat_rows() -> None:
 
 
 def test_the_accuracy_is_true() -> None:
-    X, y = counts(n=2000, d=60, level=1.0)  # more than a small set
+    X, y = counts(n=2000, d=160, level=1.0)  # more than a small set
     problem = rs.Problem(X, y, rs.losses.Poisson(), rs.penalties.L1(0.05), fit_intercept=True)
     best = problem.objective(rs.ExactProxRR(tol=1e-13).solve(problem).x)
     at_zero = problem.value(np.zeros(problem.shape))

@@ -20,7 +20,7 @@ from reshuffle.solvers.memory import Memory
 from reshuffle.solvers.newton import Newton, Progress
 from reshuffle.solvers.newton_model import FEW
 from reshuffle.solvers.products import NARROW
-from reshuffle.solvers.whole import PARTIAL, Whole, is_small
+from reshuffle.solvers.whole import PART, Whole, is_small
 
 # Nanoseconds on one core, measured on a9a and on dense sets (benchmarks/NOTES.md). Ratios are what counts.
 VISIT = 20.0  # of a shuffled step, besides its values
@@ -154,7 +154,7 @@ class Finish:
 
     def is_small(self, part: Memory) -> bool:
         """Whether all steps on this working set are made in one call."""
-        return part is not self.memory and is_small(part.problem, PARTIAL)
+        return part is not self.memory and is_small(part.problem, PART)
 
     def pays(
         self, part: Memory, x: Array, epoch: int, left: float, squarings: float, proving: bool

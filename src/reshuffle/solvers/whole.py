@@ -29,16 +29,16 @@ from reshuffle.solvers.newton_model import loose_rows
 
 PRODUCTS = 40_000_000  # of two entries in one Hessian: three milliseconds. See benchmarks/NOTES.md
 ENTRIES = 1 << 21  # of the rows laid out: 16 MB
-PARTIAL = 4_000_000  # products, in a working set: its features may still change
+PART = 10  # times fewer products, in a working set: its features may still change
 HESSIANS = 4  # that others need, and a quadratic does not
 WIDEST = 150  # unknowns: beyond, a model looks at the features that matter alone
 STEPS = 100  # of one call at most: it is then heard whether someone wants to stop
 
 
-def is_small(problem: object, products: int = PRODUCTS) -> bool:
-    """Whether all steps are made in one call: by counts."""
+def is_small(problem: object, part: int = 1) -> bool:
+    """Whether all steps are made in one call: by counts, of so many times fewer products."""
     fit: Datafit | None = getattr(problem, "datafit", None)
-    if fit is None or not is_small_with(fit, fit.features, products):
+    if fit is None or not is_small_with(fit, fit.features, part):
         return False
     if fit.loss.each is not None:
         penalty = cast(Problem, problem).penalty
@@ -46,12 +46,12 @@ def is_small(problem: object, products: int = PRODUCTS) -> bool:
     return can_finish(problem)
 
 
-def is_small_with(fit: Datafit, features: int, products: int = PARTIAL) -> bool:
+def is_small_with(fit: Datafit, features: int, part: int = PART) -> bool:
     """Whether these samples would be a small set with so many features."""
     outputs, width = prod(fit.outputs), features + fit.bias
     apart = fit.loss.each is None
     pairs = max(outputs * (outputs - 1) // 2, 1) if apart else outputs**3
-    most = products * (HESSIANS if fit.loss.quadratic else 1)
+    most = PRODUCTS // part * (HESSIANS if fit.loss.quadratic else 1)
     entries = fit.n * width * (1 if apart else outputs**2)
     few = width * outputs <= WIDEST and entries <= ENTRIES
     return few and pairs * fit.n * width**2 <= most
