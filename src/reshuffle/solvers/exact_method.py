@@ -46,6 +46,9 @@ LONGEST_WAIT = 25  # epochs between two certificates at most: a few per cent of 
 EPOCH_BITS = 40  # of the random numbers that an epoch may draw
 STEADY = 0.75  # of the movement, left by an epoch: beyond, steps on the face take less time
 HELPED = 0.01  # of the accuracy that is wanted: what a step on the face gains at least, or rests
+VISIBLE = (
+    1e-7  # an accuracy whose square P still shows: below, a second step would be lost in rounding
+)
 RISE = 0.01  # of f(0): how far above its start a run that goes well may be
 GROWTH = 2.0  # of the movement from one epoch to the next, at which the objective is looked at
 ROUNDING = 1e-14  # of P(x): a fall that its evaluation may feign
@@ -147,8 +150,8 @@ class ExactMethod(Method):
             if self.smooth is not None and steps.made:
                 left, made = np.inf, epoch + int(steps.made)  # passes count as the epochs do
             squarings = Pace.of(state["pace"]).squarings(self.solver.tol)
-            proving = self.needs_proof
-            pays = asked or self.finish.pays(memory, x, made, left, squarings, proving)
+            proving, bent = self.needs_proof, self._bent(state, epoch)
+            pays = asked or self.finish.pays(memory, x, made, left, squarings, proving, bent)
             if begun or (epoch >= steps.rest and pays):
                 return self._newton_step(state, self.finish, x, epoch, step)
             warm = bool(state["x0"].any())  # as along a path: the features that matter are known
@@ -157,7 +160,7 @@ class ExactMethod(Method):
                 # once begun, they are made in turns with epochs
                 left = np.inf if steps.made or warm else left
                 if self.finish.face_pays(memory, epoch, left, warm):
-                    if self.finish.cost(memory, x) <= self.finish.face_cost(memory):
+                    if self.finish.cost(memory, x, bent) <= self.finish.face_cost(memory):
                         return self._newton_step(state, self.finish, x, epoch, step)
                     return self._face_step(state, self.finish, x, epoch, step)
             late = self.smooth is not None and not self.smooth.has_metric
@@ -168,6 +171,11 @@ class ExactMethod(Method):
         if fast is not None and (state["momentum"][0] > 0.0 or due):
             return self._accelerated_step(state, fast)
         return self._shuffled_epoch(state, epoch, step)
+
+    def _bent(self, state: State, epoch: int) -> float:
+        """The share of the rows that have curvature: those without a slope, of a hinge, have none."""
+        table = state["table"]
+        return np.count_nonzero(table) / max(table.size, 1) if epoch else 1.0
 
     def _left(self, state: State) -> float:
         """Epochs that seem to be left; none are known before the first."""
@@ -202,7 +210,8 @@ class ExactMethod(Method):
         """A step on the face of x in the active features; an epoch is due after it."""
         compiled, part = prepare_faces(cast(Problem, self.problem)), self.sets.on(state["active"])
         begun, gap = Steps.of(state["newton"]).made > 0, Pace.of(state["pace"]).checked
-        wanted = self.solver.tol / gap if begun else np.inf
+        tol = self.solver.tol if self.solver.tol >= VISIBLE else 0.0
+        wanted = tol / gap if begun else np.inf
         at, gained, passes, _ = finish.face(part).step(x, wanted)
         finish.led(part, at)
         new = self._led_to(state, at, self._rested(state, epoch, gained, 1))

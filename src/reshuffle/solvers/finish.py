@@ -157,19 +157,27 @@ class Finish:
         return part is not self.memory and is_small(part.problem, PART)
 
     def pays(
-        self, part: Memory, x: Array, epoch: int, left: float, squarings: float, proving: bool
+        self,
+        part: Memory,
+        x: Array,
+        epoch: int,
+        left: float,
+        squarings: float,
+        proving: bool,
+        bent: float = 1.0,
     ) -> bool:
         """Whether Newton's way to the end is shorter than the epochs that seem to be ``left``.
 
-        Near the end each of its steps squares the accuracy, so that they are no more than ``squarings``.
+        Near the end each of its steps squares the accuracy, so that they are no more than ``squarings``;
+        but there a step on the face may cost less.
 
         At the start, shorter than those that a run usually takes: more where they are of few visits, as
         on wide sets. Where epochs do not come nearer at all, a step may cost as many as have been made.
-        ``proving``: only a step can prove how far x is from the end.
+        ``proving``: only a step can prove how far x is from the end. ``bent``: see ``cost``.
         """
         if self.is_small(part):
             return True
-        cost = self.cost(part, x)
+        cost = self.cost(part, x, bent)
         quadratic = cast(Problem, part.problem).loss.quadratic
         if epoch == 0:
             steps = 1.0 if quadratic else WARM if x.any() else FROM_ZERO
@@ -178,7 +186,8 @@ class Finish:
             return cost <= max(LEAST, epoch)
         if epoch >= SETTLED and cost <= CHEAP:
             return True
-        needed = min(NEEDED, max(squarings, 1.0))
+        by_face = self._has_faces and epoch >= FOUND and self.face_cost(part) < cost
+        needed = NEEDED if by_face else min(NEEDED, max(squarings, 1.0))
         steps = 1.0 if quadratic else max(needed - PROVING * proving, 1.0)
         return steps * cost <= left
 
@@ -206,8 +215,8 @@ class Finish:
         each = VISIT + stored * fit.rows.stored / fit.n * outputs
         return CALLS[1] + part.count * each
 
-    def cost(self, part: Memory, x: Array) -> float:
-        """Of a Newton step, in epochs."""
+    def cost(self, part: Memory, x: Array, bent: float = 1.0) -> float:
+        """Of a Newton step, in epochs. Of the rows, a share ``bent`` has curvature and is in the Hessian."""
         fit = cast(Problem, part.problem).datafit
         n, outputs, dense = fit.n, prod(fit.outputs), int(fit.rows.dense)
         stored = fit.rows.stored / n
@@ -227,5 +236,5 @@ class Finish:
         if dense and (outputs > 1 or width - fit.bias > NARROW):
             products = DENSE[1] * width**2 / 2
         passes = PASSES * (ROW + READ[dense] * stored * outputs) + TRIALS * outputs
-        step = CALLS[0] + n * (passes + products) + SOLVE * width**2 + FACTOR * width**3
+        step = CALLS[0] + n * (passes + bent * products) + SOLVE * width**2 + FACTOR * width**3
         return step / self._epoch(part)
