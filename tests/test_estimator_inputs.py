@@ -17,6 +17,7 @@ import reshuffle as rs
 from reshuffle.estimators.early_stopping import held_out
 
 pd: Any = pytest.importorskip("pandas")
+polars: Any = pytest.importorskip("polars")
 joblib: Any = pytest.importorskip("joblib")
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 4))
@@ -409,11 +410,20 @@ def test_tables_whose_columns_are_no_numbers_or_not_told_apart() -> None:
     model.fit(FRAME, Y)
     with pytest.raises(rs.InputError, match="dates or times in the column 'b'"):
         model.predict(FRAME.assign(b=pd.Timestamp("2020-01-01")))
-    polars = pytest.importorskip("polars")
     with pytest.raises(rs.InputError, match="got a LazyFrame: collect it"):
         model.fit(polars.DataFrame(X).lazy(), Y)
     with pytest.raises(rs.InputError, match="dates or times in the column 'c'"):
         model.fit(polars.DataFrame({"c": [date(2020, 1, 1)] * 60}), Y)
+
+
+def test_a_table_of_polars_is_read_by_name_like_one_of_pandas() -> None:
+    theirs, frame = rs.RRClassifier().fit(FRAME, Y), polars.from_pandas(FRAME)
+    ours = rs.RRClassifier().fit(frame, polars.Series(Y))
+    assert list(ours.feature_names_in_) == list(FRAME.columns)
+    np.testing.assert_array_equal(ours.coef_, theirs.coef_)
+    np.testing.assert_array_equal(ours.predict(frame), theirs.predict(FRAME))
+    with pytest.raises(ValueError, match="feature names"):
+        ours.predict(frame.rename({FRAME.columns[0]: "another"}))
 
 
 def test_early_stopping_that_cannot_stop() -> None:
