@@ -249,3 +249,41 @@ def test_labels_that_a_number_cannot_tell_apart_are_refused(tmp_path: Path) -> N
     file.write_text("x,y\n" + "".join(f"{k},{2**53 + k % 2}\n" for k in range(20)))
     said = run("fit", file, "-t", "y", "--loss", "logistic", "--out", tmp_path / "out", code=1)
     assert "labels must be below 9007199254740992, got 9007199254740992" in said.stderr
+
+
+def test_no_file_that_is_read_is_written_over(people: Path, tmp_path: Path) -> None:
+    """Neither the rows nor the model, by their own name or by a link to them."""
+    rows = tmp_path / "rows.csv"
+    rows.write_bytes(people.read_bytes())
+    fit(rows, tmp_path, "-t", "buys", "--drop", "spend")
+    model, link = tmp_path / "model.npz", tmp_path / "link"
+    link.symlink_to(rows)
+    kept = rows.read_bytes(), model.read_bytes()
+    for out in (rows, model, link):
+        said = run("predict", model, rows, "--out", out, code=1)
+        assert f"cannot write {out}" in said.stderr
+    for command, name in (("fit", "report.html"), ("path", "model.npz"), ("compare", "traces.csv")):
+        own = tmp_path / command / name
+        own.parent.mkdir()
+        own.write_bytes(kept[0])
+        chosen = ["-t", "buys", "--format", "csv", "--out", own.parent]
+        assert "would be lost" in run(command, own, *chosen, code=1).stderr
+        assert own.read_bytes() == kept[0]
+    assert (rows.read_bytes(), model.read_bytes()) == kept
+    run("predict", model, rows, "--out", tmp_path / "new.csv")
+    run("predict", model, rows, "--out", tmp_path / "new.csv")  # its own of the last time
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x,t\n1,a\n2,b\n".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
+        ("x,t\n1,a\n2,b\n".encode("utf-16-be"), "holds a zero byte"),
+        (b"sep=;\nx;t\n1;a\n2;b\n", "names the separator and no columns"),
+    ],
+)
+def test_what_spreadsheets_write(text: bytes, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "sheet.csv"
+    file.write_bytes(text)
+    for options in ([], ["--separator", ";"]):
+        assert said in run("fit", file, "-t", "t", "--out", tmp_path, *options, code=1).stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
 
 import reshuffle as rs
+from reshuffle.estimators.early_stopping import held_out
 
 pd: Any = pytest.importorskip("pandas")
 joblib: Any = pytest.importorskip("joblib")
@@ -394,3 +396,60 @@ def test_the_default_accuracy_is_tight_where_newton_steps_end_the_run(usual: Any
     path = rs.rr_path(X, T, loss="squared", penalty=rs.penalties.FusedLasso(1.0, 1.0), lambdas=3)
     assert {c.tol for c in path.certificates} == {1e-4}
     assert path.converged.all()
+
+
+def test_tables_whose_columns_are_no_numbers_or_not_told_apart() -> None:
+    model = rs.RRClassifier()
+    with pytest.raises(rs.InputError, match="columns of different names, got 'a' twice"):
+        model.fit(pd.DataFrame(X, columns=list("abca")), Y)
+    with pytest.raises(rs.InputError, match="dates or times in the column 'b'"):
+        model.fit(FRAME.assign(b=pd.Timestamp("2020-01-01")), Y)
+    with pytest.raises(rs.InputError, match="dates or times in the column 'b'"):
+        model.fit(FRAME.assign(b=pd.Timedelta(days=1)), Y)
+    model.fit(FRAME, Y)
+    with pytest.raises(rs.InputError, match="dates or times in the column 'b'"):
+        model.predict(FRAME.assign(b=pd.Timestamp("2020-01-01")))
+    polars = pytest.importorskip("polars")
+    with pytest.raises(rs.InputError, match="got a LazyFrame: collect it"):
+        model.fit(polars.DataFrame(X).lazy(), Y)
+    with pytest.raises(rs.InputError, match="dates or times in the column 'c'"):
+        model.fit(polars.DataFrame({"c": [date(2020, 1, 1)] * 60}), Y)
+
+
+def test_early_stopping_that_cannot_stop() -> None:
+    model = rs.RRClassifier(early_stopping=True, random_state=0)
+    with pytest.raises(rs.InputError, match="early_stopping must be False for partial_fit"):
+        model.partial_fit(X, Y, classes=[0, 1])
+    watched = held_out(60, Y, 0.1, 0)[1]
+    weights = np.ones(60)
+    weights[watched] = 0.0
+    with pytest.raises(rs.InputError, match="zero in all rows that early_stopping holds out"):
+        model.fit(X, Y, sample_weight=weights)
+    weights[watched[0]] = 1.0
+    assert model.fit(X, Y, sample_weight=weights).validation_losses_[0] > 0
+
+
+def test_names_of_others_in_the_summary() -> None:
+    """A line for a feature, whatever its name: no line ends, no escapes of a terminal, no thousand letters."""
+    names = ["a\nb", "\x1b[31mred", "c" * 5000, "Größe"]
+    text = rs.RRClassifier().fit(pd.DataFrame(X, columns=names), Y).summary()
+    assert "\x1b" not in text
+    assert r"\x1b[31mred" in text
+    assert r"a\nb" in text
+    assert "Größe" in text
+    assert max(map(len, text.splitlines())) < 150
+
+
+def test_numbers_that_overflow_are_told_as_such() -> None:
+    with pytest.warns(ConvergenceWarning, match="tol=.*bring y and the columns of X to a usual"):
+        rs.RRClassifier().fit(1e200 * X, Y)
+
+
+def test_targets_whose_squares_vanish_are_refused() -> None:
+    """Their losses would be zero, and so would the model."""
+    for loss in ("squared", "huber", "quantile"):
+        with pytest.raises(rs.InputError, match="y must not lie below 1e-150 throughout"):
+            rs.RRRegressor(loss=loss).fit(X, 1e-200 * T)
+    small = rs.RRRegressor().fit(X, 1e-100 * T)
+    np.testing.assert_allclose(1e100 * small.coef_, rs.RRRegressor().fit(X, T).coef_, rtol=1e-9)
+    assert not rs.RRRegressor().fit(X, 0.0 * T).coef_.any()

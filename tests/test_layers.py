@@ -13,7 +13,7 @@ import reshuffle as rs
 
 ROOT = Path(rs.__file__).parent
 LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer and those before it
-    {"errors", "deprecation", "randomness", "files", "interruption", "capacity"},
+    {"cached", "errors", "deprecation", "randomness", "files", "interruption", "capacity"},
     {"archive"},
     {"validation"},
     {"penalties.forms"},

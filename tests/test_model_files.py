@@ -117,15 +117,17 @@ def test_onnx_predicts_the_same(fitted: Any) -> None:
     decided = np.sort(np.atleast_2d(np.c_[-expected[1], expected[1]]))[:, -2:]
     sure = np.abs(np.diff(decided, axis=1)).ravel() > 1e-4  # of the others, rounding decides
     np.testing.assert_array_equal(found[sure], expected[0][sure])
-    if "predict_proba" in dir(model):
+    if hasattr(model, "predict_proba"):
         np.testing.assert_allclose(more[0], expected[2], atol=1e-4)
 
 
 def test_skops_keeps_the_same_model(fitted: Any) -> None:
     model, X, _ = fitted
     content = skops_io.dumps(model.to_sklearn())
-    assert skops_io.get_untrusted_types(data=content) == []
-    for one, other in zip(answers(model, X), answers(skops_io.loads(content), X), strict=True):
+    unknown = skops_io.get_untrusted_types(data=content)
+    assert all(name.startswith("sklearn._loss.") for name in unknown)  # of older versions
+    theirs = skops_io.loads(content, trusted=unknown)
+    for one, other in zip(answers(model, X), answers(theirs, X), strict=True):
         if one.dtype.kind == "f":
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
         else:

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 import reshuffle as rs
 from reshuffle.kernels.quadratic import model_kernel
-from reshuffle.kernels.room import room_for
+from reshuffle.kernels.room import rented
 from reshuffle.kernels.stamp import stamp_of
 from reshuffle.losses import Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from reshuffle.penalties import Separable
@@ -250,7 +250,7 @@ def test_the_model_is_minimised(name: str, correlation: float) -> None:
     H, g, x = A.T @ A / 30, rng.standard_normal(9), prox_of(form)(rng.standard_normal(9), 1.0)
     u = x.copy()
     kernel = model_kernel(stamp_of())
-    decrease, left, length, _ = kernel(form, H, g, x, u, 1e-12, 0.0, 100, room_for(9))
+    decrease, left, length, _ = kernel(form, H, g, x, u, 1e-12, 0.0, 100, np.empty(9), rented(9))
     reference = proximal_gradient(prox_of(form), H, g, x)
 
     def model(u: Array) -> float:
@@ -272,7 +272,7 @@ def test_columns_of_zeros_and_copies_of_columns(name: str) -> None:
     H, g = A.T @ A / 30, A.T @ rng.standard_normal(30) / 10
     x, u = np.zeros(9), np.zeros(9)
     kernel = model_kernel(stamp_of())
-    decrease, left, _, _ = kernel(form, H, g, x, u, 1e-12, 0.0, 100, room_for(9))
+    decrease, left, _, _ = kernel(form, H, g, x, u, 1e-12, 0.0, 100, np.empty(9), rented(9))
     reference = proximal_gradient(prox_of(form), H, g, x)
     value = g @ reference + 0.5 * reference @ H @ reference + value_of(form, reference)
     assert np.isfinite(u).all()
@@ -285,7 +285,7 @@ def test_a_slope_without_curvature_is_seen() -> None:
     H, g = np.diag([1.0, 0.0]), np.array([1.0, 1.0])
     for form, finite in ((coordinates(2), False), (coordinates(2, low=-2.0, high=2.0), True)):
         u = np.zeros(2)
-        decrease, *_ = kernel(form, H, g, np.zeros(2), u, 1e-12, 0.0, 10, room_for(2))
+        decrease, *_ = kernel(form, H, g, np.zeros(2), u, 1e-12, 0.0, 10, np.empty(2), rented(2))
         assert np.isfinite(decrease) == finite
         assert np.isfinite(u).all()
 

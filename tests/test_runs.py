@@ -97,9 +97,11 @@ def test_a_first_run_compiles_nothing_while_its_clock_runs(kind: Any, importance
     assert len(kernel(stamp).signatures) == 1
 
 
-def test_what_newton_steps_need_besides_is_loaded_before_the_clock_runs() -> None:
+def test_newton_steps_on_a_small_set_load_two_kernels_before_the_clock_runs() -> None:
     from reshuffle.kernels.exact import conjugate_kernel
+    from reshuffle.kernels.newton import register_second
     from reshuffle.kernels.passes import value_kernel
+    from reshuffle.kernels.whole import lay_kernel, whole_kernel
 
     class Own(rs.losses.Squared):
         @staticmethod
@@ -110,10 +112,18 @@ def test_what_newton_steps_need_besides_is_loaded_before_the_clock_runs() -> Non
     task = rs.Problem(X, y, Own(), rs.penalties.ElasticNet(0.01, 0.1))
     method = rs.ExactProxRR().bind(task)
     assert method.setup_seconds > 0.0
-    kernels = [kernel(task.datafit.stamp) for kernel in (value_kernel, conjugate_kernel)]
-    assert [len(kernel.signatures) for kernel in kernels] == [1, 1]
+    stamp = task.datafit.stamp
+    steps = whole_kernel(register_second(Own().functions, Own.second))
+    needed = [lay_kernel(stamp, True), steps]
+    others = [kernel(stamp) for kernel in (value_kernel, conjugate_kernel)]
+    assert [len(kernel.signatures) for kernel in needed + others] == [1, 1, 0, 0]
     rs.ExactProxRR().solve(task)
-    assert [len(kernel.signatures) for kernel in kernels] == [1, 1]
+    assert [len(kernel.signatures) for kernel in needed + others] == [1, 1, 0, 0]
+    # a start of one's own is measured by a dual point, and so is the end where groups are held
+    warm = rs.ExactProxRR().bind(task)
+    warm.start(np.ones(task.shape))
+    assert warm.setup_seconds > 0.0
+    assert [len(kernel.signatures) for kernel in needed + others] == [1, 1, 1, 1]
 
 
 def test_csv(tmp_path: Path) -> None:

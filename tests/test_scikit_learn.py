@@ -32,8 +32,10 @@ SETTINGS = [
     "RRRegressor(loss='quantile', fit_intercept=False, tol=1e-15)",
     "RRRegressor(loss=rs.losses.Huber(2.0), penalty=rs.penalties.ElasticNet(1e-3, 1e-3), tol=1e-15)",
 ]
+# version 1.6 makes two classes of three by the first row, which differs after its shuffle of the weighted rows alone
 SCRIPT = """
 import sys, warnings
+import sklearn
 import reshuffle as rs
 from sklearn.utils.estimator_checks import check_estimator
 warnings.simplefilter("ignore")
@@ -41,7 +43,9 @@ for setting in sys.argv[1:]:
     done = check_estimator(eval("rs." + setting), on_fail=None, on_skip=None)
     assert len(done) > 50
     for check in done:
-        if check["status"] != "passed":
+        theirs = sklearn.__version__ < "1.7" and "squared_hinge" in setting
+        theirs = theirs and check["check_name"].startswith("check_sample_weight_equivalence")
+        if check["status"] != "passed" and not theirs:
             print(setting, check["check_name"], check["status"], check["exception"])
 """
 

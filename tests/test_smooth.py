@@ -7,11 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import reshuffle as rs
-from reshuffle.solvers.smooth import is_smooth
+from reshuffle.datafit import Datafit
+from reshuffle.losses import Multinomial
+from reshuffle.solvers.curves import Curves
+from reshuffle.solvers.smooth import QuasiNewton, is_smooth
 
 
 @pytest.fixture(scope="module", params=["standardised", "raw"])
@@ -58,3 +65,133 @@ def test_who_is_smooth() -> None:
         problem = rs.Problem(X, y, rs.losses.Multinomial(), penalty)
         assert is_smooth(problem) == smooth
     assert not is_smooth(rs.Problem(X, np.sign(y - 4.5), penalty=rs.penalties.L2(0.1)))
+
+
+LAYOUTS: dict[str, Any] = {
+    "dense": lambda X: X,
+    "float32": lambda X: X.astype(np.float32),
+    "CSR": csr_array,
+    "ones": lambda X: csr_array((X > X.mean()).astype(np.float64)),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_layout_comes_to_the_same_minimum_as_scipy(
+    layout: str, intercept: bool, weighted: bool
+) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((300, 30)) * np.exp(rng.standard_normal(30))
+    X[:, 7], X[:, 8] = X[:, 6], 0.0  # columns that depend on each other, and one without a value
+    y = np.argmax(X @ rng.standard_normal((30, 6)) + rng.gumbel(size=(300, 6)), axis=1)
+    weights = rng.random(300) if weighted else None
+    problem = rs.Problem(
+        LAYOUTS[layout](X), y, Multinomial(), rs.penalties.L2(1e-3), fit_intercept=intercept,
+        sample_weight=weights,
+    )  # fmt: skip
+    assert QuasiNewton(problem).has_metric
+
+    def both(x: Any) -> tuple[float, Any]:
+        x = x.reshape(problem.shape)
+        slope = problem.gradient(x)
+        slope[: problem.features] += 1e-3 * x[: problem.features]
+        return problem.objective(x), slope.ravel()
+
+    found = minimize(
+        both, np.zeros(np.prod(problem.shape)), jac=True, method="L-BFGS-B",
+        options={"maxiter": 5000, "maxfun": 10000, "ftol": 0.0, "gtol": 1e-10},
+    )  # fmt: skip
+    at_zero = problem.value(np.zeros(problem.shape))
+    for tol in (1e-3, 1e-6, 1e-11):
+        result = rs.ExactProxRR(tol=tol).solve(problem)
+        assert result.converged
+        assert result.trace["gap"][-1] <= tol
+        assert problem.objective(result.x) - found.fun <= tol * at_zero
+
+
+def test_no_epoch_is_made_where_the_blocks_are_small(digits: tuple[Any, Any]) -> None:
+    X, y = digits
+    problem = rs.Problem(X, y, Multinomial(), ridge=1 / 600, fit_intercept=True)
+    result = rs.ExactProxRR(tol=1e-6).solve(problem)
+    assert result.trace["prox_evals"][-1] == 0
+    assert 5 <= result.trace["newton"][-1] <= 60
+    near = rs.ExactProxRR(tol=1e-6).solve(problem, x0=result.x)
+    assert near.converged
+    assert near.trace["newton"][-1] == 0
+
+
+def test_wide_sets_do_without_a_metric() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((40, 900))
+    problem = rs.Problem(X, np.arange(40) % 8, Multinomial(), rs.penalties.L2(1e-2))
+    assert not QuasiNewton(problem).has_metric
+    assert rs.ExactProxRR(tol=1e-7).solve(problem).converged
+
+
+def test_the_same_bits_twice_and_on_threads(digits: tuple[Any, Any]) -> None:
+    X, y = np.tile(digits[0], (15, 1)), np.tile(digits[1], 15)
+    problem = rs.Problem(X, y, Multinomial(), rs.penalties.L2(1e-3), fit_intercept=True)
+    one, two, again = (rs.ExactProxRR(tol=1e-4, threads=k).solve(problem).x for k in (1, 2, 2))
+    assert one.tobytes() == two.tobytes() == again.tobytes()
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 12), st.booleans())
+def test_an_expansion_is_value_slope_and_curvature(seed: int, classes: int, far: bool) -> None:
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((7, classes)) * (300.0 if far else 2.0)
+    y, w = rng.integers(0, classes, 7), rng.random(7)
+    slopes, p = np.empty(z.shape), np.empty(z.shape)
+    for weights in (w, w[:0]):
+        total = Multinomial.expansion(z, y, weights, slopes, p)
+        each = weights if weights.size else np.ones(7)
+        losses = [Multinomial.value(z[i], y[i]) for i in range(7)]
+        np.testing.assert_allclose(total, each @ losses, rtol=1e-13)
+        for i in range(7):
+            np.testing.assert_allclose(
+                slopes[i], Multinomial.derivative(z[i].copy(), y[i]), atol=1e-14
+            )
+            np.testing.assert_allclose(p[i], Multinomial.second(z[i].copy(), y[i]), atol=1e-15)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.sampled_from([0.01, 1.0, 50.0]))
+def test_balanced_slopes_are_slopes_and_add_up_to_zero(
+    seed: int, classes: int, spread: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    z, w = spread * rng.standard_normal((30, classes)), rng.random(30)
+    y = rng.integers(0, max(classes - 1, 1), 30)  # of the last class there may be none
+    slopes, p = np.empty(z.shape), np.empty(z.shape)
+    Multinomial.expansion(z, y, w, slopes, p)
+    for weights in (w, w[:0]):
+        moved = Multinomial.balanced(slopes, y, weights)
+        each = weights if weights.size else np.ones(30)
+        np.testing.assert_allclose(each @ moved, 0.0, atol=1e-12)
+        thought = moved.copy()
+        thought[np.arange(30), y] += 1.0
+        assert thought.min() >= -1e-15
+        np.testing.assert_allclose(thought.sum(axis=1), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_gram_matrix_of_dense_rows_is_that_of_sparse_ones(bias: bool) -> None:
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((50, 9)) + 3.0
+    X[:, 4] = 2.0
+    scales, active = (
+        rng.random(50) * (rng.random(50) > 0.3),
+        np.array([0, 2, 4, 8], dtype=np.uint32),
+    )
+
+    def gram(X: Any) -> Any:
+        fit: Datafit = rs.Problem(X, np.ones(50), rs.losses.Squared(), fit_intercept=bias).datafit
+        curves = Curves(fit)
+        return curves.gram(scales, active), curves.constant
+
+    dense, constant = gram(X)
+    assert dense.tobytes() == dense.T.copy().tobytes()
+    for other in (csr_array(X), X.astype(np.float32)):
+        found, same = gram(other)
+        np.testing.assert_allclose(found, dense, atol=1e-4 if other.dtype == np.float32 else 1e-12)
+        assert np.array_equal(constant, same)
+    assert constant.tolist() == [bias and j == 4 for j in range(9)]

@@ -226,6 +226,61 @@ def test_parts_of_the_latent_norm(groups: Any) -> None:
     )
 
 
+FAR_APART = [  # coordinates of very different size in shared groups: multipliers trade places by factors of a thousand
+    ([0.0, 0.0, -1000.0, 1.0, 0.0, 0.0], 1.5),
+    ([0.3, 0.0, 0.3, 0.0, 0.5, -1000.0], 25.3),
+    ([0.33, 1e3, 1e3, 0.0, 0.0, -1.0], 1.37),
+    ([7e-4, 6e-18, 0.73, -814.6, 1.6e-17, 0.65], 0.183),
+    ([2.5e-7, 2.4e-7, -5e-14, -3.2, -8e-6, -4.7e-9], 0.277),
+]
+
+
+@pytest.mark.parametrize(("x", "step"), FAR_APART, ids=lambda v: None)
+@pytest.mark.filterwarnings("error")
+def test_latent_groups_with_coordinates_of_very_different_size(x: list[float], step: float) -> None:
+    psi = LatentGroupLasso.examples((6,))[0]
+    point, error = psi.prox_and_error(np.array(x), step)
+    assert error <= 1e-12 * np.linalg.norm(x)
+    for u in (np.array(x), point):
+        split = psi.split(u)
+        assert split.gap <= 1e-11 * split.value
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("start", [0.0, 1e-30, 1.0, 1e30, 1e99, 1e200, 1e308, np.inf, np.nan, -1.0])
+def test_latent_groups_from_any_start(start: float) -> None:
+    """Multipliers of another problem, or none at all: no NaN, and no proof of a point that is not the prox."""
+    psi, x = LatentGroupLasso.examples((6,))[0], np.array([3.0, -1.0, 0.5, 0.0, 2.0, -7.0])
+    for step in (1e-9, 1.0, 300.0):
+        wanted = psi.prox(x, step)
+        found = psi.prox_from(x, step, np.full(3, start), 0.0)
+        np.testing.assert_allclose(found.point, wanted, atol=1e-10)
+        assert found.error <= 1e-11
+
+
+@pytest.mark.filterwarnings("error")
+@settings(max_examples=150)
+@given(seed=st.integers(0, 2**32), largest=st.floats(-12.0, 3.0))
+def test_latent_groups_of_every_size(seed: int, largest: float) -> None:
+    """Groups at random, equal ones and ones for nothing among them: the prox is proved, and so is the value."""
+    rng = np.random.default_rng(seed)
+    d, count = rng.integers(2, 20, 2)
+    groups = [np.flatnonzero(rng.random(d) < rng.random()) for _ in range(count)]
+    groups = [group for group in groups if group.size] + [np.arange(d)]
+    weights = 10.0 ** rng.uniform(-3.0, 3.0, len(groups)) * (rng.random(len(groups)) < 0.9)
+    x = rng.choice([-1.0, 0.0, 1.0], d) * 10.0 ** rng.uniform(largest - 15.0, largest, d)
+    psi = LatentGroupLasso(0.01, groups, weights)
+    point, error = psi.prox_and_error(x, 10.0 ** rng.uniform(-4.0, 4.0))
+    assert error <= 1e-12 * np.linalg.norm(x)
+    for u in (x, point):
+        split = psi.split(u)
+        assert split.gap <= 1e-8 * split.value
+        members = psi._structure(d).members
+        np.testing.assert_allclose(
+            np.bincount(members, split.parts, d), u, atol=1e-12 * np.abs(u).max()
+        )
+
+
 @pytest.mark.parametrize(
     "psi",
     [

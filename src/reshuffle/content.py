@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.kernels.stamp import code_parts
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 from reshuffle.interruption import WORK, cuts, listen
 from reshuffle.losses import Loss, named
@@ -92,6 +92,11 @@ class Datafit:
     def quick(self) -> Rows:
         """The rows without their values, where all of these are 1."""
         return self.rows.without_ones()
+
+    @cached_property
+    def multiplies(self) -> bool:
+        """Whether passes over all rows are products of matrices: dense rows of doubles and several outputs."""
+        return bool(self.outputs) and self.quick.dense and self.quick.values.dtype == np.float64
 
     def scratch(self, batch: int = 1) -> Array:
         """Room for the margins of a batch."""
@@ -208,6 +213,13 @@ class Datafit:
         from reshuffle.kernels.stamp import stamp_of
 
         found, x, coefs = np.empty((self.n, *self.outputs)), self.checked(x), self.scratch()
+        if self.multiplies:
+            with np.errstate(all="ignore"):  # as the kernels do
+                for rows, out in self.in_turn(of, found):
+                    np.matmul(rows.values, x[: self.features], out=out)
+                    if self.bias:
+                        out += x[-1]
+            return found
         kernel = margins_kernel(stamp_of())
         for rows, out in self.in_turn(of, found):
             kernel(*rows, self.bias, x, coefs, out)
@@ -292,13 +304,18 @@ class Datafit:
 
     def slopes(self, x: Array) -> tuple[Array, Array]:
         """l'(a_iᵀx + b, y_i) for every row, and the mean gradient (1/n) Σ w_i l'_i a_i."""
-        from reshuffle.kernels.exact import table_kernel
+        from reshuffle.kernels.exact import slopes_kernel, table_kernel
 
         if self.pieces:
             found = self.each(lambda part: part.slopes(x))
             shares = [part.n / self.n for part in self.pieces]
             means = [share * mean for share, (_, mean) in zip(shares, found, strict=True)]
             return np.concatenate([table for table, _ in found]), np.sum(means, axis=0)
+        if self.multiplies:
+            table = self._margins(self.quick, x)
+            for _, targets, out in self.in_turn(self.quick, self.targets, table):
+                slopes_kernel(self.stamp)(targets, self.loss.params, out)
+            return table, self.combined(table)
         table, mean = np.empty((self.n, *self.outputs)), np.zeros(self.shape)
         kernel, x, coefs = table_kernel(self.stamp), self.checked(x), self.scratch()
         for rows, *own, out in self.in_turn(self.quick, self.targets, self.weights, table):
@@ -314,9 +331,23 @@ class Datafit:
             parts = self.each_with(slopes, lambda part, own: part.n / self.n * part.combined(own))
             whole: Array = np.sum(parts, axis=0)
             return whole
+        if self.multiplies:
+            return self._multiplied(slopes)
         out, kernel = np.zeros(self.shape), combine_kernel(stamp_of())
         for rows, weights, table in self.in_turn(self.quick, self.weights, slopes):
             kernel(*rows, weights, self.bias, 1.0 / self.n, table, out)
+        return out
+
+    def _multiplied(self, slopes: Array) -> Array:
+        """``combined`` as a product of matrices."""
+        out, features = np.zeros(self.shape), self.features
+        with np.errstate(all="ignore"):  # as the kernels do
+            for rows, weights, table in self.in_turn(self.quick, self.weights, slopes):
+                own = weights[:, None] * table if weights.size else table
+                out[:features] += rows.values.T @ own
+                if self.bias:
+                    out[-1] += np.ones(len(own)) @ own
+            out /= self.n
         return out
 
     def conjugates(self, slopes: Array, scale: float) -> float:

@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 
 from reshuffle.errors import ConversionWarning, InputError
 from reshuffle.rows import Rows
-from reshuffle.validation import as_array, check_finite, read_only
+from reshuffle.validation import as_array, check_finite, laid_out, read_only
+
+NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
+"""Of rows that are dense."""
 
 
 def check_rows(X: Any) -> tuple[Rows, int, int]:
@@ -27,10 +30,9 @@ def check_rows(X: Any) -> tuple[Rows, int, int]:
     dtype = given.dtype if given.dtype in (np.float32, np.float64) else np.float64
     if given.dtype == dtype and not given.flags.c_contiguous:
         _note("X is not stored row by row (C order) and was copied into that order", depth=4)
-    values = np.require(given, dtype=dtype, requirements=["C", "A"])
+    values = laid_out(given, dtype)
     check_finite("X", values)
-    empty = np.empty(0, dtype=np.uint32)
-    return Rows(read_only(values), read_only(empty), read_only(empty)), *given.shape
+    return Rows(read_only(values), NO_INDEX, NO_INDEX), *given.shape
 
 
 def _check_sparse(X: Any) -> tuple[Rows, int, int]:
@@ -56,7 +58,7 @@ def _check_sparse(X: Any) -> tuple[Rows, int, int]:
         X = X.copy()
         X.sum_duplicates()
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
-    values = np.require(X.data[: X.nnz], dtype=dtype, requirements=["C", "A"])
+    values = laid_out(X.data[: X.nnz], dtype)
     check_finite("X", values)
     rows = Rows(read_only(values), _unsigned(X.indices[: X.nnz], X), _unsigned(X.indptr, X))
     return rows, *X.shape

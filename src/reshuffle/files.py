@@ -111,6 +111,13 @@ def check_folder(folder: Location) -> None:
         raise FileError(f"cannot write in {folder}: {_reason(error)}") from None
 
 
+def check_apart(target: Location, *sources: Location) -> None:
+    """Refuse to write over a file that is read, which its owner would lose."""
+    for source in sources:
+        if os.path.exists(target) and os.path.exists(source) and os.path.samefile(target, source):
+            raise FileError(f"cannot write {target}: {source} is read from it, and would be lost")
+
+
 def _is_there(place: Path) -> bool:
     try:
         os.lstat(place)

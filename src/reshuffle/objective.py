@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cached import cached_property
 from reshuffle.content import Fingerprint, digest
 from reshuffle.datafit import ALONE, Copies, Datafit
 from reshuffle.deprecation import renamed
@@ -51,6 +51,10 @@ class Objective(ABC):
     @abstractmethod
     def gradient(self, x: Array) -> Array:
         """∇f(x)."""
+
+    def recedes(self, x: Array) -> bool:
+        """Whether each of its functions is known to fall along tx for all t ≥ 1, so that it has no minimum there."""
+        return False
 
     @property
     def smoothness(self) -> Smoothness:

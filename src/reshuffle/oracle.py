@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.content import digest
 from reshuffle.errors import InputError, shown
 from reshuffle.objective import Array, FiniteSum, check_penalty

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cached import cached_property
 from reshuffle.capacity import check_unknown
 from reshuffle.content import digest, on_demand
 from reshuffle.datafit import ALONE, NO_VISITS, Copies, Datafit
@@ -32,6 +32,8 @@ from reshuffle.validation import (
     mean_weight,
     read_only,
 )
+
+CLEAR = 1e-9  # of the largest margin: no rounding gives one of this size its sign
 
 
 class Problem(FiniteSum):
@@ -96,7 +98,7 @@ class Problem(FiniteSum):
 
     def __repr__(self) -> str:
         return (
-            f"<Problem: {self.n} x {self.features} {self.rows.layout} {self.rows.values.dtype}, "
+            f"<Problem: {self.n} x {self.features} {self.rows.layout} {self.rows.number}, "
             f"loss={self.loss!r}, penalty={self.penalty!r}, ridge={self.ridge:g}, "
             f"intercept={self.fit_intercept}>"
         )
@@ -189,6 +191,14 @@ class Problem(FiniteSum):
     def margins(self, x: Array) -> Array:
         """a_iᵀx + b for every row: what a prediction is made of."""
         return self.datafit.margins(x)
+
+    def recedes(self, x: Array) -> bool:
+        """Where the loss can tell: whether x, and tx more and more, has every row on its side."""
+        if (falls := self.loss.recedes) is None:
+            return False
+        z, w = self.margins(x), self.weights
+        away = falls(z, self.targets, CLEAR * float(np.abs(z).max()))
+        return bool(np.all(away[w > 0] if w.size else away))
 
     def component(self, i: int, x: Array) -> Array:
         return self.piece(i, i + 1).gradient(x)

@@ -41,6 +41,11 @@ class Rows(NamedTuple):
         return int(self.values.size if self.dense else self.indices.size)
 
     @property
+    def number(self) -> str:
+        """The type of the values, by the name that numpy takes some microseconds to find."""
+        return f"float{8 * self.values.itemsize}"
+
+    @property
     def layout(self) -> str:
         return "dense" if self.dense else "CSR"
 

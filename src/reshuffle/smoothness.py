@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cached import cached_property
 from reshuffle.deprecation import renamed
 from reshuffle.errors import InputError
 

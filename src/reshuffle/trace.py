@@ -62,6 +62,10 @@ class Trace(Mapping[str, Array]):
         for name, value in values.items():
             self._columns[name][-1] = float(value)
 
+    def latest(self, name: str) -> float:
+        """The entry of the latest row in this column."""
+        return self._columns[name][-1]
+
     def last(self) -> dict[str, float]:
         """The latest row."""
         return {name: column[-1] for name, column in self._columns.items()}

@@ -20,6 +20,14 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
+def laid_out(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """The array in C order, aligned and of this type; itself where it is so already."""
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned and array.dtype == dtype:
+        return array
+    return np.require(array, dtype=dtype, requirements=["C", "A"])
+
+
 def as_array(name: str, given: Any) -> NDArray[Any]:
     """``given`` as an array; masks and missing values are refused, not ignored."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
@@ -40,7 +48,7 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
     """No NaN, no infinity."""
     flat = values.reshape(-1)
     for start in range(0, flat.size, CHUNK):
-        if not np.isfinite(flat[start : start + CHUNK]).all():
+        if not np.logical_and.reduce(np.isfinite(flat[start : start + CHUNK])):
             kind = "NaN" if np.isnan(flat).any() else "infinity"
             raise InputError(f"{name} must be finite, got {kind}")
 
@@ -113,6 +121,8 @@ def check_visits(visits: Any, count: int, name: str = "visits") -> NDArray[np.ui
 
 def check_number(name: str, value: Any) -> float:
     """What a user's function returned, as one real number (NaN and infinity included)."""
+    if type(value) is float:
+        return value
     found = np.asarray(value)
     if found.shape != () or found.dtype.kind not in "fiub":
         raise InputError(f"{name} must return one number, got {_described(value)}")

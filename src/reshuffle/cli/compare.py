@@ -15,7 +15,7 @@ from reshuffle.comparison import compare
 from reshuffle.datasets import Reading
 from reshuffle.errors import held_warnings
 from reshuffle.estimators.penalty_names import penalty_of
-from reshuffle.files import write_atomically
+from reshuffle.files import check_apart, write_atomically
 from reshuffle.orders import ShuffleOnce
 from reshuffle.problem import Problem
 from reshuffle.report import compare_page
@@ -45,6 +45,8 @@ def run(
     workers: int, out: Path, output: Output,
 ) -> None:  # fmt: skip
     """Read, run all, print the table, write figure, numbers and page."""
+    for name in ("traces.csv", "report.html"):
+        check_apart(out / name, file)
     problem, about = _problem(file, reading, choices)
     output.line(f"{file}: {problem}")
     with held_warnings():  # a run that did not reach the end is in the table

@@ -24,7 +24,7 @@ from reshuffle.cli.live import LiveLine
 from reshuffle.datasets import Data, Reading
 from reshuffle.errors import held_warnings
 from reshuffle.estimators.summary import dense
-from reshuffle.files import write_atomically
+from reshuffle.files import check_apart, write_atomically
 from reshuffle.report import HeldOut, fit_page, held_out_numbers, path_page
 from reshuffle.report.words import data_table
 
@@ -42,6 +42,8 @@ def run(
     output: Output,
 ) -> int:
     """Read, fit, write; the exit code."""
+    for name in ("model.npz", "report.html"):
+        check_apart(out / name, file)
     data = data_of(file, reading, choices)
     task = task_of(data, choices)
     output.line(_described(file, data, task, choices))

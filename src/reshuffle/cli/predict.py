@@ -19,13 +19,15 @@ from reshuffle.cli.common import Output, as_json
 from reshuffle.datasets import Reading, stream
 from reshuffle.errors import InputError
 from reshuffle.estimators import load
-from reshuffle.files import replacing
+from reshuffle.files import check_apart, replacing
 
 
 def run(
     model: str, file: str, *, out: str | None, proba: bool, reading: Reading, output: Output
 ) -> None:
     """Write a prediction for each row of the file."""
+    if out is not None and (not os.path.exists(out) or os.path.isfile(out)):  # no device
+        check_apart(out, model, file)
     fitted = load(model)
     encoding = getattr(fitted, "encoding_", None)
     if encoding is None:

@@ -83,6 +83,11 @@ def _reason(error: csv.Error) -> str:
 
 def _names(record: list[str], lines: _Lines, separator: str, where: str) -> list[str]:
     names = [name.strip() for name in record]
+    if names[0].lower().startswith("sep="):  # a spreadsheet's own, which it does not show
+        raise InputError(
+            f"{where}: the first line, {lines.shown()}, names the separator and no columns; "
+            "take it out, and give --separator"
+        )
     if all(is_number(name) for name in names):
         raise InputError(
             f"{where}: the first line must name the columns, got numbers: {lines.shown()}; "
@@ -123,6 +128,8 @@ class _Lines:
                 line = line.removeprefix(codecs.BOM_UTF8)
             self.number += 1
             self._seen = self._seen or line
+            if self.number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise InputError(f"{self.where} is UTF-16 text; save it as UTF-8")
             if b"\0" in line:
                 raise InputError(
                     f"{self.where}, line {self.number} holds a zero byte: this is not a text file"

@@ -63,6 +63,11 @@ class LinearEstimator(Linear, Hooks, Nested):
         solver = solver_of(self.solver, tol, self.max_iter, seed)
         if self.early_stopping:
             rows = held_out(problem.n, data.codes, self.validation_fraction, seed)
+            if data.weights is not None and not data.weights[rows[1]].any():
+                raise InputError(
+                    "sample_weight must not be zero in all rows that early_stopping holds out: "
+                    "leave out the rows of weight zero, or give another random_state"
+                )
             watch = Watch(problem.take(rows[1].astype(np.uint32)), self.n_iter_no_change)
             problem = data.take(rows[0]).problem(penalty, self.fit_intercept)
         self.loss_, self.penalty_ = problem.loss, problem.penalty
@@ -112,7 +117,11 @@ class LinearEstimator(Linear, Hooks, Nested):
 
     def _advance(self, data: Prepared) -> Self:
         """One more call of ``partial_fit``."""
-        check_flags(self, "fit_intercept", "positive")
+        check_flags(self, "fit_intercept", "positive", "early_stopping")
+        if self.early_stopping:
+            raise InputError(
+                "early_stopping must be False for partial_fit, which holds no rows out, got True"
+            )
         stream = getattr(self, "stream_", None) or Stream(seed=seed_of(self.random_state))
         part = chunk(data, self._penalty(data.shape), self.fit_intercept)
         self.loss_, self.penalty_ = part.loss, part.penalty

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,6 +67,7 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
                 check_finite("X", X)
             return X
     _refuse_masks("X", X)
+    _refuse_columns(X)
     try:
         checked = validate_data(
             estimator, X, reset=reset, accept_sparse="csr", dtype=list(KINDS), order="C"
@@ -113,6 +115,30 @@ def _example(y: Any) -> str:
         except (TypeError, ValueError):
             return shown(value)
     return shown(y)
+
+
+def _refuse_columns(X: Any) -> None:
+    """Tables of which no one can say what their columns are as numbers, or which is which."""
+    if hasattr(X, "collect") and hasattr(X, "collect_schema"):
+        raise InputError(f"X must be a table that is there, got a {type(X).__name__}: collect it")
+    if not (hasattr(X, "columns") and hasattr(X, "dtypes")):
+        return
+    twice = [repr(name) for name, count in Counter(X.columns).items() if count > 1]
+    if twice:
+        raise InputError(f"X must have columns of different names, got {twice[0]} twice or more")
+    named = zip(X.columns, X.dtypes, strict=True)
+    dates = [repr(name) for name, kind in named if _temporal(kind)]
+    if dates:
+        raise InputError(
+            f"X must hold numbers, got dates or times in the column {dates[0]}: "
+            "say in which unit, as numbers"
+        )
+
+
+def _temporal(kind: Any) -> bool:
+    """Whether a column of this dtype holds dates or times, in pandas and in polars."""
+    own = getattr(kind, "is_temporal", None)
+    return bool(own()) if callable(own) else getattr(kind, "kind", "O") in "mM"
 
 
 def _refuse_masks(name: str, given: Any) -> None:

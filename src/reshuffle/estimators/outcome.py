@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle.errors import DivergenceError, Held, not_converged, warn_user
+from reshuffle.solvers.recession import NO_MINIMISER
 from reshuffle.trace import Result
 
 
@@ -50,6 +51,11 @@ def stalled(result: Result) -> bool:
     return "no step lowers" in result.message
 
 
+def endless(message: str) -> str:
+    """What a message says about a P without a minimiser, if it does."""
+    return message[at:] if (at := message.find(NO_MINIMISER)) >= 0 else ""
+
+
 @contextmanager
 def in_our_words(name: str) -> Iterator[None]:
     """A divergence, with what the user of an estimator can do about it."""
@@ -69,6 +75,12 @@ def retell(held: Held, name: str, result: Result, certificate: Certificate) -> N
             warn_user(message, category)
     if not any(issubclass(category, not_converged()) for _, category in held):
         return
+    if endless(result.message):
+        warn_user(
+            f"{name}: {endless(result.message)}; give a penalty, such as l2=1e-4",
+            not_converged(),
+        )
+        return
     reached = f"{certificate.measure} = {certificate.value:.3g}"
     advice = (
         f"give more than max_iter={result.epoch}, a larger tol, a stronger penalty, "
@@ -76,6 +88,8 @@ def retell(held: Held, name: str, result: Result, certificate: Certificate) -> N
     )
     if stalled(result):
         advice = "no step lowers P any further: give a larger tol, or a stronger penalty"
+    if np.isnan(certificate.value):
+        advice = "numbers overflow: bring y and the columns of X to a usual scale"
     warn_user(
         f"{name} did not converge: tol={certificate.tol:g} was not reached after {result.epoch} iterations "
         f"({reached}); {advice}",

@@ -7,6 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from reshuffle.estimators.outcome import endless
+
+LONGEST = 80  # characters of a name, so that its coefficient stands in the same line
+
 
 def summary_of(model: Any, largest: int, names: Any = None) -> str:
     """Lines about the fit, then the coefficients that are largest in size, by name."""
@@ -20,6 +24,8 @@ def summary_of(model: Any, largest: int, names: Any = None) -> str:
         "ended": f"{'converged' if model.converged_ else 'not converged'} after {model.n_iter_} iterations",
         "certificate": str(model.certificate_),
     }
+    if note := endless(model.message_):
+        lines["caution"] = note
     if hasattr(model, "classes_"):
         lines["classes"] = _short(", ".join(map(str, model.classes_)))
     text = [f"{name:<13}{line}" for name, line in lines.items()]
@@ -31,11 +37,17 @@ def _largest(names: Any, coef: Any, count: int) -> list[str]:
     """A line per feature: its name and its coefficients."""
     sizes = np.abs(coef).max(axis=0)
     order = [j for j in np.argsort(-sizes, kind="stable")[:count] if sizes[j] > 0]
-    width = max((len(str(names[j])) for j in order), default=0)
+    known = {j: _short(_printable(str(names[j])), LONGEST) for j in order}
+    width = max(map(len, known.values()), default=0)
     return [
-        f"  {names[j]!s:<{width}} " + " ".join(f"{value:>11.4g}" for value in coef[:, j])
-        for j in order
+        f"  {name:<{width}} " + " ".join(f"{value:>11.4g}" for value in coef[:, j])
+        for j, name in known.items()
     ]
+
+
+def _printable(name: str) -> str:
+    """A name of a file that someone else wrote: line ends and control characters as they are written in Python."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
 
 
 def _short(text: str, most: int = 100) -> str:

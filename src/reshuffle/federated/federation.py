@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.content import digest
 from reshuffle.engines import Engine, Failure, Plain, Record, Reply, Session, Task, open_session
 from reshuffle.errors import InputError, shown

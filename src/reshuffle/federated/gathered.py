@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.content import digest
 from reshuffle.engines import Engine, Plain, Record, Session, Task
 from reshuffle.engines import digest as digest_of

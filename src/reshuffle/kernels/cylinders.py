@@ -2,10 +2,10 @@
 
     min_y  |y - x|^2 / 2   with  |y_g| <= bounds_g for every group g
 
-With a multiplier m_g >= 0 per group and s_j = 1 + (the sum of those of the groups of j), y = x / s. The multipliers maximise the
-concave dual q(m) = sum_j x_j^2 (1 - 1/s_j) / 2 - sum_g m_g bounds_g^2 / 2, and the parts of x - y are v_g = m_g y_g. 1/|y_g| is
-nearly linear in m, so that Newton's method on 1/|y_g| = 1/bounds_g takes few steps (Villa, Rosasco, Mosci, Verri, 2014, take a
-projected Newton method on q).
+With a multiplier m_g >= 0 per group and s_j = 1 + (the sum of those of the groups of j), y = x / s. The multipliers minimise the
+convex d(m) = sum_j x_j^2 / (2 s_j) + sum_g m_g bounds_g^2 / 2, and the parts of x - y are v_g = m_g y_g. 1/|y_g| is nearly linear
+in m, so that Newton's method on 1/|y_g| = 1/bounds_g takes few steps (Villa, Rosasco, Mosci, Verri, 2014, take a projected Newton
+method on d). ``penalties.cylinder_newton`` has the steps for what this does not solve.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ def cylinder_pass(x, members, starts, bounds, multipliers, s):
 
 @njit(**KERNEL)
 def cylinder_state(x, members, starts, bounds, multipliers, s, y, parts, point):
-    """s, y and the parts of these multipliers. Returns q, and the gap of ``latent_gap`` for the point x - y."""
+    """s, y and the parts of these multipliers. Returns d, and the gap of ``latent_gap`` for the point x - y."""
     s[:] = 1.0
-    q = 0.0
+    d = 0.0
     for g in range(bounds.size):
-        q -= 0.5 * multipliers[g] * bounds[g] * bounds[g]
+        d += 0.5 * multipliers[g] * bounds[g] * bounds[g]
         for k in range(starts[g], starts[g + 1]):
             s[members[k]] += multipliers[g]
     for j in range(x.size):
         y[j] = x[j] / s[j]
-        q += 0.5 * x[j] * (x[j] - y[j])
+        d += 0.5 * x[j] * y[j]
     for g in range(bounds.size):
         for k in range(starts[g], starts[g + 1]):
             parts[k] = multipliers[g] * y[members[k]]
-    return q, latent_gap(x, y, parts, members, starts, bounds, point)
+    return d, latent_gap(x, y, parts, members, starts, bounds, point)
 
 
 @njit(**KERNEL)
@@ -115,27 +115,28 @@ def cylinder_step(members, starts, bounds, multipliers, s, y):
 
 
 @njit(**KERNEL)
-def cylinder_solve(x, members, starts, bounds, gap, most, multipliers, parts, point):
+def cylinder_solve(x, members, starts, bounds, gap, most, multipliers, parts, point, y):
     """Passes and Newton's steps until the gap is at most ``gap``. Returns how many rounds, negative where ``most`` do not do.
 
-    A step is kept where it raises q or halves the gap. ``point`` is the prox, x - y, and ``parts`` are those of it.
+    A step is kept where it lowers d or halves the gap. ``y`` is the projection, ``point`` the prox, x - y, and
+    ``parts`` are those of it.
     """
     size = x.size
-    s, y, trial_point = np.empty(size), np.empty(size), np.empty(size)
+    s, trial_point = np.empty(size), np.empty(size)
     trial_s, trial_y, trial_parts = np.empty(size), np.empty(size), np.empty(parts.size)
-    q, left = cylinder_state(x, members, starts, bounds, multipliers, s, y, parts, point)
+    d, left = cylinder_state(x, members, starts, bounds, multipliers, s, y, parts, point)
     for k in range(most):
         if not left > gap:  # also where x is not finite
             return k, left
         cylinder_pass(x, members, starts, bounds, multipliers, s)
-        q, left = cylinder_state(x, members, starts, bounds, multipliers, s, y, parts, point)
+        d, left = cylinder_state(x, members, starts, bounds, multipliers, s, y, parts, point)
         if not left > gap:
             return k + 1, left
         trial = cylinder_step(members, starts, bounds, multipliers, s, y)
         new, now = cylinder_state(
             x, members, starts, bounds, trial, trial_s, trial_y, trial_parts, trial_point
         )
-        if new > q or now < 0.5 * left:
+        if new < d or now < 0.5 * left:
             multipliers[:] = trial
             s[:], y[:], parts[:], point[:] = trial_s, trial_y, trial_parts, trial_point
             left = now

@@ -128,9 +128,10 @@ def descend_group(H, r, u, members, l1, l2, strength, room):
             v[a] = 0.0
     elif flat:
         # sigma ||(B + (l2 + sigma) I)^{-1} b|| = strength; the left side rises with sigma, from 0 to
-        # ||b||. Newton's steps, kept within what is known of the root
-        low, high = 0.0, strength * (trace + l2) / (pull - strength)
-        sigma = high
+        # ||b||. Newton's steps for 1 / ||...|| = sigma / strength, two sides that are nearly straight, from what
+        # sigma is for x_g as it was, kept within what is known of the root
+        low, high, norm = 0.0, strength * (trace + l2) / (pull - strength), norm_of(u, members)
+        sigma = min(strength / norm, high) if norm > 0.0 else high
         for _ in range(STEPS):
             norm = solve_shifted(H, members, l2 + sigma, b, L, v)
             over = sigma * norm - strength
@@ -147,7 +148,7 @@ def descend_group(H, r, u, members, l1, l2, strength, room):
                     total -= L[i, k] * w[k]
                 w[i] = total / L[i, i]
                 bent += w[i] * w[i]
-            sigma -= over / (norm - sigma * bent / norm)
+            sigma -= (1.0 / norm - sigma / strength) / (bent / norm**3 - 1.0 / strength)
             if not (low < sigma and sigma < high):
                 sigma = 0.5 * (low + high)
     else:
@@ -191,11 +192,16 @@ def move_group(H, r, u, members, l1, l2, strength, v):
 
 @njit(**LOOP)
 def descend_members(H, r, u, members, l1, l2, strength):
-    """The coordinates of a group one by one, where the others keep its norm smooth; the decrease.
+    """The coordinates of a group with l1 one by one, where the others keep its norm smooth; the decrease.
 
-    A majorised step of a group sees its largest column alone; this sees every column as it is.
+    A majorised step of a group sees its largest column alone; this sees every column as it is. A group without l1 has
+    been solved exactly.
     """
-    total = 0.0
+    total, flat = 0.0, True
+    for a in range(members.size):
+        flat = flat and l1[members[a]] == 0.0
+    if flat:
+        return total
     for a in range(members.size):
         j = members[a]
         rest = 0.0

@@ -56,6 +56,18 @@ def table_kernel(stamp: int) -> Any:
 
 
 @cache
+def slopes_kernel(stamp: int) -> Any:
+    """l'(z_i, y_i) in place of the margins z_i."""
+
+    @njit(**KERNEL)
+    def tabulate(targets, params, table):
+        for i in range(len(targets)):
+            keep(table, i, 1.0, slope_in_pass(stamp, params, table[i], targets[i]))
+
+    return tabulate
+
+
+@cache
 def combine_kernel(stamp: int) -> Any:
     """Adds factor * sum_i w_i table_i a_i to ``out``; the stamp is that of the sources."""
 

@@ -21,10 +21,11 @@ from reshuffle.kernels.columns import ABSENT
 from reshuffle.kernels.options import KERNEL, LOOP, OPTIONS
 from reshuffle.kernels.rows import is_dense, is_unit
 
-PACKED = 64  # rows that are laid out side by side: with 500 columns they fill a second-level cache
+TALL = 1024  # rows of six columns that stay in the nearest cache
+PACKED = 256  # rows that are laid out side by side: with 500 columns they fill a second-level cache
 
 
-def pack(values, indices, indptr, i, place, active, row): ...
+def pack(values, indices, indptr, chosen, place, active, T): ...
 def entry(values, p): ...
 
 
@@ -34,19 +35,23 @@ def _entry(values, p):
 
 
 @overload(pack, jit_options=OPTIONS)
-def _pack(values, indices, indptr, i, place, active, row):
-    """row = the active entries of row i."""
+def _pack(values, indices, indptr, chosen, place, active, T):
+    """T[j, r] = the active entry j of the r-th chosen row."""
 
-    def dense(values, indices, indptr, i, place, active, row):
+    def dense(values, indices, indptr, chosen, place, active, T):
         for j in range(active.size):
-            row[j] = values[i, active[j]]
+            column, a = T[j], active[j]
+            for r in range(chosen.size):
+                column[r] = values[chosen[r], a]
 
-    def sparse(values, indices, indptr, i, place, active, row):
+    def sparse(values, indices, indptr, chosen, place, active, T):
         for j in range(active.size):
-            row[j] = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            if place[indices[p]] != ABSENT:
-                row[place[indices[p]]] = entry(values, p)
+            for r in range(chosen.size):
+                T[j, r] = 0.0
+        for r in range(chosen.size):
+            for p in range(indptr[chosen[r]], indptr[chosen[r] + 1]):
+                if place[indices[p]] != ABSENT:
+                    T[place[indices[p]], r] = entry(values, p)
 
     return dense if is_dense(values) else sparse
 
@@ -109,7 +114,7 @@ def gram_kernel(stamp: int) -> Any:
 
     b_i has the active columns of row i (place[j] says where column j goes, ABSENT if nowhere; in
     increasing order), and a one at its end where there is an intercept. ``packed``: rows are laid out
-    as dense ones, less ``shift``, and multiplied four at a time; otherwise entry by entry, and
+    as dense columns, less ``shift``, and multiplied; otherwise entry by entry, and
     ``shift`` is ignored.
     """
 
@@ -121,24 +126,24 @@ def gram_kernel(stamp: int) -> Any:
             scatter(values, indices, indptr, scales, place, active, bias, begin, end, out)
             i = end
         else:
-            rows, scaled = np.empty((PACKED, width)), np.empty((PACKED, width))
+            T, room = np.empty((width, PACKED)), np.empty((3, PACKED))
+            chosen, kept = np.empty(PACKED, dtype=np.int64), room[2]
             while i < end:
                 count = 0
                 while i < scales.size and count < PACKED:
                     if scales[i] != 0.0:
-                        pack(values, indices, indptr, i, place, active, rows[count])
-                        for j in range(active.size):
-                            rows[count, j] -= shift[j]
-                        if bias:
-                            rows[count, active.size] = 1.0
-                        for j in range(width):
-                            scaled[count, j] = scales[i] * rows[count, j]
+                        chosen[count], kept[count] = i, scales[i]
                         count += 1
                     i += 1
-                for r in range(count, count + (-count) % 4):  # rows of zeros, up to a multiple of 4
-                    for j in range(width):
-                        rows[r, j] = scaled[r, j] = 0.0
-                multiply(rows, scaled, count + (-count) % 4, out)
+                pack(values, indices, indptr, chosen[:count], place, active, T)
+                for j in range(active.size):
+                    column, mean = T[j], shift[j]
+                    for r in range(count):
+                        column[r] -= mean
+                if bias:
+                    for r in range(count):
+                        T[active.size, r] = 1.0
+                multiply(T, kept[:count], room, out)
         if i == scales.size:
             for j in range(width):
                 for k in range(j):
@@ -149,20 +154,53 @@ def gram_kernel(stamp: int) -> Any:
 
 
 @njit(**LOOP)
-def multiply(rows, scaled, count, out):
-    """The upper triangle of scaled^T rows, added to out: two columns of it by four rows at a time."""
+def multiply(T, scales, two, out):
+    """The upper triangle of T diag(scales) T^T, added to out, for columns that lie in the rows of T.
+
+    Eight sums at a time, which stay in registers: two columns, scaled in ``two``, by four others.
+    """
     width = out.shape[0]
-    for j in range(0, width - 1, 2):
-        out_j, out_k = out[j], out[j + 1]
-        for r in range(0, count, 4):
-            a, b = scaled[r, j], scaled[r + 1, j]
-            c, d = scaled[r + 2, j], scaled[r + 3, j]
-            e, f = scaled[r, j + 1], scaled[r + 1, j + 1]
-            g, h = scaled[r + 2, j + 1], scaled[r + 3, j + 1]
-            for k in range(j, width):
-                p, q, s, t = rows[r, k], rows[r + 1, k], rows[r + 2, k], rows[r + 3, k]
-                out_j[k] += a * p + b * q + c * s + d * t
-                out_k[k] += e * p + f * q + g * s + h * t
-    if width % 2 == 1:
-        for r in range(count):
-            out[width - 1, width - 1] += scaled[r, width - 1] * rows[r, width - 1]
+    for start in range(0, scales.size, TALL):
+        c = scales[start : start + TALL]
+        s, t = two[0, : c.size], two[1, : c.size]
+        for j in range(0, width, 2):
+            last = min(j + 1, width - 1)
+            p, q = T[j, start : start + TALL], T[last, start : start + TALL]
+            for i in range(c.size):
+                s[i], t[i] = c[i] * p[i], c[i] * q[i]
+            for k in range(j, width - 3, 4):
+                add_dots(T, s, t, start, k, out[j], out[last], last > j)
+            for k in range(width - (width - j) % 4, width):
+                a, b, p = 0.0, 0.0, T[k, start : start + TALL]
+                for i in range(c.size):
+                    a += s[i] * p[i]
+                    b += t[i] * p[i]
+                out[j, k] += a
+                if last > j:
+                    out[last, k] += b
+
+
+@njit(**LOOP)
+def add_dots(T, s, t, start, k, out_s, out_t, both):
+    """Add the products of s, and t, with the columns k ... k + 3 of T."""
+    stop = start + s.size
+    p, q, r, v = T[k, start:stop], T[k + 1, start:stop], T[k + 2, start:stop], T[k + 3, start:stop]
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(s.size):
+        a += s[i] * p[i]
+        b += s[i] * q[i]
+        c += s[i] * r[i]
+        d += s[i] * v[i]
+        e += t[i] * p[i]
+        f += t[i] * q[i]
+        g += t[i] * r[i]
+        h += t[i] * v[i]
+    out_s[k] += a
+    out_s[k + 1] += b
+    out_s[k + 2] += c
+    out_s[k + 3] += d
+    if both:
+        out_t[k] += e
+        out_t[k + 1] += f
+        out_t[k + 2] += g
+        out_t[k + 3] += h

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from numba import njit, types
 from numba.extending import overload
 
 from reshuffle.kernels.elementary import for_rows
@@ -53,7 +53,8 @@ def _loss_at(stamp, params, z, y):
 def _slope(stamp, params, z, y):
     if not hasattr(stamp, "literal_value"):  # numba's second try, after one that failed
         return None
-    derivative = SLOPES[stamp.literal_value]
+    several = isinstance(z, types.Array)  # outputs, which do not wait for each other
+    derivative = LOSSES[stamp.literal_value][1] if several else SLOPES[stamp.literal_value]
     return lambda stamp, params, z, y: derivative(z, y, *params)
 
 

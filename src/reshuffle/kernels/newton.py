@@ -27,6 +27,8 @@ from reshuffle.kernels.stamp import stamp_of
 
 SECONDS: dict[int, Any] = {}
 """Stamp of a loss with its second derivative -> that derivative, compiled."""
+EXPANSIONS: dict[int, Any] = {}
+"""The same stamp -> value and both derivatives in one function, where the loss has one."""
 
 TINY = 1e-250  # a curvature that is as good as none: its square root and inverse stay finite
 WIDE = 1.0  # a change of softmax's margins: beyond it little is left of the curvature
@@ -35,16 +37,23 @@ TURNS = 4  # in which radius and curvature find to each other; rows that do not 
 
 
 @cache
-def register_second(functions: tuple[Callable[..., Any], ...], second: Callable[..., Any]) -> int:
+def register_second(
+    functions: tuple[Callable[..., Any], ...],
+    second: Callable[..., Any],
+    expansion: Callable[..., Any] | None = None,
+) -> int:
     """Make a loss and its second derivative known to these kernels; the stamp to ask for them."""
-    stamp = stamp_of(*functions, second)
+    stamp = stamp_of(*functions, second, *([expansion] if expansion else []))
     register(stamp, *functions)
     if stamp not in SECONDS:
         SECONDS[stamp] = njit(**LOOP)(for_rows(second))
+        if expansion is not None:
+            EXPANSIONS[stamp] = njit(**LOOP)(for_rows(expansion))
     return stamp
 
 
 def bend(stamp, params, curvatures, i, z, y): ...
+def expand(stamp, params, targets, weights, margins, slopes, curvatures): ...
 def linearise(
     stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins,
     slopes, curvatures, out, total,
@@ -73,6 +82,30 @@ def _bend(stamp, params, curvatures, i, z, y):
     return vector if curvatures.ndim == 1 else matrix
 
 
+@overload(expand, jit_options=LOOP, prefer_literal=True)
+def _expand(stamp, params, targets, weights, margins, slopes, curvatures):
+    """l'(z), l''(z) of a block of rows, from their margins; sum_i w_i l_i."""
+    if not hasattr(stamp, "literal_value"):  # numba's second try, after one that failed
+        return None
+    expansion = EXPANSIONS.get(stamp.literal_value)
+
+    def apart(stamp, params, targets, weights, margins, slopes, curvatures):
+        total = 0.0
+        for k in range(len(targets)):
+            weight = weights[k] if weights.size > 0 else 1.0
+            total += weight * loss_at(stamp, params, margins[k], targets[k])
+        for k in range(len(targets)):
+            bend(stamp, params, curvatures, k, margins[k], targets[k])
+            put(slopes, k, margins[k])
+            keep(slopes, k, 1.0, slope_in_pass(stamp, params, slopes[k], targets[k]))
+        return total
+
+    def together(stamp, params, targets, weights, margins, slopes, curvatures):
+        return expansion(margins, targets, weights, slopes, curvatures, *params)
+
+    return apart if expansion is None else together
+
+
 @overload(linearise, jit_options=LOOP, prefer_literal=True)
 def _linearise(
     stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor, margins,
@@ -87,18 +120,12 @@ def _linearise(
         slopes, curvatures, out, total,
     ):  # fmt: skip
         for start in range(0, len(targets), BLOCK):
-            stop, part = min(start + BLOCK, len(targets)), 0.0
+            stop = min(start + BLOCK, len(targets))
             z, s, c = margins[start:stop], slopes[start:stop], curvatures[start:stop]
             y, w = targets[start:stop], weights[start:stop]
             for i in range(start, stop):
                 put(margins, i, margin(values, indices, indptr, i, x, 1.0, bias, coefs, 0))
-            for k in range(len(y)):
-                weight = w[k] if w.size > 0 else 1.0
-                part += weight * loss_at(stamp, params, z[k], y[k])
-            for k in range(len(y)):
-                bend(stamp, params, c, k, z[k], y[k])
-                put(s, k, z[k])
-                keep(s, k, 1.0, slope_in_pass(stamp, params, s[k], y[k]))
+            part = expand(stamp, params, y, w, z, s, c)
             for i in range(start, stop):
                 weight = weights[i] if weights.size > 0 else 1.0
                 add_row(values, indices, indptr, i, weight * factor, slopes, i, out)
@@ -230,6 +257,21 @@ def linearise_kernel(stamp: int) -> Any:
             stamp, values, indices, indptr, targets, weights, params, bias, x, coefs, factor,
             margins, slopes, curvatures, out, total,
         )  # fmt: skip
+
+    return kernel
+
+
+@cache
+def expand_kernel(stamp: int) -> Any:
+    """The same from margins that are known; total + sum_i w_i l_i."""
+
+    @njit(**KERNEL)
+    def kernel(targets, weights, params, margins, slopes, curvatures, total):
+        for start in range(0, len(targets), BLOCK):
+            stop = min(start + BLOCK, len(targets))
+            y, w, z = targets[start:stop], weights[start:stop], margins[start:stop]
+            total += expand(stamp, params, y, w, z, slopes[start:stop], curvatures[start:stop])
+        return total
 
     return kernel
 

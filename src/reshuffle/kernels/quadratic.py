@@ -35,6 +35,7 @@ from reshuffle.kernels.faces import (
     unbounded,
 )
 from reshuffle.kernels.options import KERNEL, LOOP
+from reshuffle.kernels.room import room_in
 
 SWEEPS = 30  # of a round at most
 SLOW = (
@@ -236,8 +237,14 @@ def minimise(form, H, g, x, u, accuracy, floor, rounds, room):
 @cache
 def model_kernel(stamp: int) -> Any:
     @njit(**KERNEL)
-    def kernel(form, H, g, x, u, accuracy, floor, rounds, room):
+    def kernel(form, H, g, x, u, accuracy, floor, rounds, null, rented):
         _ = stamp
-        return minimise(form, H, g, x, u, accuracy, floor, rounds, room)
+        room = room_in(rented)
+        for j in range(u.size):
+            room.null[j] = 0.0
+        found = minimise(form, H, g, x, u, accuracy, floor, rounds, room)
+        for j in range(u.size):
+            null[j] = room.null[j]
+        return found
 
     return kernel

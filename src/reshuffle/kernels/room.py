@@ -1,11 +1,21 @@
-"""Arrays that kernels work in. Made in Python: every allocation in a kernel costs a tenth of a second to compile."""
+"""Arrays that kernels work in.
+
+Made in Python, since every allocation in a kernel costs a tenth of a second to compile, and in few pieces, since
+every array that is handed to a kernel costs half a microsecond: the kernel cuts them up.
+"""
+
+# The compiled functions of this file are templates: numba gives them their types when it compiles them.
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
+
+from reshuffle.kernels.gram import TALL
+from reshuffle.kernels.options import LOOP
 
 Array = NDArray[np.float64]
 
@@ -29,43 +39,68 @@ class Room(NamedTuple):
     null: Array
 
 
-def room_for(size: int) -> Room:
+class Rented(NamedTuple):
+    """The same as Python hands it over."""
+
+    places: NDArray[np.int64]
+    free: NDArray[np.bool_]
+    vectors: Array
+    matrix: Array
+
+
+def rented(size: int) -> Rented:
     """Room for a model in this many coordinates."""
-    where, place = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-    slopes, r, step, to, bent = (np.empty(size) for _ in range(5))
-    scales, b, v, w, null = (np.empty(size) for _ in range(5))
-    matrix, free = np.empty((size, size)), np.empty(size, dtype=np.bool_)
-    return Room(where, place, matrix, free, slopes, r, step, to, bent, scales, b, v, w, null)
+    places, free = np.empty((2, size), dtype=np.int64), np.empty(size, dtype=np.bool_)
+    return Rented(places, free, np.empty((10, size)), np.empty((size, size)))
+
+
+@njit(**LOOP)
+def room_in(rented):
+    places, v = rented.places, rented.vectors
+    return Room(
+        places[0], places[1], rented.matrix, rented.free,
+        v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9],
+    )  # fmt: skip
 
 
 class Paper(NamedTuple):
     """For all steps of a small set: one entry per row (and output), per coordinate, and matrices."""
 
-    coefs: Any
     change: Any
     low: Any
     factors: Array
     radius: Array
     shares: Array
     scales: Array
-    scaled: Array
+    two: Array
     gram: Array
     H: Array
-    u: Array
+    best: Array
     d: Array
     to: Array
-    step: Any
-    nothing: NDArray[np.uint32]
 
 
-def paper_for(A: Array, shape: tuple[int, ...], x: Array) -> Paper:
-    """Paper for the rows of A, margins of this shape and the unknown x."""
-    n, size, width = shape[0], x.size, A.shape[1]
-    change, low = np.empty(shape), np.empty(shape)
-    factors, radius, shares, scales = (np.empty(n) for _ in range(4))
-    u, d, to = (np.empty(size) for _ in range(3))
+class Pad(NamedTuple):
+    """The same as Python hands it over."""
+
+    margins: Any
+    rows: Array
+    two: Array
+    gram: Array
+    H: Array
+    vectors: Array
+
+
+def pad_for(width: int, shape: tuple[int, ...], size: int) -> Pad:
+    """Paper for so many columns, margins of this shape and so many unknowns."""
+    rows = np.empty((4, shape[0])), np.empty((2, min(TALL, shape[0])))
+    square = np.empty((width, width)) if len(shape) > 1 else np.empty((0, 0))
+    return Pad(np.empty((2, *shape)), *rows, square, np.empty((size, size)), np.empty((3, size)))
+
+
+@njit(**LOOP)
+def paper_on(pad):
+    m, r, v = pad.margins, pad.rows, pad.vectors
     return Paper(
-        np.empty((1, *shape[1:])), change, low, factors, radius, shares, scales, np.zeros(A.shape),
-        np.empty((width, width)), np.empty((size, size)), u, d, to, np.empty_like(x),
-        np.empty(0, dtype=np.uint32),
+        m[0], m[1], r[0], r[1], r[2], r[3], pad.two, pad.gram, pad.H, v[0], v[1], v[2]
     )  # fmt: skip

@@ -119,11 +119,18 @@ def _drifted_margin(values, indices, indptr, i, x, q, drift, bias, coefs, k):
         return z + (x[x.size - 1] - drift * q[x.size - 1]) if bias else z
 
     def dense_matrix(values, indices, indptr, i, x, q, drift, bias, coefs, k):
-        last = x.shape[0] - 1
-        for o in range(x.shape[1]):
+        last, outputs, width = x.shape[0] - 1, x.shape[1], values.shape[1]
+        for o in range(outputs):
             coefs[k, o] = x[last, o] - drift * q[last, o] if bias else 0.0
-        for j in range(values.shape[1]):
-            for o in range(x.shape[1]):
+        fours = width - width % 4
+        for j in range(0, fours, 4):  # as above
+            a, b, c, d = values[i, j], values[i, j + 1], values[i, j + 2], values[i, j + 3]
+            for o in range(outputs):
+                here = a * x[j, o] + b * x[j + 1, o] + c * x[j + 2, o] + d * x[j + 3, o]
+                along = a * q[j, o] + b * q[j + 1, o] + c * q[j + 2, o] + d * q[j + 3, o]
+                coefs[k, o] += here - drift * along
+        for j in range(fours, width):
+            for o in range(outputs):
                 coefs[k, o] += values[i, j] * (x[j, o] - drift * q[j, o])
         return coefs[k]
 

@@ -1,8 +1,9 @@
 """Newton steps on a small set from beginning to end, in one call.
 
-A is the set as one dense matrix: columns less their means, and a column of ones where there is an
-intercept. All features are in every model, so that no working set is looked for; otherwise the steps
-are those of ``solvers/newton.py``, made of the same pieces.
+T is the set as one dense matrix, a column of it in each row of T: all loops go along the samples, of which there are
+many. Columns are less their means, with one of ones at the end, where there is an intercept. All features are in every
+model, so that no working set is looked for; otherwise the steps are those of ``solvers/newton.py``, made of the same
+pieces.
 """
 
 # The functions of this file are templates: numba gives them their types when it compiles them.
@@ -19,10 +20,13 @@ from numba.extending import overload
 
 from reshuffle.kernels.faces import clip, penalty_value
 from reshuffle.kernels.gram import multiply
-from reshuffle.kernels.newton import linearise, lower
+from reshuffle.kernels.loss import conjugate_at, loss_at
+from reshuffle.kernels.newton import expand, lower
 from reshuffle.kernels.options import KERNEL, LOOP
+from reshuffle.kernels.passes import BLOCK
 from reshuffle.kernels.progress import adapted, another, from_below
 from reshuffle.kernels.quadratic import minimise
+from reshuffle.kernels.room import paper_on, room_in
 from reshuffle.kernels.search import EPS, ROUNDING, search
 
 ROUGH = 1e-3  # of a model's decrease, that its last round may gain: far from the end, near enough
@@ -31,47 +35,45 @@ TRACE = 0.01  # of the rounding of P: gains that no one can see
 ROUNDS = 100  # of the solver of a model: a face that still changes then is not worth the wait
 SOLVED = 1e-3  # of the decrease (or the tolerance) that the last round of a model may have gained
 SPARE = 10.0  # times what the last round gained: what the next ones might
+CONSTANT = 1e-14  # of a mean: a deviation that rounding explains
 DEPENDENT = 1e-11  # of its terms: what rounding leaves of a sum that is zero
 
 
-def hessian(A, curvatures, extra, factors, weights, paper): ...
+def hessian(T, curvatures, extra, factors, weights, paper): ...
 def bend_along(curvatures, extra, factors, weights, change): ...
 def reaches(curvatures, change, i): ...
 
 
 @njit(**LOOP)
-def add_gram(A, scales, scaled, out):
-    """out = A^T diag(scales) A, the upper triangle; A has a multiple of four rows."""
+def gram(T, scales, two, out):
+    """out = T diag(scales) T^T, the upper triangle."""
     for j in range(out.shape[0]):
         for k in range(out.shape[1]):
             out[j, k] = 0.0
-    for i in range(scales.size):
-        for j in range(A.shape[1]):
-            scaled[i, j] = scales[i] * A[i, j]
-    multiply(A, scaled, A.shape[0], out)
+    multiply(T, scales, two, out)
 
 
 @overload(hessian, jit_options=LOOP)
-def _hessian(A, curvatures, extra, factors, weights, paper):
+def _hessian(T, curvatures, extra, factors, weights, paper):
     """H = (1/n) sum_i w_i (curvature of row i) a_i a_i^T, both triangles, flat over features and outputs.
 
     The curvature is c_i factor_i + extra, or factor_i G(p) + extra (I - 11^T / K), where
     G(p) = (sum p) diag(p) - pp^T is the Laplacian of the weights p_k p_l.
     """
 
-    def vector(A, curvatures, extra, factors, weights, paper):
+    def vector(T, curvatures, extra, factors, weights, paper):
         n, H, scales = curvatures.size, paper.H, paper.scales
         for i in range(n):
             weight = weights[i] if weights.size > 0 else 1.0
             scales[i] = weight * (curvatures[i] * factors[i] + extra) / n
-        add_gram(A, scales, paper.scaled, H)
+        gram(T, scales, paper.two, H)
         for j in range(H.shape[0]):
             for k in range(j):
                 H[j, k] = H[k, j]
 
-    def matrix(A, curvatures, extra, factors, weights, paper):
+    def matrix(T, curvatures, extra, factors, weights, paper):
         n, outputs = curvatures.shape
-        G, H, scales, width = paper.gram, paper.H, paper.scales, A.shape[1]
+        G, H, scales, width = paper.gram, paper.H, paper.scales, T.shape[0]
         for j in range(H.shape[0]):
             for k in range(H.shape[1]):
                 H[j, k] = 0.0
@@ -81,7 +83,7 @@ def _hessian(A, curvatures, extra, factors, weights, paper):
                     weight = weights[i] if weights.size > 0 else 1.0
                     both = factors[i] * curvatures[i, k] * curvatures[i, o] + extra / outputs
                     scales[i] = weight * both / n
-                add_gram(A, scales, paper.scaled, G)
+                gram(T, scales, paper.two, G)
                 for a in range(width):
                     for b in range(width):
                         entry = G[a, b] if a <= b else G[b, a]
@@ -158,22 +160,75 @@ def stays_inside(curvatures, radius, shares, change, decrease):
     return True
 
 
+@njit(**LOOP)
+def take_means(T, weights, centre):
+    """The columns less their means, and ones in the last one.
+
+    What is left of a column that is a second intercept is the dust of rounding, and is taken away.
+    """
+    n = T.shape[1]
+    for j in range(centre.size):
+        total, most, column = 0.0, 0.0, T[j]
+        for i in range(n):
+            total += weights[i] * column[i] if weights.size > 0 else column[i]
+        centre[j] = total / n
+        for i in range(n):
+            column[i] -= centre[j]
+            most = max(most, abs(column[i]))
+        if most <= CONSTANT * abs(centre[j]):
+            for i in range(n):
+                column[i] = 0.0
+    for i in range(n):
+        T[centre.size, i] = 1.0
+
+
+@cache
+def lay_kernel(stamp: int, has_conjugate: bool) -> Any:
+    """Takes the means from the columns, where there is room for them in ``centre``; n f(0), and a bound below n f.
+
+    ``row_weights`` are those of the samples, ``weights`` those of the losses: f >= -(1/n) sum_i w_i l*(0), where the
+    loss has a conjugate.
+    """
+
+    @njit(**KERNEL)
+    def kernel(T, row_weights, centre, targets, weights, params, zeros, coefs):
+        if centre.size > 0:
+            take_means(T, row_weights, centre)
+        value, least = 0.0, 0.0
+        for i in range(len(targets)):
+            weight = weights[i] if weights.size > 0 else 1.0
+            value += weight * loss_at(stamp, params, zeros[i], targets[i])
+        if not has_conjugate:
+            return value, -np.inf
+        for i in range(len(targets)):
+            weight = weights[i] if weights.size > 0 else 1.0
+            least -= weight * conjugate_at(stamp, params, zeros, i, 1.0, targets[i], coefs)
+        return value, least
+
+    return kernel
+
+
 @cache
 def whole_kernel(stamp: int) -> Any:
-    """Newton steps from x, in place, until the bound is at most ``target``; see ``Whole``.
+    """Newton steps from u, in place, until the bound is at most ``target``; see ``Whole``.
 
-    ``numbers`` has damping, expected decrease and whether a model from below was tried on entry and
-    exit, then the bound and whether no step lowers P, and counts of steps, passes and rounds.
+    u is the unknown for columns less ``centre``, which is empty where these are as they were given; at the end x is the
+    same for those, g the gradient there, and ``at`` has margins, slopes and curvatures. ``numbers`` has damping,
+    expected decrease and whether a model from below was tried on entry and exit, then the bound and whether no step
+    lowers P, and counts of steps, passes and rounds.
     """
 
     @njit(**KERNEL)
     def kernel(
-        A, targets, weights, params, form, bound_on_curvature, concordance, x, flat, margins, slopes, curvatures,
-        g, g_flat, loose, floor, target, at_zero, most, paper, room, numbers,
+        T, centre, targets, weights, params, form, bound_on_curvature, concordance, u, x, g, step, coefs,
+        at, loose, floor, target, at_zero, most, pad, rented, numbers,
     ):  # fmt: skip
-        n, size = len(targets), flat.size
-        coefs, change, low, factors = paper.coefs, paper.change, paper.low, paper.factors
-        u, d, step, step_flat = paper.u, paper.d, paper.step, paper.step.reshape(size)
+        n, size = len(targets), u.size
+        flat, g_flat, step_flat = u.reshape(size), g.reshape(size), step.reshape(size)
+        paper, room = paper_on(pad), room_in(rented)
+        margins, slopes, curvatures = at[0], at[1], at[2]
+        change, low, factors = paper.change, paper.low, paper.factors
+        best, d, to = paper.best, paper.d, paper.to
         damping, expected, seen = numbers[0], numbers[1], numbers[2]
         steps, passes, rounds, bound, stuck = 0, 0, 0, np.inf, False
         value, psi, before, decrease, left, spent, t = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -185,9 +240,8 @@ def whole_kernel(stamp: int) -> Any:
                     g_flat[j] = 0.0
                 before = value + psi
                 value = linearise(
-                    stamp, A, paper.nothing, paper.nothing, targets, weights, params, False, x,
-                    coefs, 1.0 / n, margins, slopes, curvatures, g, 0.0,
-                ) / n  # fmt: skip
+                    stamp, T, targets, weights, params, u, margins, slopes, curvatures, g, change
+                )
                 psi, passes = penalty_value(form, flat), passes + 1
             now = value + psi
             if passes > 1:
@@ -213,11 +267,11 @@ def whole_kernel(stamp: int) -> Any:
                 )  # fmt: skip
             else:
                 extra = damping * plain(curvatures, bound_on_curvature, low, factors)
-            hessian(A, low, extra, factors, weights, paper)
+            hessian(T, low, extra, factors, weights, paper)
             for j in range(size):
-                u[j], room.null[j] = flat[j], 0.0
+                best[j], room.null[j] = flat[j], 0.0
             decrease, left, length, made = minimise(
-                form, paper.H, g_flat, flat, u, FINE if lowered else ROUGH,
+                form, paper.H, g_flat, flat, best, FINE if lowered else ROUGH,
                 TRACE * EPS * abs(now), ROUNDS, room,
             )  # fmt: skip
             proved = lowered and decrease < np.inf
@@ -225,22 +279,22 @@ def whole_kernel(stamp: int) -> Any:
             if proved and length > 0.0:  # a direction without curvature must leave all margins
                 for j in range(size):
                     step_flat[j] = room.null[j]
-                move(A, step, change)
+                move(T, step, change)
                 bent = sqrt(max(bend_along(low, extra, factors, weights, change), 0.0))
                 proved = bent <= DEPENDENT * length and length < np.inf
                 passes += 1
             slope = 0.0
             for j in range(size):
-                step_flat[j] = u[j] - flat[j]
+                step_flat[j] = best[j] - flat[j]
             still(step, loose)
             for j in range(size):
                 d[j] = step_flat[j]
                 slope += g_flat[j] * d[j]
-            move(A, step, change)
+            move(T, step, change)
             proved = proved and stays_inside(low, paper.radius, paper.shares, change, decrease)
             t = search(
                 stamp, form, targets, weights, params, margins, change, flat, d, slope, value, psi,
-                paper.to, coefs,
+                to, coefs,
             )  # fmt: skip
             rounds, passes, moved, spent = rounds + made, passes + 2, t > 0.0, 0.0
             if moved:
@@ -248,13 +302,43 @@ def whole_kernel(stamp: int) -> Any:
                     spent = bend_along(low, extra, factors, weights, change)
                     spent = 0.5 * (spent - bend_along(low, 0.0, factors, weights, change))
                 for j in range(size):
-                    flat[j] = paper.to[j]
+                    flat[j] = to[j]
                 steps += 1
+        bound += put_back(centre, flat, g_flat, x.reshape(size), curvatures, bound_on_curvature)
         numbers[0], numbers[1], numbers[2], numbers[3] = damping, expected, seen, bound
         numbers[4], numbers[5], numbers[6], numbers[7] = stuck, steps, passes, rounds
         return value, psi
 
     return kernel
+
+
+@njit(**LOOP)
+def put_back(centre, u, g, x, curvatures, bound):
+    """x and g for the columns as they were given; how far f(x) may lie above f at u.
+
+    The intercept b = b' - m^T x is rounded. One that is off by e shifts all margins, so that f grows by at most
+    |slope of b| e + c e^2 / 2.
+    """
+    for j in range(u.size):
+        x[j] = u[j]
+    if centre.size == 0:
+        return 0.0
+    outputs = u.size // (centre.size + 1)
+    last, bend, lost = centre.size * outputs, bound, 0.0
+    if not bound < np.inf:
+        bend = 0.0
+        for c in curvatures.reshape(curvatures.size):
+            bend = max(bend, c)
+    for o in range(outputs):
+        for j in range(centre.size):
+            x[last + o] -= centre[j] * u[j * outputs + o]
+            g[j * outputs + o] += centre[j] * g[last + o]
+        terms = abs(x[last + o])
+        for j in range(centre.size):
+            terms += abs(centre[j] * u[j * outputs + o])
+        shift = (centre.size + 2) * EPS * terms
+        lost += abs(g[last + o]) * shift + 0.5 * bend * shift * shift
+    return lost
 
 
 def still(step, loose): ...
@@ -309,26 +393,100 @@ def _plain(curvatures, bound, low, factors):
     return vector if curvatures.ndim == 1 else matrix
 
 
-def move(A, d, out): ...
+def margins_of(T, start, d, out): ...
+def gather(T, start, slopes, out): ...
 
 
-@overload(move, jit_options=LOOP)
-def _move(A, d, out):
-    """out = A d."""
+@overload(margins_of, jit_options=LOOP)
+def _margins_of(T, start, d, out):
+    """out_i = d^T a_i, of rows from ``start`` on."""
 
-    def vector(A, d, out):
+    def vector(T, start, d, out):
         for i in range(out.size):
-            total = 0.0
-            for j in range(d.size):
-                total += A[i, j] * d[j]
-            out[i] = total
+            out[i] = 0.0
+        for j in range(d.size):
+            c, column = d[j], T[j, start : start + out.size]
+            if c != 0.0:
+                for i in range(out.size):
+                    out[i] += c * column[i]
 
-    def matrix(A, d, out):
+    def matrix(T, start, d, out):
         for i in range(out.shape[0]):
             for o in range(out.shape[1]):
                 out[i, o] = 0.0
-            for j in range(d.shape[0]):
+        for j in range(d.shape[0]):
+            column = T[j, start : start + out.shape[0]]
+            for i in range(out.shape[0]):
                 for o in range(out.shape[1]):
-                    out[i, o] += A[i, j] * d[j, o]
+                    out[i, o] += column[i] * d[j, o]
 
     return vector if d.ndim == 1 else matrix
+
+
+@njit(**LOOP)
+def move(T, d, out):
+    """out_i = d^T a_i."""
+    for start in range(0, len(out), BLOCK):
+        margins_of(T, start, d, out[start : start + BLOCK])
+
+
+@overload(gather, jit_options=LOOP)
+def _gather(T, start, slopes, out):
+    """out += sum_i slopes_i a_i, over rows from ``start`` on."""
+
+    def vector(T, start, slopes, out):
+        for j in range(out.size):
+            total, column = 0.0, T[j, start : start + slopes.size]
+            for i in range(slopes.size):
+                total += slopes[i] * column[i]
+            out[j] += total
+
+    def matrix(T, start, slopes, out):
+        for j in range(out.shape[0]):
+            column = T[j, start : start + slopes.shape[0]]
+            for i in range(slopes.shape[0]):
+                for o in range(slopes.shape[1]):
+                    out[j, o] += column[i] * slopes[i, o]
+
+    return vector if out.ndim == 1 else matrix
+
+
+@njit(**LOOP)
+def scale(slopes, weights, factor, out):
+    """out_i = w_i factor slopes_i, flat over rows and outputs."""
+    outputs = slopes.size // len(slopes)
+    s, to = slopes.reshape(slopes.size), out.reshape(slopes.size)
+    for i in range(len(slopes)):
+        weight = weights[i] * factor if weights.size > 0 else factor
+        for o in range(i * outputs, (i + 1) * outputs):
+            to[o] = weight * s[o]
+
+
+def linearise(
+    stamp, T, targets, weights, params, x, margins, slopes, curvatures, out, scaled
+): ...  # fmt: skip
+
+
+@overload(linearise, jit_options=LOOP, prefer_literal=True)
+def _linearise(stamp, T, targets, weights, params, x, margins, slopes, curvatures, out, scaled):
+    """z, l'(z), l''(z) of every row, the gradient added to out; f."""
+    if not hasattr(stamp, "literal_value"):  # numba's second try, after one that failed
+        return None
+
+    def loop(stamp, T, targets, weights, params, x, margins, slopes, curvatures, out, scaled):
+        n, total = len(targets), 0.0
+        for start in range(0, n, BLOCK):
+            stop = min(start + BLOCK, n)
+            y, w, z, s = (
+                targets[start:stop],
+                weights[start:stop],
+                margins[start:stop],
+                slopes[start:stop],
+            )
+            margins_of(T, start, x, z)
+            total += expand(stamp, params, y, w, z, s, curvatures[start:stop])
+            scale(s, w, 1.0 / n, scaled[start:stop])
+            gather(T, start, scaled[start:stop], out)
+        return total / n
+
+    return loop

@@ -35,7 +35,8 @@ class Loss:
 
     A loss over several outputs (``vector = True``) gets z as an array with one entry per output
     and its ``derivative`` overwrites z. Its ``second`` overwrites z with numbers p ≥ 0 that sum to 1,
-    which stand for the Hessian diag(p) - ppᵀ; a vector loss with another Hessian does without.
+    which stand for the Hessian diag(p) - ppᵀ; a vector loss with another Hessian does without. With ``expansion``
+    it gives all three at once, where they have most of their work in common.
 
     The losses of the package also have ``oracle(z, y)``, the formula once more in plain numpy for
     arrays of margins and targets, which the tests compare the compiled functions with.
@@ -71,6 +72,9 @@ class Loss:
     derivative: ClassVar[Callable[..., Any]]
     conjugate: ClassVar[Callable[..., Any] | None] = None
     second: ClassVar[Callable[..., Any] | None] = None
+    expansion: ClassVar[Callable[..., Any] | None] = None
+    """Of a vector loss, for rows of margins: (z, y, weights, slopes, p) leaves l' and the p of ``second`` in the last
+    two, and returns Σ_i w_i l_i; no weights stand for ones."""
     self_concordance: ClassVar[float] = inf
     """M with ``|l'''| ≤ M·l''`` everywhere, where there is one: how fast l'' may fall. Of a vector loss, where M
     times the range of a change of its margins bounds the change of the logarithm of l'' along it."""
@@ -80,6 +84,8 @@ class Loss:
     """Of a vector loss, for a gap with an intercept: slopes near the given ones that add up to zero."""
     each: ClassVar[type[Loss] | None] = None
     """For a loss of several outputs that is a sum over them: the loss of one."""
+    recedes: ClassVar[Callable[..., Any] | None] = None
+    """``recedes(z, y, clear)`` in plain numpy: for which samples l(tz, y) falls for all t ≥ 1, by margins above ``clear``."""
     oracle: ClassVar[Callable[..., Any] | None] = None
 
     @classmethod

@@ -49,5 +49,9 @@ class Logistic(Loss):
         return (p * log(p) if p > 0.0 else 0.0) + (r * log(r) if r > 0.0 else 0.0)
 
     @staticmethod
+    def recedes(z: Any, y: Any, clear: float) -> Any:
+        return y * z > clear
+
+    @staticmethod
     def oracle(z: Any, y: Any) -> Any:
         return np.logaddexp(0.0, -y * z)

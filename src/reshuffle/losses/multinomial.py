@@ -7,6 +7,9 @@ import numpy as np
 
 from reshuffle.losses.base import Loss
 
+NEAR = 1e-13  # of all weights: what is left then costs nothing that can be seen
+TURNS = 4  # of Newton's method, which doubles the digits in each
+
 
 class Multinomial(Loss):
     """l(z, y) = log Σ_k exp(z_k) - z_y for a class y in {0, …, K-1} (softmax regression).
@@ -68,6 +71,31 @@ class Multinomial(Loss):
         return z
 
     @staticmethod
+    def expansion(z: Any, y: Any, weights: Any, slopes: Any, p: Any) -> float:
+        rows, classes = z.shape
+        for i in range(rows):
+            top = z[i, 0]
+            for k in range(1, classes):
+                top = max(top, z[i, k])
+            for k in range(classes):
+                slopes[i, k] = z[i, k] - top
+        below, raised = slopes.reshape(-1), p.reshape(-1)
+        for k in range(below.size):  # one long loop: as many at a time as the machine can
+            raised[k] = exp(below[k])
+        loss = 0.0
+        for i in range(rows):
+            total = 0.0
+            for k in range(classes):
+                total += p[i, k]
+            own = log(total) - slopes[i, y[i]]
+            loss += weights[i] * own if weights.size > 0 else own
+            for k in range(classes):
+                p[i, k] /= total
+                slopes[i, k] = p[i, k]
+            slopes[i, y[i]] -= 1.0
+        return loss
+
+    @staticmethod
     def conjugate(s: Any, y: int) -> float:
         total = 0.0
         for k in range(s.size):
@@ -77,22 +105,31 @@ class Multinomial(Loss):
         return total
 
     @staticmethod
+    def recedes(z: Any, y: Any, clear: float) -> Any:
+        own = np.arange(len(z)), y
+        others = z.copy()
+        others[own] = -np.inf
+        return z[own] - others.max(axis=1) > clear
+
+    @staticmethod
     def balanced(slopes: Any, y: Any, weights: Any) -> Any:
         """Slopes near these with Σ_i w_i s_i = 0, as a dual point with an intercept has them.
 
         A slope is p - e_y with probabilities p. Let M_k be the weighted sum of p_k, N_k the weight of class k
-        and W that of all. With t the least number for which (1 - t)M ≤ N, the probabilities
+        and W that of all. First the margins of all samples are shifted by some δ (another intercept), by Newton's method for
+        M = N. Of what is left, with t the least number for which (1 - t)M ≤ N, the probabilities
         (1 - t)p + (N - (1 - t)M)/W have the sums N. At the minimiser M = N, and nothing changes.
         """
         n, classes = slopes.shape
         w = weights if weights.size else np.ones(n)
-        wanted = np.bincount(y, w, minlength=classes)
-        sums = w @ slopes + wanted
+        wanted, own, p = np.bincount(y, w, minlength=classes), (np.arange(n), y), slopes.copy()
+        p[own] += 1.0
+        p = _shifted(p, w, wanted)
+        sums = w @ p
         with np.errstate(over="ignore"):
             kept = min(1.0, float(np.min(wanted / np.maximum(sums, np.finfo(float).tiny))))
-        own = np.arange(n), y
-        moved = kept * slopes + (wanted - kept * sums) / w.sum()
-        moved[own] -= 1.0 - kept
+        moved = kept * p + (wanted - kept * sums) / w.sum()
+        moved[own] -= 1.0
         return moved
 
     @staticmethod
@@ -100,3 +137,33 @@ class Multinomial(Loss):
         return np.log(np.exp(z - z.max(axis=-1, keepdims=True)).sum(axis=-1)) + (
             z.max(axis=-1) - np.take_along_axis(z, np.asarray(y)[..., None], axis=-1)[..., 0]
         )
+
+
+def _shifted(p: Any, w: Any, wanted: Any) -> Any:
+    """p_ik e^{δ_k}/Σ_l p_il e^{δ_l}, with a δ for which the weighted sums over i are those wanted, or nearer to them.
+
+    They are the gradient of Σ_i w_i log Σ_k p_ik e^{δ_k}, whose Hessian is Σ_i w_i (diag(p_i) - p_i p_iᵀ).
+    """
+    sums = w @ p
+    off = np.abs(sums - wanted).max()
+    for _ in range(TURNS):
+        if not off > NEAR * wanted.sum():
+            break
+        hessian = (
+            np.diag(sums) - (w[:, None] * p).T @ p + wanted.mean() / wanted.size
+        )  # flat along 1
+        try:
+            delta = np.linalg.solve(hessian, wanted - sums)
+        except np.linalg.LinAlgError:  # a class that no sample has, or none is thought to have
+            break
+        if not np.abs(delta).max() < 1.0:
+            break
+        factors = np.exp(delta)
+        moved = p * factors
+        moved /= (p @ factors)[:, None]
+        sums = w @ moved
+        left = np.abs(sums - wanted).max()
+        if not left < off:
+            break
+        p, off = moved, left
+    return p

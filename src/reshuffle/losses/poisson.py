@@ -46,5 +46,9 @@ class Poisson(Loss):
         return own - (y * log(y) - y if y > 0.0 else 0.0)
 
     @staticmethod
+    def recedes(z: Any, y: Any, clear: float) -> Any:
+        return (y == 0) & (z < -clear)
+
+    @staticmethod
     def oracle(z: Any, y: Any) -> Any:
         return np.exp(z) - y * z + y * np.log(np.where(y > 0, y, 1.0)) - y

@@ -8,8 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
-from reshuffle.validation import as_array, check_finite, read_only
+from reshuffle.validation import as_array, check_finite, laid_out, read_only
 
+SMALLEST = (
+    1e-150  # the square of less, times the share of one row in many, is no longer a normal number
+)
 ENCODE = "encode labels first: y, classes = reshuffle.encode_labels(labels)"
 
 
@@ -33,8 +36,14 @@ class Real:
     """Any finite numbers."""
 
     def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
-        targets = np.require(y, dtype=np.float64, requirements=["C", "A"])
+        targets = laid_out(y, np.float64)
         check_finite("y", targets)
+        largest = float(np.abs(targets).max(initial=0.0))
+        if 0 < largest < SMALLEST:
+            raise InputError(
+                f"y must not lie below {SMALLEST:g} throughout, where squares vanish, got at most {largest:g}: "
+                "give it in a smaller unit"
+            )
         return read_only(targets)
 
     def outputs(self, y: NDArray[Any]) -> tuple[int, ...]:
@@ -61,9 +70,12 @@ class Signs(Real):
 
     def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
         targets = super().check(y, loss)
-        if np.all((targets == 0.0) | (targets == 1.0)):
-            targets = read_only(2.0 * targets - 1.0)
-        if not np.all(np.abs(targets) == 1.0):
+        least, most = targets.min(), targets.max()
+        if least == 0.0 and most == 1.0 and ((targets == 0.0) | (targets == 1.0)).all():
+            return read_only(2.0 * targets - 1.0)
+        if least == -1.0 and most == 1.0 and (np.abs(targets) == 1.0).all():
+            return targets
+        if not (least == most and most in (-1.0, 0.0, 1.0)):
             values = np.unique(targets)
             some = ", ".join(f"{v:g}" for v in values[:4])
             whole = 2 < values.size <= 100 and np.all(values == np.rint(values))
@@ -74,9 +86,7 @@ class Signs(Real):
             raise InputError(
                 f"y must hold -1 and +1 (or 0 and 1) for {loss!r}, got values such as {some}; {advice}"
             )
-        if np.all(targets == targets[0]):
-            raise InputError(f"y holds one class only ({y[0]}); {loss!r} needs two")
-        return targets
+        raise InputError(f"y holds one class only ({y[0]}); {loss!r} needs two")
 
     def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
         return np.where(np.arange(n) % 2 == 0, 1.0, -1.0)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.base import Array
 

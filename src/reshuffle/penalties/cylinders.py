@@ -7,23 +7,33 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.penalties.cylinder_newton import newton
 from reshuffle.penalties.overlapping import Members
 
 Array = NDArray[np.float64]
-MOST = 200  # rounds of one projection: what is not solved then lies on the edge of two patterns
+QUICK = (
+    100  # rounds of the compiled method: two to five as a rule, some dozens with hundreds of groups
+)
+CAREFUL = 60  # rounds of the one for the rest: of 60,000 projections with coordinates of every size none took more
+LARGE = 1_000_000  # groups times coordinates, 8 MB: careful steps hold a few matrices of this size
+PATIENT = 200  # rounds of the compiled method for more
 SMALL = 1e-100  # of the largest coordinate: a bound below it is none that a digit of x could tell from 0
-STEP = 100.0  # of those of a split, in the step where the first group leaves zero
-STEPS = 20  # of a split: with such steps two to five are enough
+STEP = 100.0  # of the first step of a split in the one where the first group leaves zero, and of each in the last
+STEPS = 20  # of a split: two to five are enough where coordinates are of one size
 ENOUGH = 1e-13  # of the norm: where its upper and its lower bound meet
+ROUNDED = (
+    1e-29  # of t times the norm: the square of rounding, to which a projection can be asked for
+)
 
 
 class Projected(NamedTuple):
-    """x minus its projection, the parts of this, a bound on how far it is from the minimum, and the rounds.
+    """x minus its projection, this itself, the parts of the difference, a bound on how far it is from the minimum, and the rounds.
 
-    The rounds are negative where ``MOST`` did not do.
+    The rounds are negative where they did not do.
     """
 
     point: Array
+    y: Array
     parts: Array
     gap: float
     rounds: int
@@ -53,48 +63,73 @@ def project(
     bounds[bounds < SMALL] = 0.0
     free = members[np.repeat(bounds == 0, np.diff(starts))]
     scaled[free] = 0.0
-    parts, point = np.empty(members.size), np.empty(x.size)
+    y, parts, point = np.empty(x.size), np.empty(members.size), np.empty(x.size)
     enough = 0.5 * (tolerance * float(np.linalg.norm(scaled))) ** 2
     enough = max(gap / largest / largest, enough)
+    small = bounds.size * x.size <= LARGE
     rounds, left = cylinder_solve(
-        scaled, members, starts, bounds, enough, MOST, multipliers, parts, point
+        scaled,
+        members,
+        starts,
+        bounds,
+        enough,
+        QUICK if small else PATIENT,
+        multipliers,
+        parts,
+        point,
+        y,
     )
+    if rounds < 0 and small:
+        found, rounds = newton(scaled, groups, bounds, enough, CAREFUL, multipliers)
+        y, parts, point, left = found.y, found.parts, found.point, found.gap
+        multipliers[:] = found.multipliers
     point *= largest
     point[free] = x[free]
-    return Projected(point, largest * parts, largest * largest * left, rounds)
+    return Projected(point, largest * y, largest * parts, largest * largest * left, rounds)
 
 
-def split(x: Array, groups: Members, weights: Array, tolerance: float) -> Split:
+def split(x: Array, groups: Members, weights: Array) -> Split:
     """The least Σ_g w_g ‖v_g‖ with Σ_g v_g = x; infinite where a coordinate that is not zero lies in no group.
 
     By proximal steps on the dual, max ⟨x, y⟩ with ‖y_g‖ ≤ w_g: y becomes the projection of y + tx, whose parts, over t,
     go to those of x. What they lack of x is shared out, and y is brought into the balls, so that every step has an
-    upper and a lower bound.
+    upper and a lower bound. x_j counts where t·x_j is as large as y_j: t grows until the small ones do.
     """
     from reshuffle.kernels.latent import apart_from_support, into_balls
     from reshuffle.kernels.overlap import renew_rest
 
     members, starts, _ = groups
-    v, covered = np.zeros(members.size), np.bincount(members, minlength=x.size) > 0
+    best, covered = Split(np.zeros(members.size), np.inf, np.inf), np.zeros(x.size, dtype=bool)
+    covered[members] = True
     if not np.isfinite(x).all() or x[~covered].any():
-        return Split(v, np.inf, np.inf)
+        return best
+    takes, free = _takes(groups, weights, x.size), np.zeros(x.size, dtype=bool)
+    free[members[np.repeat(weights == 0, np.diff(starts))]] = True
+    whole, x = x, np.where(free, 0.0, x)
     largest = float(np.abs(x).max(initial=0.0)) or 1.0
-    x, takes = x / largest, _takes(groups, weights, x.size)
-    norms, held = np.sqrt(np.add.reduceat(x[members] ** 2, starts[:-1])), weights > 0
-    t = STEP / (float(np.max(norms[held] / weights[held], initial=0.0)) or 1.0)
-    y, lack, multipliers = np.zeros(x.size), np.empty(x.size), np.zeros(weights.size)
-    value = gap = np.inf
+    x = x / largest
+    held, y, lack, multipliers = weights > 0, 0.0 * x, 0.0 * x, np.zeros(weights.size)
+    top = float(np.max(_norms(x[members], starts)[held] / weights[held], initial=0.0)) or 1.0
+    t, least = STEP / top, float(x @ x) / top  # at x/top, which is in the balls
     for _ in range(STEPS):
-        found = project(y + t * x, groups, weights, 0.0, tolerance, multipliers)
+        found = project(y + t * x, groups, weights, ROUNDED * t * least, 0.0, multipliers)
         v = found.parts / t
         renew_rest(x, v, members, lack)
         v += takes * lack[members]
-        into_balls(y + t * x - found.point, members, starts, weights, y)
+        into_balls(found.y, members, starts, weights, y)
         gap = float(apart_from_support(y, v, members, starts, weights))
-        value = float(weights @ np.sqrt(np.add.reduceat(v**2, starts[:-1])))
-        if gap <= ENOUGH * value:
+        if gap > best.gap / STEP:
+            t *= STEP
+        best = min(best, Split(v, float(weights @ _norms(v, starts)), gap), key=lambda s: s.gap)
+        if best.gap <= ENOUGH * best.value:
             break
-    return Split(largest * v, largest * value, largest * gap)
+    parts = largest * best.parts + takes * (free * whole)[members]
+    return Split(parts, largest * best.value, largest * best.gap)
+
+
+def _norms(parts: Array, starts: NDArray[np.int64]) -> Array:
+    norms: Array = np.sqrt(np.add.reduceat(parts**2, starts[:-1]))
+    return norms
 
 
 def _takes(groups: Members, weights: Array, size: int) -> Array:

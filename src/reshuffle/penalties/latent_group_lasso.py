@@ -2,15 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 from reshuffle.penalties.base import Array, DualByNorm
-from reshuffle.penalties.cylinders import MOST, Split, project, split
+from reshuffle.penalties.cylinders import Split, project, split
 from reshuffle.penalties.group_lasso import GroupLasso
 from reshuffle.penalties.inexact import COLD, Approximate
 from reshuffle.penalties.overlapping import (
@@ -19,6 +19,8 @@ from reshuffle.penalties.overlapping import (
     OverlappingGroups,
     check_lists,
 )
+
+FAR = 1e100  # a multiplier: |x_j| and bounds are 1e100 apart at most where they are told apart, and products must not overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +74,13 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
     _known: dict[str, Members] = field(init=False, repr=False, default_factory=dict)
 
     def norm(self, x: Array) -> float:
-        """An upper bound, 1e-13 above the lower one where the two meet so closely; +inf where no group has x_j ≠ 0."""
+        """An upper bound, as a rule 1e-13 above the lower one; +inf where no group has x_j ≠ 0."""
         return self.split(x).value
 
     def split(self, x: Array) -> Split:
         """x = Σ_g v_g with the least Σ_g w_g ‖v_g‖, smallest group first, and how much more it may be than the least."""
         flat = np.ascontiguousarray(x.ravel(), dtype=np.float64)
-        return split(flat, self._structure(flat.size), self._weights(flat.size), self.tolerance)
+        return split(flat, self._structure(flat.size), self._weights(flat.size))
 
     # --- abilities -----------------------------------------------------------------------------
 
@@ -91,12 +93,12 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
         bounds = step * self._bounds(flat.size)
         if not np.isfinite(flat).all():
             return Approximate(x.copy(), COLD, np.inf)  # a run that blew up is told by its iterate
-        known = start.shape == bounds.shape and step > 0 and np.all((start >= 0) & (start < np.inf))
+        known = start.shape == bounds.shape and np.all((start >= 0) & (start < FAR * step))
         multipliers = start / step if known else np.zeros(bounds.size)
         groups = self._structure(flat.size)
         found = project(flat, groups, bounds, gap, self.tolerance, multipliers)
         if found.rounds < 0:
-            self._gave_up(f"{MOST} rounds")
+            self._gave_up(f"{-found.rounds} rounds")
         return Approximate(
             found.point.reshape(x.shape), step * multipliers, found.gap, abs(found.rounds)
         )

@@ -36,7 +36,7 @@ class Separable(ByContent):
                 object.__setattr__(self, name, np.array(getattr(self, name)))
         for name in ("l1", "l2"):
             check_non_negative(name, getattr(self, name))
-        if self.lower is Separable.lower and self.upper is Separable.upper:
+        if self._is_free:
             return
         low, high = np.asarray(self.lower), np.asarray(self.upper)
         numbers = low.dtype.kind in "iuf" and high.dtype.kind in "iuf"
@@ -47,13 +47,18 @@ class Separable(ByContent):
             )
 
     @property
+    def _is_free(self) -> bool:
+        """Whether no bound was given."""
+        return self.lower is Separable.lower and self.upper is Separable.upper
+
+    @property
     def strong_convexity(self) -> float:
         return float(np.min(self.l2))
 
     def value(self, x: Array) -> float:
-        if np.any(x < self.lower) or np.any(x > self.upper):
+        if not self._is_free and (np.any(x < self.lower) or np.any(x > self.upper)):
             return np.inf
-        return float(np.sum(self.l1 * np.abs(x)) + 0.5 * np.sum(self.l2 * x * x))
+        return float((self.l1 * np.abs(x)).sum() + 0.5 * (self.l2 * x * x).sum())
 
     def prox(self, x: Array, step: float) -> Array:
         shrunk = np.maximum(np.abs(x) - step * self.l1, 0.0) / (1.0 + step * self.l2)

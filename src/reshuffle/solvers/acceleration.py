@@ -39,7 +39,7 @@ class Acceleration:
         if not slack < ENOUGH:
             return False
         rough = self.problem.smoothness.rough_L_f
-        return slack < 2.0 * self.largest / (RESTARTS**2 * self.count * rough)
+        return bool(slack < 2.0 * self.largest / (RESTARTS**2 * self.count * rough))
 
     def step(self, state: State) -> tuple[Array, State, float]:
         """x, what else is new in the state, and the step."""

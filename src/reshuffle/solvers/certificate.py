@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from typing import ClassVar, cast
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.datafit import Datafit
 from reshuffle.objective import Array, Objective
 from reshuffle.penalties import Able, ability

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cached import cached_property
 from reshuffle.datafit import Datafit
-from reshuffle.interruption import WORK, listen
+from reshuffle.interruption import listen
 from reshuffle.objective import Array, Visits
 from reshuffle.penalties.forms import Form
+from reshuffle.solvers.products import NARROW, between, dense_gram, kernel_gram
 
-CONSTANT = 1e-14  # of a mean: a deviation that rounding explains
 APART = 1e-6  # of a column's mean square: a variance that leaves ten digits when subtracted
 FULL = (
     0.7  # of the values: from here on rows of a sparse matrix are quicker multiplied as dense ones
@@ -59,8 +60,10 @@ class Curves:
     def stamp(self) -> int:
         from reshuffle.kernels.newton import register_second
 
-        loss = self.fit.loss
-        return register_second(loss.functions, cast(Callable[..., Any], type(loss).second))
+        loss, kind = self.fit.loss, type(self.fit.loss)
+        return register_second(
+            loss.functions, cast(Callable[..., Any], kind.second), kind.expansion
+        )
 
     @property
     def outputs(self) -> int:
@@ -79,6 +82,8 @@ class Curves:
 
         if self.fit.pieces:
             return self._linearised_in_pieces(x)
+        if self.fit.multiplies:
+            return self._linearised_by_products(x)
         listen()
         p, shape = self.fit, (self.fit.n, *self.fit.outputs)
         margins, slopes, curvatures = (np.empty(shape) for _ in range(3))
@@ -90,6 +95,19 @@ class Curves:
             )
         self.passes += 1
         return Linear(x, margins, slopes, curvatures, g, float(total / p.n))
+
+    def _linearised_by_products(self, x: Array) -> Linear:
+        """The same where margins and gradient are products of matrices."""
+        from reshuffle.kernels.newton import expand_kernel
+
+        fit, kernel, total = self.fit, expand_kernel(self.stamp), 0.0
+        margins = fit.quick_margins(x)
+        slopes, curvatures = np.empty(margins.shape), np.empty(margins.shape)
+        beside = (fit.targets, fit.weights, margins, slopes, curvatures)
+        for _, targets, weights, *own in fit.in_turn(fit.quick, *beside):
+            total = kernel(targets, weights, fit.loss.params, *own, total)
+        self.passes += 1
+        return Linear(x, margins, slopes, curvatures, fit.combined(slopes), float(total / fit.n))
 
     def _linearised_in_pieces(self, x: Array) -> Linear:
         """The same on threads, the sums of the pieces added in order."""
@@ -189,26 +207,10 @@ class Curves:
 
     def gram(self, scales: Array, active: Visits) -> Array:
         """Σ scales_i b_i b_iᵀ for rows b_i of the centred active columns (and 1)."""
-        from reshuffle.kernels.columns import ABSENT
-        from reshuffle.kernels.gram import gram_kernel
-        from reshuffle.kernels.stamp import stamp_of
-
-        p = self.fit
-        place = np.full(p.features, ABSENT, dtype=np.uint32)
-        place[active] = np.arange(active.size, dtype=np.uint32)
-        width = active.size + p.bias
-        shift = self.centre[active]
+        p, shift = self.fit, self.centre[active]
         packed = p.quick.dense or self._packs(active)
-        kernel = gram_kernel(stamp_of())
-
-        def gram_of(part: Datafit, own: Array) -> Array:
-            out, end, most = np.zeros((width, width)), 0, max(2 * WORK // max(width, 1) ** 2, 1)
-            while end < own.size:
-                listen()
-                stop = min(end + most, own.size)
-                end = kernel(*part.quick, own, place, active, shift, p.bias, packed, end, stop, out)
-            return out
-
+        wide = p.quick.dense and active.size > NARROW
+        gram_of = partial(dense_gram if wide else kernel_gram, active, shift, packed)
         out = np.sum(p.each_with(scales, gram_of), axis=0) if p.pieces else gram_of(p, scales)
         if p.bias and not packed:  # (b - m)(b - m)ᵀ, from bbᵀ
             ones = out[:-1, -1].copy()
@@ -217,6 +219,8 @@ class Curves:
             out[:-1, -1] -= shift * out[-1, -1]
             out[-1, :-1] = out[:-1, -1]
         if p.bias:  # what rounding leaves of a column that is constant, so a second intercept
+            from reshuffle.kernels.whole import CONSTANT
+
             dust = (CONSTANT**2 if packed else CONSTANT) * shift**2 * out[-1, -1]
             dusty = (out.diagonal()[:-1] <= dust) & (shift != 0.0)
             constant = np.flatnonzero(dusty | self._ones[active])
@@ -239,8 +243,8 @@ class Curves:
         variances = self.fit.column_squares[full] - self.centre[full] ** 2
         return bool(np.any(variances <= APART * self.fit.column_squares[full]))
 
-    def hessian(self, bend: Bend, active: Visits) -> Array:
-        """(1/n) Σ w_i·(curvature of row i)·b_i b_iᵀ, flat over features and outputs."""
+    def hessian(self, bend: Bend, active: Visits, kept: NDArray[np.int64] | None = None) -> Array:
+        """(1/n) Σ w_i·(curvature of row i)·b_i b_iᵀ, flat over features and outputs; of it, what is ``kept``."""
         curvatures, extra, factors = bend
         scales = self.weights / self.fit.n
         self.passes += 1
@@ -248,6 +252,9 @@ class Curves:
             return self.gram(scales * (curvatures * factors + extra), active)
         outputs = curvatures.shape[1]
         width = active.size + self.fit.bias
+        kept = np.arange(width * outputs) if kept is None else kept
+        if self.fit.quick.dense:
+            return self._blocks(bend, active, *np.divmod(kept, outputs))
         H = np.zeros((width, outputs, width, outputs))
         for k in range(outputs):
             for other in range(k):
@@ -256,4 +263,32 @@ class Curves:
                 H[:, k, :, other] = H[:, other, :, k] = -G
                 H[:, k, :, k] += G
                 H[:, other, :, other] += G
-        return H.reshape(width * outputs, width * outputs)
+        return H.reshape(width * outputs, width * outputs)[np.ix_(kept, kept)]
+
+    def _blocks(
+        self, bend: Bend, active: Visits, feature: NDArray[np.int64], output: NDArray[np.int64]
+    ) -> Array:
+        """The Hessian of dense rows and several outputs, in some coordinates: their active feature, and output.
+
+        Between outputs it is one product of matrices, -Σ_i (p_ik b_i)(p_il b_i)ᵀ; of one output it is a Gram
+        matrix with the weights p_k Σ_{l ≠ k} p_l, a sum that loses nothing where p_k is next to one.
+        """
+        p, extra, factors = bend
+        outputs, scales = p.shape[1], self.weights / self.fit.n
+        roots = np.sqrt(scales * factors)[:, None] * p
+        pairs = partial(between, active, self.centre[active], feature, output)
+        pieces = self.fit.each_with(roots, pairs) if self.fit.pieces else [pairs(self.fit, roots)]
+        H: Array = -np.sum(pieces, axis=0)
+        if extra > 0.0:
+            H -= self.gram(scales * extra / outputs, active)[np.ix_(feature, feature)]
+        before, after = np.zeros(p.shape), np.zeros(p.shape)
+        np.cumsum(p[:, :-1], axis=1, out=before[:, 1:])
+        np.cumsum(p[:, :0:-1], axis=1, out=after[:, -2::-1])
+        for k in range(outputs):
+            own = np.flatnonzero(output == k)
+            some = feature[own[feature[own] < active.size]]
+            each = factors * p[:, k] * (before[:, k] + after[:, k]) + extra * (1.0 - 1.0 / outputs)
+            H[np.ix_(own, own)] = self.gram(scales * each, active[some])
+        dead = np.append(self.constant[active], False)[feature]
+        H[dead], H[:, dead] = 0.0, 0.0
+        return H

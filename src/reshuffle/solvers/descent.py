@@ -25,6 +25,11 @@ class Descent(Protocol):
         """ψ and the ridge."""
         ...
 
+    @property
+    def at_zero(self) -> float:
+        """f(0)."""
+        ...
+
     def prepare(self) -> float:
         """Compile, or load, the kernels where this process has not yet; the seconds it took."""
         ...
@@ -45,6 +50,10 @@ class Stepwise:
 
     def __init__(self, newton: Newton) -> None:
         self.newton, self.form = newton, newton.model.form
+
+    @property
+    def at_zero(self) -> float:
+        return self.newton.problem.datafit.at_zero
 
     def prepare(self) -> float:
         problem = self.newton.problem

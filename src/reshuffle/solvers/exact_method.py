@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from math import isqrt, sqrt
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.orders import is_fixed, visits_of
@@ -162,7 +163,8 @@ class ExactMethod(Method):
                     if self.finish.cost(memory, x, bent) <= self.finish.face_cost(memory):
                         return self._newton_step(state, self.finish, x, epoch, step)
                     return self._face_step(state, self.finish, x, epoch, step)
-            if self.smooth is not None and epoch >= max(FOUND, steps.rest):
+            late = self.smooth is not None and not self.smooth.has_metric
+            if self.smooth is not None and epoch >= max(FOUND * late, steps.rest):
                 return self._smooth_steps(state, self.smooth, epoch, step)
         fast = self.acceleration
         due = fast is not None and fast.is_due(Pace.of(state["pace"]), epoch)
@@ -218,15 +220,31 @@ class ExactMethod(Method):
     def _smooth_steps(self, state: State, smooth: QuasiNewton, epoch: int, step: float) -> Epoch:
         """Quasi-Newton steps, where nothing holds x at zero."""
         compiled = prepare_smooth(cast(Problem, self.problem))
-        at, gained, passes, iterations = smooth.descend(state["x"])
-        new = self._led_to(state, at, self._rested(state, epoch, gained, iterations))
+        tol, first = self.solver.tol, not Steps.of(state["newton"]).made
+        at, gained, passes, iterations = smooth.descend(
+            state["x"], first, lambda at: self._gap_at(at) <= tol, tol * abs(self._at_zero)
+        )
+        between = 0 if smooth.has_metric else 1
+        new = self._led_to(state, at, self._rested(state, epoch, gained, iterations, between))
         return Epoch(new, passes * self.problem.n, 0, step, "", compiled)
 
-    def _rested(self, state: State, epoch: int, gained: float, made: int) -> Steps:
-        """After such steps: the next ones follow an epoch, or several where these did not help."""
+    def _gap_at(self, at: Linear) -> float:
+        """The certificate at a point where f is known in all features."""
+        known, gap = self._proved
+        if known is not at:
+            seen, ridge = at.x[: self.problem.features], self.problem.ridge
+            value = at.value + 0.5 * ridge * float(np.vdot(seen, seen))
+            gap = self.measure.from_slopes(at.x, at.slopes, at.gradient, lambda: value)
+            self._proved = at, gap
+        return gap
+
+    def _rested(
+        self, state: State, epoch: int, gained: float, made: int, between: int = 1
+    ) -> Steps:
+        """After such steps: the next ones follow so many epochs, or several more where these did not help."""
         steps = Steps.of(state["newton"])
         helped = gained > HELPED * abs(self._at_zero) * max(self.solver.tol, PRECISION)
-        rest = epoch + 2 + (0 if helped else REST)
+        rest = epoch + 1 + (between if helped else REST + 1)
         return steps._replace(made=steps.made + made, rest=rest, progress=Progress())
 
     def _led_to(self, state: State, at: Linear, steps: Steps) -> State:
@@ -338,7 +356,7 @@ class ExactMethod(Method):
         if every is not None:
             return epoch % every == 0
         steps = Steps.of(state["newton"])
-        if steps.progress != Progress() or steps.rest > epoch:
+        if steps.progress != Progress() or steps.rest > epoch or self._smooth_point(state):
             return True  # after Newton's step: it may have proved something, or lack features
         if state["momentum"][0] > 0.0:
             return epoch % CHECKED == 0
@@ -358,6 +376,11 @@ class ExactMethod(Method):
             at, bound = self.finish.newton(self.memory).at(state["x"]), steps.progress.bound
             bound, tol = bound / abs(self._at_zero), self.solver.tol
             return Check(self.finish.certified(at, bound, self.measure, tol), 0, 0, state)
+        led = self._smooth_point(state)
+        if led is not None:
+            return Check(self._gap_at(led), 0, 0, state)
+        if self.smooth is not None and self.smooth.has_metric and not state["x"].any():
+            return Check(np.nan, 0, 0, state)  # the first steps tell more, for less
         if self._moves_from_zero(state):
             pace = Pace.of(state["pace"]).unsettled()
             return Check(np.nan, self.problem.n, 0, state | {"pace": pace.array()})
@@ -424,18 +447,26 @@ class ExactMethod(Method):
         return self.problem.objective(state["x"], self._value(state))
 
     def _value(self, state: State) -> float:
-        """f(x): known after a Newton step, and elsewhere by a pass over the active features."""
+        """f(x): known at zero and after a Newton step, and elsewhere by a pass over the active features."""
         at, x = self._newton_point(state), state["x"]
+        if at is None and self.problem.datafit is not None and not x.any():
+            return self.problem.datafit.at_zero
         if at is None:
             return self.sets.value(x, state["active"])
         seen = x[: self.problem.features]
         return at.value + 0.5 * self.problem.ridge * float(np.vdot(seen, seen))
 
+    def _smooth_point(self, state: State) -> Linear | None:
+        """f at x, where quasi-Newton steps led there."""
+        return None if self.smooth is None else self.smooth.at(state["x"])
+
     def _newton_point(self, state: State) -> Linear | None:
         """f at x in the active features, where a Newton step led there."""
         if self.finish is None or not Steps.of(state["newton"]).made:
             return None
-        active = state["active"]
+        at, active = self._smooth_point(state), state["active"]
+        if at is not None:
+            return at
         return self.finish.last(self.sets.on(active), self.sets.restrict(state["x"], active))
 
     def columns(self, state: State) -> dict[str, float]:
@@ -456,6 +487,7 @@ class ExactMethod(Method):
         return self._known_start
 
     _known_start: float | None = None
+    _proved: tuple[Linear | None, float] = None, np.inf
 
 
 def _distance(x: Array, y: Array) -> float:

@@ -8,12 +8,12 @@ the columns' scales are taken out by a diagonal; shuffled epochs in between move
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cached import cached_property
 from reshuffle.objective import Array
 from reshuffle.penalties import Able, ability
 from reshuffle.penalties.forms import Coordinates, Form

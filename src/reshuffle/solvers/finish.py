@@ -19,17 +19,25 @@ from reshuffle.solvers.face import FaceSteps, has_faces
 from reshuffle.solvers.memory import Memory
 from reshuffle.solvers.newton import Newton, Progress
 from reshuffle.solvers.newton_model import FEW
-from reshuffle.solvers.whole import Whole, is_small
+from reshuffle.solvers.products import NARROW
+from reshuffle.solvers.whole import PARTIAL, Whole, is_small
 
 # Nanoseconds on one core, measured on a9a and on dense sets (benchmarks/NOTES.md). Ratios are what counts.
 VISIT = 20.0  # of a shuffled step, besides its values
-STORED = 1.9, 0.35  # of a stored value and output in a shuffled step: of sparse rows, of dense ones
+STORED = (
+    1.9,
+    0.35,
+)  # of a stored value and output in a shuffled step: of sparse rows, of dense ones,
+OUTPUT = 0.7  # and of dense ones with several outputs
 ROW = 10.0  # of a row in a pass in storage order, besides its values
 READ = 1.2, 0.25  # of a stored value and output there
 TRIALS = 17.0  # of a row and output in the search along a line, which tries two points or so
 PASSES = 4  # of a Newton step: f and its slopes, the margins of the step, and columns looked at
 SPARSE = 1.0  # of a product of two stored values of a row, in the Hessian
-DENSE = 0.3  # of a product of two entries of rows laid out as dense ones
+DENSE = (
+    0.3,
+    0.08,
+)  # of a product of two entries of rows laid out as dense ones, and of wide dense ones
 SOLVE = 6.0  # of an entry of the Hessian: some ten sweeps over it
 FACTOR = 0.06  # of a cube of its width: three factorisations
 CALLS = 3e5, 6e4  # of the Python around a Newton step, and around an epoch
@@ -146,7 +154,7 @@ class Finish:
 
     def is_small(self, part: Memory) -> bool:
         """Whether all steps on this working set are made in one call."""
-        return part is not self.memory and is_small(part.problem)
+        return part is not self.memory and is_small(part.problem, PARTIAL)
 
     def pays(
         self,
@@ -203,7 +211,8 @@ class Finish:
         """Of an epoch."""
         fit = cast(Problem, part.problem).datafit
         outputs, dense = prod(fit.outputs), int(fit.rows.dense)
-        each = VISIT + STORED[dense] * fit.rows.stored / fit.n * outputs
+        stored = OUTPUT if dense and outputs > 1 else STORED[dense]
+        each = VISIT + stored * fit.rows.stored / fit.n * outputs
         return CALLS[1] + part.count * each
 
     def cost(self, part: Memory, x: Array, bent: float = 1.0) -> float:
@@ -213,12 +222,19 @@ class Finish:
         stored = fit.rows.stored / n
         support = int(np.count_nonzero(rows(x != 0)))
         active = min(fit.features, max(FEW, support)) + fit.bias
-        if active * outputs > LARGEST:
+        width = active * outputs
+        if (
+            dense and outputs > 1
+        ):  # one product in the coordinates that matter, whatever their features
+            support = int(np.count_nonzero(x)) if self.separable else support * outputs
+            width = min(fit.features * outputs, max(FEW, support)) + fit.bias * outputs
+        if width > LARGEST:
             return np.inf
         inside = min(stored * active / max(fit.features, 1), active) + fit.bias
         pairs = outputs * (outputs - 1) / 2 if outputs > 1 else 1
-        products = pairs * min(SPARSE * inside**2 / 2, DENSE * active**2 / 2)
+        products = pairs * min(SPARSE * inside**2 / 2, DENSE[0] * active**2 / 2)
+        if dense and (outputs > 1 or width - fit.bias > NARROW):
+            products = DENSE[1] * width**2 / 2
         passes = PASSES * (ROW + READ[dense] * stored * outputs) + TRIALS * outputs
-        width = active * outputs
         step = CALLS[0] + n * (passes + bent * products) + SOLVE * width**2 + FACTOR * width**3
         return step / self._epoch(part)

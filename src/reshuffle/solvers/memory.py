@@ -10,12 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cached import cached_property
 from reshuffle.datafit import AHEAD, Copies, Datafit
 from reshuffle.interruption import listen
 from reshuffle.objective import Array, FiniteSum, Visits

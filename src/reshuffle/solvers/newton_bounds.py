@@ -12,11 +12,11 @@ takes P(x) down by what it does, and D less that bounds the rest.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.objective import Array
 from reshuffle.solvers.curves import Bend, Curves, Linear
 from reshuffle.solvers.newton_model import Step

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reshuffle.errors import InputError
 from reshuffle.objective import Array
+from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
 from reshuffle.smoothness import OVERFLOW
 from reshuffle.solvers.certificate import Certificate, Gap, Proof, certificate_of
@@ -37,12 +37,16 @@ class NewtonMethod(Method):
             "certificate": f"{Proof.meaning}, or {Gap.meaning}",
         }
         self._last: Ended | None = None
+        self.setup_seconds = descent.prepare()
+
+    def _prepare_gap(self) -> None:
+        """Compile, or load, what a dual point is made by."""
+        problem = self.problem
         rows = problem.rows
         kind = ("around Newton steps", problem.loss.stamp, rows.layout, rows.values.dtype.char)
-        self.setup_seconds = once(kind, problem.loss, self._compile)
+        self.setup_seconds += once(kind, problem.loss, self._compile)
 
     def _compile(self) -> None:
-        """What is needed beside the steps: f(0), and the conjugates of a gap."""
         first = self.problem.datafit.first()
         first.value(np.zeros(first.shape))
         slopes = np.zeros((1, *first.outputs))
@@ -56,12 +60,13 @@ class NewtonMethod(Method):
                 f"f(0) is {self._value_at_zero}: the losses overflow; bring y (or the columns of X) nearer "
                 "to 1"
             )
+        if x0.any() or not (self.descent.at_once and isinstance(self.descent.form, Coordinates)):
+            self._prepare_gap()
         return {"x": x0.copy(), "inner": self.descent.inner(x0), "newton": Steps().array()}
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         """Newton steps until the bound is small enough, or no step lowers P."""
-        steps, compiled = Steps.of(state["newton"]), self.descent.prepare()
-        at_zero = abs(self._at_zero)
+        steps, at_zero = Steps.of(state["newton"]), abs(self._at_zero)
         least = PRECISION * at_zero
         target = max(min(self.solver.tol, LOOSEST) * at_zero, least)
         most = 1 if self.watched else self.solver.epochs - epoch
@@ -77,7 +82,7 @@ class NewtonMethod(Method):
         stalled = "no step lowers P(x) any further" if done else ""
         new = {"x": end.at.x, "inner": end.inner, "newton": steps.array()}
         work = end.passes * self.problem.n
-        return Epoch(new, work, end.rounds, step, stalled, compiled, end.steps)
+        return Epoch(new, work, end.rounds, step, stalled, epochs=end.steps)
 
     def _is_lost(self, state: State, end: Ended) -> bool:
         """Whether x, from where no step leads on, is worse than zero: a start so far out that f has no slope."""
@@ -125,9 +130,9 @@ class NewtonMethod(Method):
         measure = certificate_of(self.problem)
         return measure if measure.name == Gap.name else Proof(self.problem)
 
-    @cached_property
+    @property
     def _value_at_zero(self) -> float:
-        return self.problem.datafit.at_zero
+        return self.descent.at_zero
 
     @property
     def _at_zero(self) -> float:

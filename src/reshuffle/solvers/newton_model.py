@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reshuffle.objective import Array, Visits
 from reshuffle.penalties import Able
-from reshuffle.penalties.abilities import closed, compiled_form
+from reshuffle.penalties.abilities import closed, compiled_form, rows
 from reshuffle.penalties.forms import Coordinates, Form
 from reshuffle.solvers.curves import Bend, Curves, Linear
 
@@ -53,16 +53,15 @@ def descend(
 ) -> Solved:
     """Minimise slopeᵀ(u - start) + ½(u - start)ᵀH(u - start) + ψ(u) from u, in place."""
     from reshuffle.kernels.quadratic import model_kernel
-    from reshuffle.kernels.room import room_for
+    from reshuffle.kernels.room import rented
     from reshuffle.kernels.stamp import stamp_of
     from reshuffle.kernels.whole import ROUNDS
 
-    room, flat = room_for(u.size), np.ascontiguousarray(slope).reshape(-1)
-    room.null[:] = 0.0
+    flat, null = np.ascontiguousarray(slope).reshape(-1), np.empty(u.size)
     gained, left, length, made = model_kernel(stamp_of())(
-        form, H, flat, start, u, accuracy, floor, ROUNDS, room
+        form, H, flat, start, u, accuracy, floor, ROUNDS, null, rented(u.size)
     )
-    return Solved(float(gained), float(left), float(length), room.null, int(made))
+    return Solved(float(gained), float(left), float(length), null, int(made))
 
 
 def loose_rows(form: Form, shape: tuple[int, ...]) -> NDArray[np.bool_]:
@@ -99,20 +98,21 @@ class Model:
         self.form = cast(Form, compiled_form(penalty, self.shape, ridge))
         self.loose = loose_rows(self.form, curves.fit.shape)
 
-    def features_of(self, beyond: Array, old: NDArray[np.bool_], support: int) -> Visits:
-        """Features to work on: those that are not zero or want to move, the most pressing first."""
-        pressing = beyond if beyond.ndim == 1 else beyond.max(axis=1)
-        must = (pressing == np.inf) | old
-        want = np.flatnonzero((pressing > 0) & ~must)
+    def chosen(self, beyond: Array, old: NDArray[np.bool_], support: int) -> NDArray[np.bool_]:
+        """Coordinates to work on: those that are not zero or want to move, the most pressing first."""
+        must: NDArray[np.bool_] = (beyond == np.inf) | old
+        want = np.flatnonzero((beyond > 0) & ~must)
         room = max(FEW, support)
         if want.size > room:
-            squares = self.curves.fit.column_squares[want]
+            squares = self.curves.fit.column_squares[want // self.curves.outputs]
             squares = np.where(squares > 0, squares, np.inf)
-            order = np.argsort(-(pressing[want] ** 2) / squares, kind="stable")
+            order = np.argsort(-(beyond.flat[want] ** 2) / squares, kind="stable")
             want = want[order[:room]]
-        must[want] = True
-        spread = np.broadcast_to(must.reshape(-1, *[1] * (beyond.ndim - 1)), beyond.shape)
-        return np.flatnonzero(closed(self.penalty, spread)).astype(np.uint32)
+        must.flat[want] = True
+        if isinstance(self.form, Coordinates):
+            return must
+        features = closed(self.penalty, must).reshape(-1, *[1] * (beyond.ndim - 1))
+        return np.array(np.broadcast_to(features, beyond.shape))
 
     def minimise(
         self, at: Linear, bend: Bend, accuracy: float, floor: float, complete: bool
@@ -124,14 +124,16 @@ class Model:
         fit, outputs, before = self.curves.fit, self.curves.outputs, self.curves.passes
         features = fit.features
         x, g, rounds = at.x[:features], at.gradient, 0
-        old, support = np.zeros(features, dtype=bool), int(np.count_nonzero(x))
+        old, support = np.zeros(x.shape, dtype=bool), int(np.count_nonzero(x))
         model_gradient, decrease = g, 0.0
         d = np.zeros(fit.shape)
         while True:
             beyond = self.penalty.excess(x, model_gradient[:features])
-            active = self.features_of(beyond, old, support)
-            form = self._form(active)
-            H = self.curves.hessian(bend, active)
+            chosen = self.chosen(beyond, old, support)
+            active = np.flatnonzero(rows(chosen)).astype(np.uint32)
+            kept = np.append(chosen[active].ravel(), np.ones(outputs * fit.bias, dtype=bool))
+            form = self._form(active, kept)
+            H = self.curves.hessian(bend, active, np.flatnonzero(kept))
             slope = g[active]
             if fit.bias:
                 slope = slope - np.multiply.outer(self.curves.centre[active], g[-1])
@@ -139,20 +141,22 @@ class Model:
                 slope = np.concatenate([slope, g[-1:]])
             start = np.concatenate([x[active].ravel(), np.zeros(outputs * fit.bias)])
             u = start + self._centred(d, active)  # from where the last working set led to
-            solved = descend(form, H, slope, start, u, accuracy, floor)
+            inner = u[kept]
+            solved = descend(form, H, slope.ravel()[kept], start[kept], inner, accuracy, floor)
+            u[kept], null = inner, np.zeros(u.size)
+            null[kept] = solved.null
             rounds, decrease = rounds + solved.rounds, decrease + solved.gained
             support = int(np.count_nonzero(u))
             d = self._uncentred(u - start, active)
             if outputs > 1:  # a common shift of rows that no penalty holds changes nothing
                 d[self.loose] -= d[self.loose].mean(axis=1, keepdims=True)
             change = self.curves.margins(d)
-            if active.size == features or not complete:
+            if chosen.all() or not complete:
                 break
             model_gradient = g + self.curves.combine(self.curves.bent(bend, change))
-            old[active] = True
+            old = chosen
             missing = self.penalty.excess(np.zeros(x.shape), model_gradient[:features]) > 0
-            missing[active] = False
-            if not missing.any():
+            if not (missing & ~chosen).any():
                 break
         return Step(
             d,
@@ -160,17 +164,21 @@ class Model:
             decrease,
             solved.left,
             solved.length == 0.0
-            or self._is_null(self._uncentred(solved.null, active), bend, solved.length),
+            or self._is_null(self._uncentred(null, active), bend, solved.length),
             self.curves.passes - before,
             rounds,
             active.size,
         )
 
-    def _form(self, active: Visits) -> Form:
-        if active.size == self.shape[0]:
-            return self.form
-        part = self.penalty.part(active, self.shape)
-        return cast(Form, compiled_form(part, (active.size, *self.shape[1:]), self.ridge))
+    def _form(self, active: Visits, kept: NDArray[np.bool_]) -> Form:
+        """ψ of these features; where it is separable, of the coordinates that are kept."""
+        form = self.form
+        if active.size < self.shape[0]:
+            part = self.penalty.part(active, self.shape)
+            form = cast(Form, compiled_form(part, (active.size, *self.shape[1:]), self.ridge))
+        if isinstance(form, Coordinates) and not kept.all():
+            form = Coordinates(*(numbers[kept[: numbers.size]] for numbers in form))
+        return form
 
     def _centred(self, d: Array, active: Visits) -> Array:
         """A step of x, as one of the centred active coordinates."""

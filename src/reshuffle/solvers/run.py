@@ -16,6 +16,7 @@ from reshuffle.losses import named
 from reshuffle.objective import Array, Objective
 from reshuffle.solvers.compiling import announced
 from reshuffle.solvers.method import Check, Epoch, Method, Seen, State
+from reshuffle.solvers.recession import why_endless
 from reshuffle.solvers.resume import BEST, BEST_VALUE, Previous
 from reshuffle.trace import INTERRUPTED, Result, Trace
 from reshuffle.validation import check_number
@@ -103,7 +104,7 @@ class Run:
                 self._refuse_start()
         else:
             self.start_objective = self.trace["objective"][0]
-        measure = self.trace.last()[self.method.certificate]
+        measure = self.trace.latest(self.method.certificate)
         try:
             while not message:
                 message, converged = self._stop(measure)
@@ -119,7 +120,7 @@ class Run:
             message = f"{INTERRUPTED} {self.epoch} {self.solver.counted}"
         except OutOfTime:
             message = self._late()
-        if self.trace.last()["epoch"] != self.epoch:
+        if self.trace.latest("epoch") != self.epoch:
             self._evaluate(measure)
         if self.method.late and not self.settled:
             measure = self._amend(self.method.look(self.state))
@@ -179,19 +180,22 @@ class Run:
     def _finish(self, converged: bool, message: str) -> Result:
         """The result, at the best point seen where the method keeps it."""
         margin = SAME * abs(self.best[0]) if self.method.takes_back else 0.0
-        last = self.trace.last()["objective"]
+        last = self.trace.latest("objective")
         better = self.method.keeps_best and not last < self.best[0] + margin
         if better and (
             converged or self._at_limit()
         ):  # else the run may go on, as if never stopped
             self.trace.amend(objective=self.best[0])
-        if self.trace.last()["objective"] > self.start_objective:
+        if self.trace.latest("objective") > self.start_objective:
             if self.step > self.method.longest_step and self._at_limit():
                 self._raise_divergence(self.step)
             message += "; P(x) is larger than at the start: try a smaller step"
-        doubts = self.method.doubts(self.state)
-        if (self.solver.tol > 0 or doubts) and not converged and self._at_limit():
-            advice = doubts or self._advice()
+        found = self.best[1] if better else self.state["x"]
+        endless, doubts = why_endless(self.problem, found), self.method.doubts(self.state)
+        message += f"; {endless}" if endless else ""
+        ended = converged or self._at_limit()
+        if (self.solver.tol > 0 or doubts) and ended and (endless or not converged):
+            advice = doubts or ("give a penalty" if endless else self._advice())
             warn_user(f"{type(self.solver).__name__}: {message}; {advice}", not_converged())
         return self._result(converged, message, self.best[1] if better else None)
 
@@ -245,7 +249,7 @@ class Run:
 
     def _amend(self, seen: Seen) -> float:
         """Write into the last row what is known of it only now; the certificate, NaN where there is none."""
-        if self.trace.last()["epoch"] == self.epoch:
+        if self.trace.latest("epoch") == self.epoch:
             self.trace.amend(**{"objective": seen.objective, self.method.certificate: seen.measure})
         if np.isnan(self.start_objective):
             self.start_objective = self.trace["objective"][0]

@@ -1,14 +1,18 @@
 """Quasi-Newton steps where ψ is smooth and a Hessian would be too large: softmax with a ridge.
 
-scipy's L-BFGS-B does the work; a shuffled epoch goes before it, and the duality gap certifies after it.
+L-BFGS in a metric of its own. The Hessian of f has the blocks -(1/n) Σ w_i p_ik p_il a_i a_iᵀ (k ≠ l); those on its
+diagonal, (1/n) Σ w_i p_ik(1 - p_ik) a_i a_iᵀ + l2, are small matrices that know how the columns are correlated and
+scaled. Their inverses stand where L-BFGS has a multiple of the identity. At zero all classes share one block; a call
+that begins elsewhere takes one for each, once as many passes have been made as they cost.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from reshuffle.objective import Array
 from reshuffle.penalties.forms import Coordinates
@@ -16,7 +20,16 @@ from reshuffle.problem import Problem
 from reshuffle.solvers.compiling import once
 from reshuffle.solvers.curves import Curves, Linear
 
-ITERATIONS = 50  # of one call: it is then heard whether someone wants to stop
+ITERATIONS = (
+    50  # of one call at most: it then has new blocks, and it is heard whether someone wants to stop
+)
+FEWEST = 10  # of the first call
+PAIRS = 20  # of steps and changes of the gradient that are remembered
+ARMIJO = 1e-4  # of the promised decrease, that a step has to keep
+ROUNDING = 1e-15  # of P: a rise that its evaluation may feign
+HALVINGS = 30  # of a step at most
+LITTLE = 0.05  # of the mean curvature of the rows: those below it are left out of a block, most of them near the end
+LIFT = 1e-10  # of a diagonal: blocks stay invertible where columns depend on each other
 
 
 class Descended(NamedTuple):
@@ -42,35 +55,141 @@ def is_smooth(problem: Problem) -> bool:
 
 
 def prepare(problem: Problem) -> float:
-    """Compile, or load, the one kernel where this process has not yet; the seconds it took."""
-    curves = Curves(problem.datafit.first())
-    kind = ("smooth", *problem.signature)
-    return once(kind, problem.loss, lambda: curves.linearise(np.zeros(problem.shape)))
+    """Compile, or load, the kernels where this process has not yet; the seconds it took."""
+    first = QuasiNewton(problem.with_datafit(problem.datafit.first()))
+
+    def try_one() -> None:
+        at = first.curves.linearise(np.zeros(problem.shape))
+        if first.has_metric:
+            first.blocks(at, True)
+
+    return once(("smooth", *problem.signature), problem.loss, try_one)
 
 
 class QuasiNewton:
-    """Calls of L-BFGS-B on one problem."""
+    """Calls of L-BFGS on one problem, whose ridge holds every coordinate but for an intercept."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.curves = problem, Curves(problem.datafit)
+        self.problem, fit = problem, problem.datafit
+        self.curves = Curves(fit, origin=np.zeros(fit.features))
         form: Any = problem.form_with_ridge
         self.l2 = np.zeros(problem.shape)
-        self.l2[: problem.features] = form.l2.reshape(problem.features, -1)
+        self.l2[: fit.features] = form.l2.reshape(fit.features, -1)
         self.last: Linear | None = None
+        # products of two numbers, over those of a pass: margins and gradient
+        width = fit.features + fit.bias
+        inside = width if fit.rows.dense else fit.rows.stored / fit.n + fit.bias
+        share = 4.0 * fit.rows.stored * fit.outputs[0]
+        self.block_cost = (fit.n * inside**2 + width**3) / max(share, 1.0)
 
-    def descend(self, x: Array) -> Descended:
-        """At most so many iterations from x."""
-        before, start = self.curves.passes, self._value_and_slope(x.ravel())[0]
-        found = minimize(
-            self._value_and_slope, x.ravel(), jac=True, method="L-BFGS-B",
-            options={"maxiter": ITERATIONS, "ftol": 0.0, "gtol": 0.0},
-        )  # fmt: skip
-        self.last = self.curves.linearise(np.ascontiguousarray(found.x).reshape(x.shape))
-        passes = self.curves.passes - before
-        return Descended(self.last, start - float(found.fun), passes, int(found.nit))
+    @property
+    def has_metric(self) -> bool:
+        """Whether a block costs no more than the passes of a call."""
+        return self.block_cost <= ITERATIONS
 
-    def _value_and_slope(self, flat: Array) -> tuple[float, Array]:
-        x = np.ascontiguousarray(flat).reshape(self.problem.shape)
-        at = self.curves.linearise(x)
-        value = at.value + 0.5 * float(np.sum(self.l2 * x * x))
-        return value, (at.gradient + self.l2 * x).ravel()
+    @property
+    def has_blocks(self) -> bool:
+        """Whether one for each class does not either."""
+        return self.block_cost * self.problem.datafit.outputs[0] <= ITERATIONS
+
+    def at(self, x: Array) -> Linear | None:
+        """f at x, where the last call led there."""
+        known = self.last is not None and np.array_equal(self.last.x, x)
+        return self.last if known else None
+
+    def descend(
+        self, x: Array, first: bool, enough: Callable[[Linear], bool], target: float
+    ) -> Descended:
+        """Iterations from x, until the gradient says P(x) - P* ≤ ``target`` and ``enough`` agrees.
+
+        Without an intercept ‖∇P‖²/(2·l2) is the duality gap.
+        """
+        before, at, iterations = self.curves.passes, self.curves.linearise(x), 0
+        value, g = self._whole(at)
+        start, most = value, ITERATIONS
+        if first and self.has_blocks:
+            most = max(FEWEST, ceil(self.block_cost * x.shape[1]))
+        metric = self.metric(at, first or not self.has_blocks)
+        steps: list[tuple[Array, Array, float]] = []
+        while iterations < most and not (self._estimate(g) <= target and enough(at)):
+            d = -self._times(metric, g, steps)
+            slope = float(np.vdot(g, d))
+            found = self._search(at, value, slope, d)
+            if found is None:
+                break
+            new, value, then = found
+            step, change = new.x - at.x, then - g
+            bent = float(np.vdot(step, change))
+            if bent > 0.0:
+                steps = [*steps[1 - PAIRS :], (step, change, bent)]
+            at, g, iterations = new, then, iterations + 1
+        self.last = at
+        return Descended(at, start - value, self.curves.passes - before, iterations)
+
+    def _whole(self, at: Linear) -> tuple[float, Array]:
+        """P and its gradient."""
+        return at.value + 0.5 * float(np.vdot(self.l2 * at.x, at.x)), at.gradient + self.l2 * at.x
+
+    def _estimate(self, g: Array) -> float:
+        features = self.problem.features
+        return 0.5 * float(np.sum(g[:features] ** 2 / self.l2[:features]))
+
+    def _search(
+        self, at: Linear, value: float, slope: float, d: Array
+    ) -> tuple[Linear, float, Array] | None:
+        """The first of x + d, x + d/2, … where P is low enough: f there, P and its gradient."""
+        t = 1.0
+        for _ in range(HALVINGS if slope < 0.0 else 0):
+            new = self.curves.linearise(at.x + t * d)
+            then, g = self._whole(new)
+            # near the end values are rounded; slopes still tell
+            flat = abs(float(np.vdot(g, d))) <= 0.5 * -slope and then <= value + ROUNDING * abs(
+                value
+            )
+            if then <= value + ARMIJO * t * slope or flat:
+                return new, then, g
+            t *= 0.5
+        return None
+
+    # --- the metric ----------------------------------------------------------------------------
+
+    def metric(self, at: Linear, shared: bool) -> Callable[[Array], Array]:
+        """The inverse of the blocks at x, one that all classes share or one for each, times a gradient."""
+        if not self.has_metric:
+            return np.copy
+        inverses = self.blocks(at, shared)
+        if shared:
+            return lambda g: inverses[0] @ g
+        return lambda g: np.ascontiguousarray(np.matmul(inverses, g.T[:, :, None])[:, :, 0].T)
+
+    def blocks(self, at: Linear, shared: bool) -> Array:
+        """The inverses."""
+        p, scales = at.curvatures, self.curves.weights / self.curves.fit.n
+        everything = np.arange(self.problem.features, dtype=np.uint32)
+        bends, l2 = (p * (1.0 - p)).T, self.l2.T
+        if shared:
+            bends, l2 = bends.mean(axis=0, keepdims=True), l2.mean(axis=0, keepdims=True)
+        found = []
+        for bend, ridge in zip(bends, l2, strict=True):
+            matters = bend >= LITTLE * bend.mean()
+            H = self.curves.gram(np.where(matters, scales * bend, 0.0), everything)
+            diagonal = H.diagonal() + ridge
+            np.fill_diagonal(H, np.where(diagonal > 0.0, (1.0 + LIFT) * diagonal, 1.0))
+            found.append(H)
+        return np.linalg.inv(np.array(found))
+
+    def _times(
+        self, metric: Callable[[Array], Array], g: Array, steps: list[tuple[Array, Array, float]]
+    ) -> Array:
+        """The inverse of the quasi-Newton matrix times g: two loops over the remembered pairs."""
+        q, shares = g.copy(), []
+        for step, change, bent in reversed(steps):
+            shares.append(float(np.vdot(step, q)) / bent)
+            q -= shares[-1] * change
+        d = metric(q)
+        if steps:  # the scale of the metric is that of the last change
+            _, change, bent = steps[-1]
+            d *= bent / float(np.vdot(change, metric(change)))
+        for (step, change, bent), share in zip(steps, reversed(shares), strict=True):
+            d += (share - float(np.vdot(change, d)) / bent) * step
+        return d

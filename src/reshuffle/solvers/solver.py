@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields
+from functools import cache
 from inspect import signature
 from math import prod
 from typing import Any, ClassVar, Self
@@ -201,8 +202,8 @@ class BaseSolver:
         """What must not differ between a run and its continuation, besides the problem's content."""
         horizon = getattr(getattr(self, "step", None), "needs_horizon", False)
         free = self.limits if horizon else self.limits | {self.counted}
-        names = [field.name for field in fields(self) if field.name not in free]
-        config = {name: _described(getattr(self, name)) for name in names}
+        names = _settings(type(self))  # type: ignore[arg-type]
+        config = {n: _described(getattr(self, n)) for n in names if n not in free}
         return {"solver": type(self).__name__} | config
 
 
@@ -216,6 +217,12 @@ class Solver(BaseSolver):
     """
 
     epochs: int = 100
+
+
+@cache
+def _settings(kind: type[BaseSolver]) -> tuple[str, ...]:
+    """The names of a solver's hyper-parameters."""
+    return tuple(field.name for field in fields(kind))
 
 
 def _described(value: object) -> str:

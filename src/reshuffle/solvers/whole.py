@@ -9,13 +9,13 @@ units of the problem.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 from math import prod
-from typing import ClassVar, cast
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cached import cached_property
 from reshuffle.datafit import Datafit
 from reshuffle.losses import Loss
 from reshuffle.objective import Array
@@ -23,23 +23,22 @@ from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
 from reshuffle.solvers.compiling import once
-from reshuffle.solvers.curves import CONSTANT, Curves, Linear
+from reshuffle.solvers.curves import Curves, Linear
 from reshuffle.solvers.newton import ABILITIES, Ended, Progress, can_finish
-from reshuffle.solvers.newton_bounds import Bounds
 from reshuffle.solvers.newton_model import loose_rows
 
-PRODUCTS = 4_000_000  # of two entries in one Hessian: a millisecond, with the solution of its model
+PRODUCTS = 40_000_000  # of two entries in one Hessian: three milliseconds. See benchmarks/NOTES.md
+ENTRIES = 1 << 21  # of the rows laid out: 16 MB
+PARTIAL = 4_000_000  # products, in a working set: its features may still change
 HESSIANS = 4  # that others need, and a quadratic does not
 WIDEST = 150  # unknowns: beyond, a model looks at the features that matter alone
-EPS = float(np.finfo(np.float64).eps)
-TOGETHER = 4  # rows that the Hessian is made of at a time
 STEPS = 100  # of one call at most: it is then heard whether someone wants to stop
 
 
-def is_small(problem: object) -> bool:
+def is_small(problem: object, products: int = PRODUCTS) -> bool:
     """Whether all steps are made in one call: by counts."""
     fit: Datafit | None = getattr(problem, "datafit", None)
-    if fit is None or not is_small_with(fit, fit.features):
+    if fit is None or not is_small_with(fit, fit.features, products):
         return False
     if fit.loss.each is not None:
         penalty = cast(Problem, problem).penalty
@@ -47,12 +46,15 @@ def is_small(problem: object) -> bool:
     return can_finish(problem)
 
 
-def is_small_with(fit: Datafit, features: int) -> bool:
+def is_small_with(fit: Datafit, features: int, products: int = PARTIAL) -> bool:
     """Whether these samples would be a small set with so many features."""
     outputs, width = prod(fit.outputs), features + fit.bias
-    pairs = max(outputs * (outputs - 1) // 2, 1) if fit.loss.each is None else outputs**3
-    most = PRODUCTS * (HESSIANS if fit.loss.quadratic else 1)
-    return width * outputs <= WIDEST and pairs * fit.n * width**2 <= most
+    apart = fit.loss.each is None
+    pairs = max(outputs * (outputs - 1) // 2, 1) if apart else outputs**3
+    most = products * (HESSIANS if fit.loss.quadratic else 1)
+    entries = fit.n * width * (1 if apart else outputs**2)
+    few = width * outputs <= WIDEST and entries <= ENTRIES
+    return few and pairs * fit.n * width**2 <= most
 
 
 def side_by_side(fit: Datafit) -> Datafit:
@@ -67,6 +69,19 @@ def side_by_side(fit: Datafit) -> Datafit:
     return replace(fit, targets=targets, weights=outputs * weights, loss=each, outputs=())
 
 
+class Laid(NamedTuple):
+    """A small set, laid out."""
+
+    T: Array
+    """A column of the set in each row: less its mean, and with ones in the last, where there is an intercept."""
+    centre: Array
+    """These means, none without an intercept."""
+    at_zero: float
+    """f(0)."""
+    floor: float
+    """A bound from below on all losses, so on P; -inf where there is none."""
+
+
 class Whole:
     """Newton steps on a small problem."""
 
@@ -78,30 +93,27 @@ class Whole:
         self.copies = fit.outputs[0] if fit.loss.each is not None else 1
         self.fit = side_by_side(fit) if fit.loss.each is not None else fit
         self.curves = Curves(self.fit)
-        self.bounds = Bounds(self.curves)
 
     @cached_property
-    def rows(self) -> tuple[Array, Array]:
-        """The rows less the means of the columns (and 1), with rows of zeros to a multiple of four.
+    def laid(self) -> Laid:
+        """The rows as the kernel reads them; where outputs are side by side, every row once for each of them."""
+        from reshuffle.kernels.whole import lay_kernel
 
-        Where outputs are side by side, every row once for each of them.
-        """
-        fit, copies = self.problem.datafit, self.copies
-        A = np.zeros((fit.n + -fit.n % TOGETHER, fit.features + fit.bias))
-        inner, centre = A[: fit.n, : fit.features], np.zeros(fit.features)
-        fit.rows.add_to(inner)
-        if fit.bias:
-            total = fit.weights @ inner if fit.weights.size else np.add.reduce(inner)
-            centre = total / fit.n
-            inner -= centre
-            dust = CONSTANT * np.abs(centre)
-            for j in np.flatnonzero(np.abs(inner[0]) <= dust):
-                if np.abs(inner[:, j]).max() <= dust[j]:  # a second intercept
-                    inner[:, j] = 0.0
-            A[: fit.n, -1] = 1.0
-        if copies > 1:
-            A = np.asarray(np.kron(A, np.eye(copies)), dtype=np.float64)
-        return A, centre
+        fit, losses = self.problem.datafit, self.fit
+        T = np.zeros((fit.features + fit.bias, fit.n))
+        centre, outputs = np.empty(fit.features if fit.bias else 0), losses.outputs
+        fit.rows.add_to(T[: fit.features].T)
+        value, least = lay_kernel(losses.stamp, losses.loss.conjugate is not None)(
+            T, fit.weights, centre, losses.targets, losses.weights, losses.loss.params,
+            np.zeros((losses.n, *outputs)), np.empty((1, *outputs)),
+        )  # fmt: skip
+        if self.copies > 1:
+            T = np.asarray(np.kron(T, np.eye(self.copies)), dtype=np.float64)
+        return Laid(T, centre, value / losses.n, least / losses.n)
+
+    @property
+    def at_zero(self) -> float:
+        return self.laid.at_zero
 
     @property
     def form(self) -> Form:
@@ -123,7 +135,7 @@ class Whole:
         """x in the coordinates of the kernel: the intercept is that of centred columns."""
         u = np.array(x)
         if self.bias:
-            u[-1] += self.rows[1] @ x[:-1]
+            u[-1] += self.laid.centre @ x[:-1]
         return u
 
     def run(self, u: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
@@ -131,46 +143,27 @@ class Whole:
 
         ``at_zero`` is f(0).
         """
-        from reshuffle.kernels.room import paper_for, room_for
+        from reshuffle.kernels.room import pad_for, rented
         from reshuffle.kernels.whole import whole_kernel
 
-        fit, (A, centre), most = self.fit, self.rows, min(most, STEPS)
-        shape, u = (fit.n, *fit.outputs), np.array(u)
-        v = u if fit.outputs else u.reshape(-1)
-        margins, slopes, curvatures = np.empty(shape), np.empty(shape), np.empty(shape)
-        g, numbers = np.zeros(u.shape), np.zeros(8)
-        numbers[:3] = progress.on(fit.loss)[:3]
+        fit, loss, (T, centre, _, floor) = self.fit, self.fit.loss, self.laid
+        u, shape = np.array(u), (fit.n, *fit.outputs)
+        x, g, v = np.empty(u.shape), np.empty(u.shape), u if fit.outputs else u.reshape(-1)
+        at, numbers = np.empty((3, *shape)), np.zeros(8)
+        numbers[:3] = progress.on(loss)[:3]
         value, psi = whole_kernel(self.curves.stamp)(
-            A, fit.targets, fit.weights, fit.loss.params, self.form, float(fit.loss.curvature),
-            float(fit.loss.self_concordance), v, u.reshape(-1), margins, slopes, curvatures, g.reshape(v.shape), g.reshape(-1),
-            self._loose, self.bounds.floor, target, at_zero, most, paper_for(A, shape, v),
-            room_for(u.size), numbers,
+            T, centre, fit.targets, fit.weights, loss.params, self.form, float(loss.curvature),
+            float(loss.self_concordance), v, x.reshape(v.shape), g.reshape(v.shape), np.empty(v.shape),
+            np.empty((1, *shape[1:])), at, self._loose, floor, target, at_zero, min(most, STEPS),
+            pad_for(len(T), shape, u.size), rented(u.size), numbers,
         )  # fmt: skip
-        x = u.copy()
-        if self.bias:
-            x[-1] -= centre @ u[:-1]
-            g[:-1] += np.multiply.outer(centre, g[-1])
-        stuck, steps, passes, rounds = (int(number) for number in numbers[4:].tolist())
-        progress, value = Progress(*numbers[:4].tolist()), float(value)
-        if self.bias:  # what rounding may take on the way back to the columns as they are
-            lost = self._lost(x, g[-1:], float(np.max(curvatures)))
-            progress = progress._replace(bound=progress.bound + lost)
-        given = (self.problem.n, *self.problem.shape[1:])
-        at = Linear(
-            x, margins.reshape(given), slopes.reshape(given), curvatures.reshape(given), g, value
-        )
-        return Ended(at, u, value + float(psi), progress, bool(stuck), steps, passes, rounds)
-
-    def _lost(self, x: Array, slope: Array, curvature: float) -> float:
-        """How far f(x) may lie above f at the point of centred columns: the intercept b = b' - mᵀx is rounded.
-
-        An intercept that is off by δ shifts all margins, so by at most ⟨slope of b, δ⟩ + (c/2)‖δ‖².
-        """
-        terms = np.abs(self.rows[1]) @ np.abs(x[:-1]) + np.abs(x[-1])
-        shift = (len(x) + 1) * EPS * terms
-        bound = self.problem.loss.curvature
-        bend = bound if bound < np.inf else curvature
-        return float(np.vdot(np.abs(slope), shift) + 0.5 * bend * np.vdot(shift, shift))
+        damping, expected, seen, bound, *counts = numbers.tolist()
+        stuck, steps, passes, rounds = map(int, counts)
+        margins, slopes, curvatures = at.reshape(3, self.problem.n, *self.problem.shape[1:])
+        return Ended(
+            Linear(x, margins, slopes, curvatures, g, value), u, value + psi,
+            Progress(damping, expected, seen, bound), bool(stuck), steps, passes, rounds,
+        )  # fmt: skip
 
     @cached_property
     def _loose(self) -> NDArray[np.bool_]:

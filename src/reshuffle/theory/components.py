@@ -9,10 +9,10 @@ the theory needs comes from n scalars and passes over the rows; no n × d array 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.problem import Problem
 

@@ -1,0 +1,26 @@
+"""What an object computes when it is first asked for it, and keeps."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Self, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class cached_property(functools.cached_property[T]):
+    """That of ``functools`` without its lock, as Python has it from 3.12 on.
+
+    In 3.11 the lock takes longer than much of what is kept here. Two threads may both compute a value; they get
+    the same one.
+    """
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: Any = None) -> T: ...
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        value = vars(instance)[self.attrname] = self.func(instance)
+        return value

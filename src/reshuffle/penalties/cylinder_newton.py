@@ -1,0 +1,95 @@
+"""The projection onto cylinders where coordinates of very different size share groups: Newton's method, step by whole step.
+
+``kernels.cylinders`` says what is solved, and takes steps that are cheap. Where multipliers trade places (one goes to zero
+while another grows a thousandfold) these stall. Here a step minimises the whole quadratic model of d over m ≥ 0,
+
+    min_t  ‖Bᵀt‖²/2 - ⟨c, t⟩,   t ≥ 0,       B_gj = |y_j|/√s_j for j in g,   c = r + BBᵀm,   r = -∇d(m),
+
+which is the dual of the shortest move into a polyhedron, and is shortened until d falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.penalties.least_distance import least_move
+from reshuffle.penalties.overlapping import Members
+
+Array = NDArray[np.float64]
+SHORTEST = 30  # halvings of a step, to a billionth of it
+CURVED = 5  # those of the step on 1/‖y_g‖, which ends in few rounds but may not lower d however short it is
+
+
+class State(NamedTuple):
+    """What belongs to multipliers: see ``cylinder_state``."""
+
+    multipliers: Array
+    s: Array
+    y: Array
+    parts: Array
+    point: Array
+    d: float
+    gap: float
+
+
+def newton(
+    x: Array, groups: Members, bounds: Array, gap: float, most: int, multipliers: Array
+) -> tuple[State, int]:
+    """From these multipliers to a gap of at most ``gap``, and the rounds: negative where ``most`` do not do."""
+    from reshuffle.kernels.cylinders import cylinder_pass
+
+    members, starts, _ = groups
+    within = np.zeros((bounds.size, x.size))
+    within[np.repeat(np.arange(bounds.size), np.diff(starts)), members] = 1.0
+    now = _state(x, groups, bounds, multipliers)
+    for k in range(most):
+        if not now.gap > gap:
+            return now, k
+        m, s = now.multipliers.copy(), now.s.copy()
+        cylinder_pass(x, members, starts, bounds, m, s)
+        now = _state(x, groups, bounds, m)
+        if not now.gap > gap:
+            return now, k + 1
+        for trial in _trials(within, bounds, now):
+            new = _state(x, groups, bounds, trial)
+            if new.d < now.d or new.gap < 0.5 * now.gap:
+                now = new
+                break
+    return now, -most
+
+
+def _state(x: Array, groups: Members, bounds: Array, multipliers: Array) -> State:
+    from reshuffle.kernels.cylinders import cylinder_state
+
+    members, starts, _ = groups
+    s, y, parts, point = (np.empty(size) for size in (x.size, x.size, members.size, x.size))
+    d, gap = cylinder_state(x, members, starts, bounds, multipliers, s, y, parts, point)
+    return State(multipliers, s, y, parts, point, d, gap)
+
+
+def _trials(within: Array, bounds: Array, now: State) -> Iterator[Array]:
+    """The multipliers after a step on 1/‖y_g‖ = 1/bounds_g, in full and shortened, then after one on d."""
+    m, squares = now.multipliers, within @ now.y**2
+    lower = 0.5 * (squares - bounds**2)
+    ratios = np.divide(np.sqrt(squares), bounds, out=np.ones(m.size), where=bounds > 0)
+    curved = np.where((m > 0) | (lower > 0), squares * (ratios - 1.0), lower)
+    rows = within * (np.abs(now.y) / np.sqrt(now.s))
+    for residual, shortest in ((curved, CURVED), (lower, SHORTEST)):
+        step = _minimiser(rows, residual, m) - m
+        for k in range(shortest):
+            yield np.maximum(m + 0.5**k * step, 0.0)
+
+
+def _minimiser(rows: Array, residual: Array, m: Array) -> Array:
+    """t of the quadratic model; 0 where a row is, whose group has nothing in it."""
+    t, lengths = np.zeros(m.size), np.linalg.norm(rows, axis=1)
+    met = lengths > 0
+    units = rows[met] / lengths[met, None]
+    start = m[met] * lengths[met]
+    c = residual[met] / lengths[met] + units @ (units.T @ start)
+    t[met] = least_move(units, -c, start > 0).multipliers / lengths[met]
+    return t

@@ -1,0 +1,30 @@
+"""Whether P falls for ever along a ray, so that it has no minimiser: separated classes without a penalty.
+
+Where every l(t·z_i, y_i) falls for all t ≥ 1 and ψ(tx) = ψ(x), P(tx) < P(x) for all t > 1: no point is a minimiser, however
+small the gap, and how large the coefficients of x are is up to the accuracy that was asked for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reshuffle.objective import Array, Objective
+
+NO_MINIMISER = "P has no minimiser"
+FAR = 1e100  # times x: no constraint that a user writes reaches so far
+
+
+def why_endless(problem: Objective, x: Array) -> str:
+    """A clause for people where P(tx) falls for all t ≥ 1; empty where it does not, or where that is not known."""
+    if problem.ridge > 0 or not x.any():
+        return ""
+    w, value = x[: problem.features], problem.penalty.value
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not (value(2.0 * w) == value(w) < np.inf and problem.recedes(x)):
+            return ""
+        if value(FAR / np.abs(x).max() * w) != value(w):
+            return ""
+    return (
+        f"{NO_MINIMISER}: every row is fitted, twice the coefficients fit it better (as where classes are separated) and the "
+        "penalty does not hold them, so that they grow without end and their size is that of the accuracy asked for"
+    )
