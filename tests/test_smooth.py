@@ -195,3 +195,33 @@ def test_a_gram_matrix_of_dense_rows_is_that_of_sparse_ones(bias: bool) -> None:
         np.testing.assert_allclose(found, dense, atol=1e-4 if other.dtype == np.float32 else 1e-12)
         assert np.array_equal(constant, same)
     assert constant.tolist() == [bias and j == 4 for j in range(9)]
+
+
+@pytest.mark.parametrize("kind", ["scales", "offset", "zero weights", "rare", "separable", "far"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_data_that_it_was_not_made_with(kind: str, intercept: bool) -> None:
+    rng = np.random.default_rng(9)
+    X, weights, x0 = rng.standard_normal((700, 60)), None, None
+    y = np.append(np.arange(9), rng.integers(0, 9, 691))
+    l2 = 1e-3
+    if kind == "scales":
+        X[:, 3], X[:, 4] = 1e8 * X[:, 3], 1e-8 * X[:, 4]
+    elif kind == "offset":
+        X[:, 3] += 1e6
+    elif kind == "zero weights":
+        weights = np.append(np.ones(30), np.zeros(670))
+    elif kind == "rare":
+        y[9:] = 0
+    elif kind == "separable":
+        X, y, l2 = 100.0 * X, np.argmax(X[:, :9], axis=1), 1e-6
+    problem = rs.Problem(
+        X, y, Multinomial(), rs.penalties.L2(l2), fit_intercept=intercept, sample_weight=weights
+    )
+    if kind == "far":
+        x0 = 10.0 * rng.standard_normal(problem.shape)
+    best = rs.ExactProxRR(tol=1e-10).solve(problem)
+    result = rs.ExactProxRR(tol=1e-5).solve(problem, x0=x0)
+    assert best.converged
+    assert result.converged
+    at_zero = problem.value(np.zeros(problem.shape))
+    assert problem.objective(result.x) - problem.objective(best.x) <= 1e-5 * at_zero

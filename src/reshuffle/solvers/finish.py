@@ -226,7 +226,10 @@ class Finish:
         if (
             dense and outputs > 1
         ):  # one product in the coordinates that matter, whatever their features
+            form = self._newton.model.form
+            held = bool(form.l1.any()) if isinstance(form, Coordinates) else True
             support = int(np.count_nonzero(x)) if self.separable else support * outputs
+            support = support if held else fit.features * outputs  # nothing rests at zero
             width = min(fit.features * outputs, max(FEW, support)) + fit.bias * outputs
         if width > LARGEST:
             return np.inf

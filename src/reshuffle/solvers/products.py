@@ -21,7 +21,7 @@ NARROW = 40  # columns, for which the kernel is as quick: libraries are made for
 def dense_gram(active: Visits, shift: Array, packed: bool, fit: Datafit, scales: Array) -> Array:
     """Σ scales_i b_i b_iᵀ of dense rows: BᵀB with B = √scales·b, some rows at a time."""
     width = active.size + fit.bias
-    kept, roots = np.flatnonzero(scales), np.sqrt(scales)[:, None]
+    kept, roots = np.flatnonzero(scales), np.sqrt(np.maximum(scales, 0.0))[:, None]
     most = max(TOGETHER // max(width, 1), ROWS)
     out, room = np.zeros((width, width)), np.empty((min(most, kept.size), width))
     whole = active.size == fit.features
