@@ -226,7 +226,7 @@ class Finish:
         if (
             dense and outputs > 1
         ):  # one product in the coordinates that matter, whatever their features
-            form = self._newton.model.form
+            form = cast(Problem, part.problem).form_with_ridge
             held = bool(form.l1.any()) if isinstance(form, Coordinates) else True
             support = int(np.count_nonzero(x)) if self.separable else support * outputs
             support = support if held else fit.features * outputs  # nothing rests at zero
