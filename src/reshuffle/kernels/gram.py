@@ -11,6 +11,7 @@ p_k p_l: one call for each pair of outputs. One thread, a fixed order of additio
 from __future__ import annotations
 
 from functools import cache
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from reshuffle.kernels.columns import ABSENT
 from reshuffle.kernels.options import KERNEL, LOOP, OPTIONS
 from reshuffle.kernels.rows import is_dense, is_unit
 
-TALL = 1024  # rows of six columns that stay in the nearest cache
 PACKED = 256  # rows that are laid out side by side: with 500 columns they fill a second-level cache
 
 
@@ -114,8 +114,8 @@ def gram_kernel(stamp: int) -> Any:
 
     b_i has the active columns of row i (place[j] says where column j goes, ABSENT if nowhere; in
     increasing order), and a one at its end where there is an intercept. ``packed``: rows are laid out
-    as dense columns, less ``shift``, and multiplied; otherwise entry by entry, and
-    ``shift`` is ignored.
+    as dense columns, less ``shift`` and times the roots of their scales, which keeps what depends on each other so, and
+    multiplied; otherwise entry by entry, and ``shift`` is ignored.
     """
 
     @njit(**KERNEL)
@@ -126,24 +126,24 @@ def gram_kernel(stamp: int) -> Any:
             scatter(values, indices, indptr, scales, place, active, bias, begin, end, out)
             i = end
         else:
-            T, room = np.empty((width, PACKED)), np.empty((3, PACKED))
-            chosen, kept = np.empty(PACKED, dtype=np.int64), room[2]
+            T, roots = np.empty((width, PACKED)), np.empty(PACKED)
+            chosen = np.empty(PACKED, dtype=np.int64)
             while i < end:
                 count = 0
                 while i < scales.size and count < PACKED:
                     if scales[i] != 0.0:
-                        chosen[count], kept[count] = i, scales[i]
+                        chosen[count], roots[count] = i, sqrt(scales[i])
                         count += 1
                     i += 1
                 pack(values, indices, indptr, chosen[:count], place, active, T)
                 for j in range(active.size):
                     column, mean = T[j], shift[j]
                     for r in range(count):
-                        column[r] -= mean
+                        column[r] = roots[r] * (column[r] - mean)
                 if bias:
                     for r in range(count):
-                        T[active.size, r] = 1.0
-                multiply(T, kept[:count], room, out)
+                        T[active.size, r] = roots[r]
+                multiply(T, count, out)
         if i == scales.size:
             for j in range(width):
                 for k in range(j):
@@ -154,39 +154,34 @@ def gram_kernel(stamp: int) -> Any:
 
 
 @njit(**LOOP)
-def multiply(T, scales, two, out):
-    """The upper triangle of T diag(scales) T^T, added to out, for columns that lie in the rows of T.
+def multiply(T, count, out):
+    """The upper triangle of T T^T, added to out: products of columns that lie in the rows of T, so many entries of each.
 
-    Eight sums at a time, which stay in registers: two columns, scaled in ``two``, by four others.
+    Eight sums at a time, which stay in registers: two columns by four others.
     """
     width = out.shape[0]
-    for start in range(0, scales.size, TALL):
-        c = scales[start : start + TALL]
-        s, t = two[0, : c.size], two[1, : c.size]
-        for j in range(0, width, 2):
-            last = min(j + 1, width - 1)
-            p, q = T[j, start : start + TALL], T[last, start : start + TALL]
-            for i in range(c.size):
-                s[i], t[i] = c[i] * p[i], c[i] * q[i]
-            for k in range(j, width - 3, 4):
-                add_dots(T, s, t, start, k, out[j], out[last], last > j)
-            for k in range(width - (width - j) % 4, width):
-                a, b, p = 0.0, 0.0, T[k, start : start + TALL]
-                for i in range(c.size):
-                    a += s[i] * p[i]
-                    b += t[i] * p[i]
-                out[j, k] += a
-                if last > j:
-                    out[last, k] += b
+    for j in range(0, width, 2):
+        last = min(j + 1, width - 1)
+        s, t = T[j, :count], T[last, :count]
+        for k in range(j, width - 3, 4):
+            add_dots(T, s, t, k, out[j], out[last], last > j)
+        for k in range(width - (width - j) % 4, width):
+            a, b, p = 0.0, 0.0, T[k, :count]
+            for i in range(count):
+                a += s[i] * p[i]
+                b += t[i] * p[i]
+            out[j, k] += a
+            if last > j:
+                out[last, k] += b
 
 
 @njit(**LOOP)
-def add_dots(T, s, t, start, k, out_s, out_t, both):
+def add_dots(T, s, t, k, out_s, out_t, both):
     """Add the products of s, and t, with the columns k ... k + 3 of T."""
-    stop = start + s.size
-    p, q, r, v = T[k, start:stop], T[k + 1, start:stop], T[k + 2, start:stop], T[k + 3, start:stop]
+    n = s.size
+    p, q, r, v = T[k, :n], T[k + 1, :n], T[k + 2, :n], T[k + 3, :n]
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for i in range(s.size):
+    for i in range(n):
         a += s[i] * p[i]
         b += s[i] * q[i]
         c += s[i] * r[i]

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from reshuffle.kernels.gram import TALL
+from reshuffle.kernels.gram import PACKED
 from reshuffle.kernels.options import LOOP
 
 Array = NDArray[np.float64]
@@ -72,7 +72,7 @@ class Paper(NamedTuple):
     radius: Array
     shares: Array
     scales: Array
-    two: Array
+    scaled: Array
     gram: Array
     H: Array
     best: Array
@@ -85,7 +85,7 @@ class Pad(NamedTuple):
 
     margins: Any
     rows: Array
-    two: Array
+    scaled: Array
     gram: Array
     H: Array
     vectors: Array
@@ -93,7 +93,7 @@ class Pad(NamedTuple):
 
 def pad_for(width: int, shape: tuple[int, ...], size: int) -> Pad:
     """Paper for so many columns, margins of this shape and so many unknowns."""
-    rows = np.empty((4, shape[0])), np.empty((2, min(TALL, shape[0])))
+    rows = np.empty((4, shape[0])), np.empty((width, min(PACKED, shape[0])))
     square = np.empty((width, width)) if len(shape) > 1 else np.empty((0, 0))
     return Pad(np.empty((2, *shape)), *rows, square, np.empty((size, size)), np.empty((3, size)))
 
@@ -102,5 +102,5 @@ def pad_for(width: int, shape: tuple[int, ...], size: int) -> Pad:
 def paper_on(pad):
     m, r, v = pad.margins, pad.rows, pad.vectors
     return Paper(
-        m[0], m[1], r[0], r[1], r[2], r[3], pad.two, pad.gram, pad.H, v[0], v[1], v[2]
+        m[0], m[1], r[0], r[1], r[2], r[3], pad.scaled, pad.gram, pad.H, v[0], v[1], v[2]
     )  # fmt: skip

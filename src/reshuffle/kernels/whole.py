@@ -45,12 +45,20 @@ def reaches(curvatures, change, i): ...
 
 
 @njit(**LOOP)
-def gram(T, scales, two, out):
-    """out = T diag(scales) T^T, the upper triangle."""
+def gram(T, scales, scaled, out):
+    """out = T diag(scales) T^T, the upper triangle: of columns times the roots of the scales, some rows at a time."""
     for j in range(out.shape[0]):
         for k in range(out.shape[1]):
             out[j, k] = 0.0
-    multiply(T, scales, two, out)
+    for i in range(scales.size):
+        scales[i] = sqrt(scales[i])
+    for start in range(0, scales.size, scaled.shape[1]):
+        roots = scales[start : start + scaled.shape[1]]
+        for j in range(out.shape[0]):
+            column, to = T[j, start : start + roots.size], scaled[j]
+            for i in range(roots.size):
+                to[i] = roots[i] * column[i]
+        multiply(scaled, roots.size, out)
 
 
 @overload(hessian, jit_options=LOOP)
@@ -66,7 +74,7 @@ def _hessian(T, curvatures, extra, factors, weights, paper):
         for i in range(n):
             weight = weights[i] if weights.size > 0 else 1.0
             scales[i] = weight * (curvatures[i] * factors[i] + extra) / n
-        gram(T, scales, paper.two, H)
+        gram(T, scales, paper.scaled, H)
         for j in range(H.shape[0]):
             for k in range(j):
                 H[j, k] = H[k, j]
@@ -83,7 +91,7 @@ def _hessian(T, curvatures, extra, factors, weights, paper):
                     weight = weights[i] if weights.size > 0 else 1.0
                     both = factors[i] * curvatures[i, k] * curvatures[i, o] + extra / outputs
                     scales[i] = weight * both / n
-                gram(T, scales, paper.two, G)
+                gram(T, scales, paper.scaled, G)
                 for a in range(width):
                     for b in range(width):
                         entry = G[a, b] if a <= b else G[b, a]

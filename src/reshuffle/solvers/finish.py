@@ -19,7 +19,6 @@ from reshuffle.solvers.face import FaceSteps, has_faces
 from reshuffle.solvers.memory import Memory
 from reshuffle.solvers.newton import Newton, Progress
 from reshuffle.solvers.newton_model import FEW
-from reshuffle.solvers.products import NARROW
 from reshuffle.solvers.whole import PART, Whole, is_small
 
 # Nanoseconds on one core, measured on a9a and on dense sets (benchmarks/NOTES.md). Ratios are what counts.
@@ -34,10 +33,7 @@ READ = 1.2, 0.25  # of a stored value and output there
 TRIALS = 17.0  # of a row and output in the search along a line, which tries two points or so
 PASSES = 4  # of a Newton step: f and its slopes, the margins of the step, and columns looked at
 SPARSE = 1.0  # of a product of two stored values of a row, in the Hessian
-DENSE = (
-    0.3,
-    0.08,
-)  # of a product of two entries of rows laid out as dense ones, and of wide dense ones
+DENSE = 0.1  # of a product of two entries of rows laid out as dense ones
 SOLVE = 6.0  # of an entry of the Hessian: some ten sweeps over it
 FACTOR = 0.06  # of a cube of its width: three factorisations
 CALLS = 3e5, 6e4  # of the Python around a Newton step, and around an epoch
@@ -235,9 +231,9 @@ class Finish:
             return np.inf
         inside = min(stored * active / max(fit.features, 1), active) + fit.bias
         pairs = outputs * (outputs - 1) / 2 if outputs > 1 else 1
-        products = pairs * min(SPARSE * inside**2 / 2, DENSE[0] * active**2 / 2)
-        if dense and (outputs > 1 or width - fit.bias > NARROW):
-            products = DENSE[1] * width**2 / 2
+        products = pairs * min(SPARSE * inside**2 / 2, DENSE * active**2 / 2)
+        if dense and outputs > 1:
+            products = DENSE * width**2 / 2
         passes = PASSES * (ROW + READ[dense] * stored * outputs) + TRIALS * outputs
         step = CALLS[0] + n * (passes + bent * products) + SOLVE * width**2 + FACTOR * width**3
         return step / self._epoch(part)

@@ -15,7 +15,7 @@ from reshuffle.objective import Array, Visits
 
 TOGETHER = 1 << 15  # entries of rows that are multiplied at a time: they stay in the second cache;
 ROWS = 400  # and rows at least: the result is read and written once for these
-NARROW = 40  # columns, for which the kernel is as quick: libraries are made for wider matrices
+NARROW = 256  # columns, for which the kernel is quicker: libraries are made for wider matrices
 
 
 def dense_gram(active: Visits, shift: Array, packed: bool, fit: Datafit, scales: Array) -> Array:
