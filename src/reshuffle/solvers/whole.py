@@ -29,7 +29,7 @@ from reshuffle.solvers.newton_model import loose_rows
 
 PRODUCTS = 40_000_000  # of two entries in one Hessian: three milliseconds. See benchmarks/NOTES.md
 ENTRIES = 1 << 21  # of the rows laid out: 16 MB
-PART = 10  # times fewer products, in a working set: its features may still change
+PART = 10  # times fewer products, in a working set, whose features may still change, and of sparse rows
 HESSIANS = 4  # that others need, and a quadratic does not
 WIDEST = 150  # unknowns: beyond, a model looks at the features that matter alone
 STEPS = 100  # of one call at most: it is then heard whether someone wants to stop
@@ -51,7 +51,8 @@ def is_small_with(fit: Datafit, features: int, part: int = PART) -> bool:
     outputs, width = prod(fit.outputs), features + fit.bias
     apart = fit.loss.each is None
     pairs = max(outputs * (outputs - 1) // 2, 1) if apart else outputs**3
-    most = PRODUCTS // part * (HESSIANS if fit.loss.quadratic else 1)
+    most = PRODUCTS // (part if fit.rows.dense else PART)
+    most *= HESSIANS if fit.loss.quadratic else 1
     entries = fit.n * width * (1 if apart else outputs**2)
     few = width * outputs <= WIDEST and entries <= ENTRIES
     return few and pairs * fit.n * width**2 <= most
