@@ -249,3 +249,15 @@ def test_labels_that_a_number_cannot_tell_apart_are_refused(kind: Any) -> None:
     X, y = np.ones((4, 1)), np.array([2**53, 2**53 + 1] * 2)
     with pytest.raises(rs.ClientError, match="labels must be below 9007199254740992"):
         rs.FedRR(rounds=1).solve(rs.federated.Sites([(X, y), (X, y)]))
+
+
+def test_coordinates_beyond_the_group_labels_are_free_and_certified() -> None:
+    """Labels that are shorter than x leave the coordinates at the end without a penalty, like a label of -1."""
+    X, y = noisy()
+    short = np.repeat(np.arange(X.shape[1] // 4), 3)
+    whole = np.append(short, np.full(X.shape[1] - short.size, -1))
+    penalties = [rs.penalties.GroupLasso(0.02, labels) for labels in (short, whole)]
+    found = [rs.ExactProxRR(tol=1e-9).solve(rs.Problem(X, y, penalty=p)) for p in penalties]
+    assert all(result.converged for result in found)
+    np.testing.assert_array_equal(found[0].x, found[1].x)
+    assert np.all(found[0].x[short.size :] != 0.0)

@@ -229,11 +229,6 @@ class Grouped(ByContent, ABC):
                 labels = np.repeat(labels, shape[1])
         if labels.size > size:
             raise InputError(f"groups name {labels.size} coordinates, but x has {size}")
-        if labels.size < size and self.groups is not None and np.ndim(self.groups[0]) == 0:
-            raise InputError(
-                f"groups must hold one number per coordinate, {size} of them (-1 where there is no group), "
-                f"got {labels.size}"
-            )
         labels = np.append(labels, np.full(size - labels.size, -1))
         inside, count = labels >= 0, int(labels.max()) + 1
         if self.weights is None:  # the numbers may have gaps, of any size
