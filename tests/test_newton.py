@@ -472,3 +472,28 @@ def test_a_loss_without_a_second_derivative_has_no_newton_steps() -> None:
     result = rs.ExactProxRR().solve(problem)  # by epochs alone
     assert result.converged
     assert result.trace["newton"][-1] == 0
+
+
+def test_equal_columns_have_equal_products() -> None:
+    """To the last bit, wherever they stand: what depends on each other must be seen to, or steps drift along it."""
+    from numba import njit
+
+    from reshuffle.kernels import gram
+
+    multiply: Any = gram.multiply
+
+    def products(T: Array, out: Array) -> None:
+        multiply(T, T.shape[1], out)
+
+    product: Any = njit(products)
+    rng = np.random.default_rng(0)
+    for width, rows in ((2, 1), (3, 5), (5, 40), (6, 17), (8, 256), (11, 255)):
+        T = rng.standard_normal((width, rows)) * 10.0 ** rng.uniform(-6, 6, rows)
+        for a in range(width):
+            for b in range(a):
+                same, H = T.copy(), np.zeros((width, width))
+                same[a] = same[b]
+                product(same, H)
+                H = np.triu(H) + np.triu(H, 1).T
+                assert np.array_equal(H[a], H[b])
+                np.testing.assert_allclose(H, same @ same.T, rtol=1e-11, atol=0.0)

@@ -157,29 +157,22 @@ def gram_kernel(stamp: int) -> Any:
 def multiply(T, count, out):
     """The upper triangle of T T^T, added to out: products of columns that lie in the rows of T, so many entries of each.
 
-    Eight sums at a time, which stay in registers: two columns by four others.
+    Eight sums at a time, which stay in registers: two columns by four others. All products are sums in the same order,
+    so that columns that are equal have equal products, and what depends on each other is seen to.
     """
     width = out.shape[0]
     for j in range(0, width, 2):
         last = min(j + 1, width - 1)
-        s, t = T[j, :count], T[last, :count]
-        for k in range(j, width - 3, 4):
-            add_dots(T, s, t, k, out[j], out[last], last > j)
-        for k in range(width - (width - j) % 4, width):
-            a, b, p = 0.0, 0.0, T[k, :count]
-            for i in range(count):
-                a += s[i] * p[i]
-                b += t[i] * p[i]
-            out[j, k] += a
-            if last > j:
-                out[last, k] += b
+        for k in range(j, width, 4):
+            add_dots(T, T[j, :count], T[last, :count], k, out[j], out[last], last > j)
 
 
 @njit(**LOOP)
 def add_dots(T, s, t, k, out_s, out_t, both):
-    """Add the products of s, and t, with the columns k ... k + 3 of T."""
-    n = s.size
-    p, q, r, v = T[k, :n], T[k + 1, :n], T[k + 2, :n], T[k + 3, :n]
+    """Add the products of s, and t, with the columns k ... k + 3 of T, as far as there are so many."""
+    n, most = s.size, out_s.size - 1
+    p, q = T[k, :n], T[min(k + 1, most), :n]
+    r, v = T[min(k + 2, most), :n], T[min(k + 3, most), :n]
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(n):
         a += s[i] * p[i]
@@ -190,12 +183,18 @@ def add_dots(T, s, t, k, out_s, out_t, both):
         f += t[i] * q[i]
         g += t[i] * r[i]
         h += t[i] * v[i]
-    out_s[k] += a
-    out_s[k + 1] += b
-    out_s[k + 2] += c
-    out_s[k + 3] += d
+    put_four(out_s, k, most, a, b, c, d)
     if both:
-        out_t[k] += e
-        out_t[k + 1] += f
-        out_t[k + 2] += g
-        out_t[k + 3] += h
+        put_four(out_t, k, most, e, f, g, h)
+
+
+@njit(**LOOP)
+def put_four(out, k, most, a, b, c, d):
+    """Add to the entries k ... k + 3, as far as there are so many."""
+    out[k] += a
+    if k + 1 <= most:
+        out[k + 1] += b
+    if k + 2 <= most:
+        out[k + 2] += c
+    if k + 3 <= most:
+        out[k + 3] += d
