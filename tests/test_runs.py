@@ -99,9 +99,10 @@ def test_a_first_run_compiles_nothing_while_its_clock_runs(kind: Any, importance
 
 def test_newton_steps_on_a_small_set_load_two_kernels_before_the_clock_runs() -> None:
     from reshuffle.kernels.exact import conjugate_kernel
+    from reshuffle.kernels.laid import lay_kernel
     from reshuffle.kernels.newton import register_second
     from reshuffle.kernels.passes import value_kernel
-    from reshuffle.kernels.whole import lay_kernel, whole_kernel
+    from reshuffle.kernels.whole import whole_kernel
 
     class Own(rs.losses.Squared):
         @staticmethod

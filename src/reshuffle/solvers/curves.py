@@ -219,7 +219,7 @@ class Curves:
             out[:-1, -1] -= shift * out[-1, -1]
             out[-1, :-1] = out[:-1, -1]
         if p.bias:  # what rounding leaves of a column that is constant, so a second intercept
-            from reshuffle.kernels.whole import CONSTANT
+            from reshuffle.kernels.laid import CONSTANT
 
             dust = (CONSTANT**2 if packed else CONSTANT) * shift**2 * out[-1, -1]
             dusty = (out.diagonal()[:-1] <= dust) & (shift != 0.0)

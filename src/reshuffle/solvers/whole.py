@@ -98,7 +98,7 @@ class Whole:
     @cached_property
     def laid(self) -> Laid:
         """The rows as the kernel reads them; where outputs are side by side, every row once for each of them."""
-        from reshuffle.kernels.whole import lay_kernel
+        from reshuffle.kernels.laid import lay_kernel
 
         fit, losses = self.problem.datafit, self.fit
         T = np.zeros((fit.features + fit.bias, fit.n))
