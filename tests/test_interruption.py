@@ -19,7 +19,7 @@ import pytest
 import scipy.sparse as sp
 
 import reshuffle as rs
-from reshuffle import datafit, interruption
+from reshuffle import datafit, interruption, samples
 from reshuffle.engines import Threads
 from reshuffle.interruption import OutOfTime, listen, until
 from reshuffle.solvers import memory
@@ -67,7 +67,7 @@ def test_a_run_is_left_in_the_middle_of_an_epoch(
         if heard == 4:
             raise OutOfTime
 
-    for module in (datafit, memory):
+    for module in (samples, datafit, memory):
         monkeypatch.setattr(module, "listen", now)
     problem = wide(n=400 if name == "one prox" else 200, penalty=penalty)
     if name == "one prox":
@@ -113,7 +113,7 @@ def test_where_calls_end_changes_no_bit(
         monkeypatch.setattr(module, "WORK", limit)
     monkeypatch.setattr(datafit, "LEAST", 8)  # so that the lengths of rows are looked at
     for found, expected in zip(runs(), whole_calls, strict=True):
-        if limit < datafit.SUMMED:
+        if limit < samples.SUMMED:
             np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
         else:
             np.testing.assert_array_equal(found, expected)
