@@ -1,0 +1,11 @@
+// The compiled module: one list of what each file binds.
+#include "bound.hpp"
+
+namespace reshuffle {
+void bind_proxes(nb::module_ &m);
+}  // namespace reshuffle
+
+NB_MODULE(RESHUFFLE_CORE, m) {
+    using namespace reshuffle;
+    bind_proxes(m);
+}
