@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
+from reshuffle.core import native
 from reshuffle.errors import InputError
 from reshuffle.interruption import WORK, cuts, listen
 from reshuffle.losses import named
@@ -131,10 +132,8 @@ class Datafit(Samples):
             return squares
         if self.quick.unit and not self.weights.size:
             return self.column_counts / self.n
-        from reshuffle.kernels.columns import add_squares
-
         out = np.zeros(self.features)
-        add_squares(values, indices, indptr, weights, out)
+        native.add_squares(values, indices, indptr, weights, out)
         return out / self.n
 
     def curvature_product(self, v: Array, factor: float) -> Array:

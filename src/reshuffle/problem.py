@@ -321,15 +321,11 @@ class Problem(FiniteSum):
     # --- the run's business --------------------------------------------------------------------
 
     def compile(self, *, gradient: bool = False) -> None:
-        from reshuffle.kernels.shuffle import shuffle
-
         first = self.first()
         x = np.zeros(self.shape)
         first.sweep(x, NO_VISITS, 1.0)
         first.value(x)
         first.datafit.constants(1.0)
-        shuffle(NO_VISITS.copy(), np.empty(0), 0)
-        first.datafit.take(NO_VISITS)
         prepare = ability(self.penalty, "prepare")
         if prepare is not None:
             prepare()

@@ -1,4 +1,4 @@
-"""Passes over all rows in storage order: value, gradient, margins, row norms, curvature product.
+"""Passes over all rows in storage order: value, gradient, margins, curvature product.
 
 Each runs on one thread in a fixed order of additions, so its bits depend on the data alone. ``coefs`` has
 room for the margins of a block.
@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from reshuffle.kernels.loss import keep, loss_at, put, slope_in_pass
-from reshuffle.kernels.options import CACHE, FAST, KERNEL
+from reshuffle.kernels.options import KERNEL
 from reshuffle.kernels.rows import add_bias, add_row, margin
 
 BLOCK = 1024
@@ -99,21 +99,3 @@ def curvature_kernel(stamp: int) -> Any:
                 add_bias(factor, coefs, 0, out)
 
     return curvature_product
-
-
-@njit(cache=CACHE, nogil=True, fastmath=FAST)
-def dense_squared_norms(values, out):
-    for i in range(out.size):
-        total = 0.0
-        for j in range(values.shape[1]):
-            total += np.float64(values[i, j]) * values[i, j]
-        out[i] = total
-
-
-@njit(cache=CACHE, nogil=True, fastmath=FAST)
-def csr_squared_norms(values, indptr, out):
-    for i in range(out.size):
-        total = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            total += np.float64(values[p]) * values[p]
-        out[i] = total

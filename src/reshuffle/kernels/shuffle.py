@@ -1,4 +1,4 @@
-"""Orders: drawing one, and laying CSR rows out in one."""
+"""Drawing an order inside a kernel; ``core/shuffle.hpp`` is the same for Python."""
 
 from __future__ import annotations
 
@@ -17,13 +17,3 @@ def shuffle(visits, uniforms, last):
         position = last - k
         other = int(uniforms[k] * (position + 1))
         visits[position], visits[other] = visits[other], visits[position]
-
-
-@njit(cache=CACHE, nogil=True)
-def gather(values, indices, indptr, order, new_values, new_indices, new_indptr):
-    """Copy the rows of a CSR matrix in the given order; ``new_indptr`` says where they go."""
-    for k in range(order.size):
-        start, to = indptr[order[k]], new_indptr[k]
-        for p in range(indptr[order[k] + 1] - start):
-            new_values[to + p] = values[start + p]
-            new_indices[to + p] = indices[start + p]
