@@ -60,7 +60,8 @@ def read_svmlight(
     width = int(indices.max(initial=0)) + 1
     if width > (max_features if n_features is None else n_features):
         raise InputError(_too_wide(path, width, n_features, max_features))
-    rows = (values, indices, ends.astype(np.int32 if values.size < 2**31 else np.int64))
+    pointers: NDArray[Any] = ends.astype(np.int32 if values.size < 2**31 else np.int64)
+    rows = (values, indices, pointers)
     return sp.csr_matrix(rows, shape=(labels.size, n_features or width)), labels
 
 
