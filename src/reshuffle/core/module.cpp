@@ -6,7 +6,9 @@ void bind_samples(nb::module_ &m);
 void bind_passes(nb::module_ &m);
 void bind_sweep(nb::module_ &m);
 void bind_exact(nb::module_ &m);
+void bind_columns(nb::module_ &m);
 void bind_proxes(nb::module_ &m);
+void bind_text(nb::module_ &m);
 }  // namespace reshuffle
 
 NB_MODULE(RESHUFFLE_CORE, m) {
@@ -15,5 +17,7 @@ NB_MODULE(RESHUFFLE_CORE, m) {
     bind_passes(m);
     bind_sweep(m);
     bind_exact(m);
+    bind_columns(m);
     bind_proxes(m);
+    bind_text(m);
 }

@@ -18,9 +18,9 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from reshuffle.kernels.columns import ABSENT
 from reshuffle.kernels.options import KERNEL, LOOP, OPTIONS
 from reshuffle.kernels.rows import is_dense, is_unit
+from reshuffle.rows import ABSENT
 
 PACKED = 256  # rows that are laid out side by side: with 500 columns they fill a second-level cache
 

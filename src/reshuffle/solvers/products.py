@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from reshuffle.datafit import Datafit
 from reshuffle.interruption import WORK, listen
 from reshuffle.objective import Array, Visits
+from reshuffle.rows import ABSENT
 
 TOGETHER = 1 << 15  # entries of rows that are multiplied at a time: they stay in the second cache;
 ROWS = 400  # and rows at least: the result is read and written once for these
@@ -41,7 +42,6 @@ def dense_gram(active: Visits, shift: Array, packed: bool, fit: Datafit, scales:
 
 def kernel_gram(active: Visits, shift: Array, packed: bool, fit: Datafit, scales: Array) -> Array:
     """The same of any rows; where they are not ``packed``, nothing is taken off the columns yet."""
-    from reshuffle.kernels.columns import ABSENT
     from reshuffle.kernels.gram import gram_kernel
     from reshuffle.kernels.stamp import stamp_of
 
