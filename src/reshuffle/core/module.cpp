@@ -13,6 +13,7 @@ void bind_text(nb::module_ &m);
 
 NB_MODULE(RESHUFFLE_CORE, m) {
     using namespace reshuffle;
+    nb::set_leak_warnings(false);  // losses stay in a cache until the process ends
     bind_samples(m);
     bind_passes(m);
     bind_sweep(m);
