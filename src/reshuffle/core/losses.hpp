@@ -133,10 +133,14 @@ struct Poisson {
     double conjugate(double s, double y) const { return own<M>(larger(s + y, 0.0)) - own<M>(y); }
 };
 
-// A loss of one's own, by the addresses of its functions.
+// A loss of one's own, by the addresses of its functions of one margin and one target. Functions of whole arrays
+// (margins, targets, results, how many) may stand beside them: passes over many rows then call each once for a block.
 struct Given {
     using Function = double (*)(double, double);
+    using Block = void (*)(const double *, const double *, double *, std::int64_t);
     Function f = nullptr, df = nullptr, d2f = nullptr, fstar = nullptr;
+    Block each_f = nullptr, each_df = nullptr, each_d2f = nullptr, each_fstar = nullptr;
+
     bool has_conjugate() const { return fstar != nullptr; }
     template <class M = InRows>
     double value(double z, double y) const { return f(z, y); }
@@ -146,6 +150,12 @@ struct Given {
     double bend(double z, double y) const { return d2f(z, y); }
     template <class M = InRows>
     double conjugate(double s, double y) const { return fstar(s, y); }
+
+    // out_i = function(z_i, y_i), by one call for all where there is one
+    static void apply(Function one, Block all, const double *z, const double *y, double *out, Index n) {
+        if (all) return all(z, y, out, n);
+        for (Index i = 0; i < n; i++) out[i] = one(z[i], y[i]);
+    }
 };
 
 static_assert(Loss<Logistic> && Loss<Squared> && Loss<Huber> && Loss<SquaredHinge> && Loss<Quantile> && Loss<Poisson> &&
@@ -196,6 +206,40 @@ double sum_of_conjugates(const L &loss, Span<const double> s, double factor, con
         total += w ? w[i] * value : value;
     }
     return total;
+}
+
+// The same for a loss of one's own, whose functions are not ours to reorder.
+
+inline double weighted_sum(const double *values, Index n, Span<const double> w) {
+    double total = 0.0;
+#pragma omp simd reduction(+ : total)
+    for (Index i = 0; i < n; i++) total += w ? w[i] * values[i] : values[i];
+    return total;
+}
+
+inline double sum_of_values(const Given &loss, Span<const double> z, const double *y, Span<const double> w) {
+    std::vector<double> found(std::size_t(z.size));
+    Given::apply(loss.f, loss.each_f, z.data, y, found.data(), z.size);
+    return weighted_sum(found.data(), z.size, w);
+}
+
+inline void slopes_of(const Given &loss, Span<const double> z, const double *y, double *out) {
+    Given::apply(loss.df, loss.each_df, z.data, y, out, z.size);
+}
+
+inline double expand(const Given &loss, Span<const double> z, const double *y, Span<const double> w, double *slopes,
+                     double *bends) {
+    slopes_of(loss, z, y, slopes);
+    Given::apply(loss.d2f, loss.each_d2f, z.data, y, bends, z.size);
+    return sum_of_values(loss, z, y, w);
+}
+
+inline double sum_of_conjugates(const Given &loss, Span<const double> s, double factor, const double *y,
+                                Span<const double> w) {
+    std::vector<double> scaled(std::size_t(s.size)), found(std::size_t(s.size));
+    for (Index i = 0; i < s.size; i++) scaled[std::size_t(i)] = factor * s[i];
+    Given::apply(loss.fstar, loss.each_fstar, scaled.data(), y, found.data(), s.size);
+    return weighted_sum(found.data(), s.size, w);
 }
 
 }  // namespace reshuffle

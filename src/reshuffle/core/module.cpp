@@ -2,10 +2,18 @@
 #include "bound.hpp"
 
 namespace reshuffle {
+void bind_samples(nb::module_ &m);
+void bind_passes(nb::module_ &m);
+void bind_sweep(nb::module_ &m);
+void bind_exact(nb::module_ &m);
 void bind_proxes(nb::module_ &m);
 }  // namespace reshuffle
 
 NB_MODULE(RESHUFFLE_CORE, m) {
     using namespace reshuffle;
+    bind_samples(m);
+    bind_passes(m);
+    bind_sweep(m);
+    bind_exact(m);
     bind_proxes(m);
 }

@@ -6,6 +6,8 @@
 // The coordinates are those of x without its intercept, flat (row after row where x is a matrix). Coordinates from
 // `size()` on are not penalised. Group g has the coordinates members[starts[g]] ... members[starts[g + 1] - 1].
 #pragma once
+#include <variant>
+
 #include "arrays.hpp"
 
 namespace reshuffle {
@@ -58,6 +60,16 @@ inline void prox(const Groups &form, double *x, double step) {
         const double factor = norm <= threshold ? 0.0 : 1.0 - threshold / norm;  // NaN stays NaN
         for (Visit j : members) x[j] *= factor;
     }
+}
+
+using Form = std::variant<Coordinates, Groups>;
+
+inline void prox(const Form &form, double *x, double step) {
+    std::visit([&](const auto &psi) { prox(psi, x, step); }, form);
+}
+
+inline Index size_of(const Form &form) {
+    return std::visit([](const auto &psi) { return psi.size(); }, form);
 }
 
 }  // namespace reshuffle
