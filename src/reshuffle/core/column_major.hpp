@@ -5,9 +5,10 @@
 //
 //     a_i^T x + b = (a_i - m)^T x + b',        b' = b + m^T x.
 //
-// A loss of several outputs that is a sum over them (SquaredOutputs) is taken as that of one output on n K rows, every row
+// A loss of several outputs that is a sum over them is taken as that of one output on n K rows, every row
 // once for each output. f is a mean over n and the loop's over n K, so that weights are K times as large.
 #pragma once
+#include "line_search.hpp"
 #include "lower_model.hpp"
 #include "quadratic_model.hpp"
 
@@ -28,37 +29,39 @@ class ColumnMajor {
     double floor = -infinity;       // a bound from below on all losses, so on P
     Index passes = 0;
 
-    ColumnMajor(const Samples &s, const Curvature &c) : losses(s), curvature(c), n_(s.n), width_(s.width()) {
+    // each: the loss of one output, where that of the samples is a sum over several; it is then taken side by side.
+    ColumnMajor(const Samples &s, const AnyLoss *each, const Curvature &c) : losses(s), curvature(c), n_(s.n), width_(s.width()) {
         T_.resize(std::size_t(width_ * n_));
         with_rows(s, [&](const auto &rows) {
             for (Index i = 0; i < n_; i++) rows.for_each(i, [&](Index j, double a) { T_[std::size_t(j * n_ + i)] += a; });
         });
         if (s.bias) take_means();
-        if (std::holds_alternative<SquaredOutputs>(s.loss)) side_by_side();
+        if (each != nullptr) side_by_side(*each);
         fit();
-        value_at_zero();
+        at_zero = value_along(losses, at.margins.data(), at.margins.data(), 0.0);  // margins that are zero
+        floor = least_value(losses);
     }
+    ColumnMajor(const ColumnMajor &) = delete;
 
     Index size() const { return width_ * losses.margins(); }  // unknowns
-    Span<const double> centre() const { return span(centre_); }
+
+    // u <- x in the coordinates of centred columns, in place; x has a row for each feature, and one for the intercept.
+    void centred(Matrix<double> x) const {
+        for (Index j = 0; j < Index(centre_.size()); j++)
+            for (Index o = 0; o < x.columns; o++) x[x.rows - 1][o] += centre_[std::size_t(j)] * x[j][o];
+    }
 
     // z, l'(z), l''(z) of every row and the gradient.
     void linearise(const double *u) {
         const Index n = n_, outputs = losses.margins();
         double total = 0.0;
         std::fill(at.gradient.begin(), at.gradient.end(), 0.0);
-        with_loss(losses, [&](const auto &loss, const auto *y) {
-            using L = std::decay_t<decltype(loss)>;
-            in_blocks({0, n}, [&](Range r) {
-                const Index start = r.begin * outputs, count = r.end - r.begin;
-                double *z = at.margins.data() + start, *s = at.slopes.data() + start, *c = at.curvatures.data() + start;
-                margins_of(u, r, z);
-                if constexpr (VectorLoss<L>)
-                    total += expand(loss, Matrix<const double>{z, count, outputs}, y, losses.weights, r, s, c);
-                else
-                    total += expand(loss, Span<const double>{z, count}, y + r.begin, some(losses.weights, r), s, c);
-                gather(s, r);
-            });
+        in_blocks({0, n}, [&](Range r) {
+            const Index start = r.begin * outputs;
+            double *z = at.margins.data() + start, *s = at.slopes.data() + start;
+            margins_of(u, r, z);
+            total += expand(losses, r, z, s, at.curvatures.data() + start);
+            gather(s, r);
         });
         at.value = total / double(n);
         passes++;
@@ -143,7 +146,7 @@ class ColumnMajor {
         std::fill(row(features), row(features) + n_, 1.0);
     }
 
-    void side_by_side() {
+    void side_by_side(const AnyLoss &each) {
         const Index outputs = losses.outputs, n = n_, width = width_;
         std::vector<double> whole(std::size_t(width * outputs * n * outputs));
         for (Index j = 0; j < width; j++)
@@ -155,7 +158,7 @@ class ColumnMajor {
             weights_[std::size_t(i)] = double(outputs) * (losses.weights ? losses.weights[i / outputs] : 1.0);
         T_ = std::move(whole);
         n_ = n * outputs, width_ = width * outputs;
-        losses.loss = Squared{}, losses.weights = span(weights_), losses.n = n_, losses.outputs = 0;
+        losses.loss = each, losses.weights = span(weights_), losses.n = n_, losses.outputs = 0;
         losses.features *= outputs;
     }
 
@@ -166,31 +169,6 @@ class ColumnMajor {
         scaled_.resize(std::size_t(width_ * std::min(small::packed, n_)));
         planes_.resize(std::size_t(losses.margins() * std::min(together, n_)));
         if (losses.outputs > 0) gram_.resize(std::size_t(width_ * width_));
-    }
-
-    // f(0), and f >= -(1/n) sum_i w_i l*(0) where the loss has a conjugate.
-    void value_at_zero() {
-        std::vector<double> zeros(std::size_t(n_ * losses.margins()), 0.0);
-        double least = 0.0, value = 0.0;
-        bool known = false;
-        with_loss(losses, [&](const auto &loss, const auto *y) {
-            using L = std::decay_t<decltype(loss)>;
-            known = loss.has_conjugate();
-            in_blocks({0, n_}, [&](Range r) {
-                if constexpr (VectorLoss<L>)
-                    value += sum_of_values(loss, zeros.data(), losses.outputs, y, losses.weights, r);
-                else
-                    value += sum_of_values(loss, Span<const double>{zeros.data(), r.end - r.begin}, y + r.begin,
-                                           some(losses.weights, r));
-            });
-            if (!known) return;
-            if constexpr (VectorLoss<L>)
-                least = conjugates(loss, losses.outputs, y, losses.weights, Range{0, n_}, zeros.data(), 1.0, 0.0);
-            else
-                least = conjugates(loss, y, losses.weights, Range{0, n_}, zeros.data(), 1.0, 0.0);
-        });
-        at_zero = value / double(n_);
-        floor = known ? -least / double(n_) : -infinity;
     }
 
     // out = sum_j factors_j (entries of column j in the range), with factors `stride` apart; four columns at a time.

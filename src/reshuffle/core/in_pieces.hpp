@@ -50,11 +50,10 @@ void in_pieces(const std::vector<Range> &ranges, Index threads, Work &&work, Add
                 failed[slot] = std::current_exception();
             }
         };
-        {
-            std::vector<std::jthread> others;
-            for (std::size_t slot = 1; slot < count; slot++) others.emplace_back(one, slot);
-            one(0);
-        }
+        std::vector<std::thread> others;
+        for (std::size_t slot = 1; slot < count; slot++) others.emplace_back(one, slot);
+        one(0);
+        for (std::thread &other : others) other.join();
         for (std::size_t slot = 0; slot < count; slot++) {
             if (failed[slot]) std::rethrow_exception(failed[slot]);
             add(ranges[first + slot], slot);

@@ -18,20 +18,12 @@ inline constexpr int trials = 60;         // halvings of a step
 // (1/n) sum_i w_i l(z_i + t dz_i): no row is read.
 inline double value_along(const Samples &s, const double *z, const double *dz, double t) {
     const Index width = s.margins();
-    std::vector<double> room;
-    double few[together], *to = few;
-    if (s.outputs > 0) room.resize(std::size_t(std::min(together, s.n) * width)), to = room.data();
+    std::vector<double> to(std::size_t(std::min(together, s.n) * width));
     double total = 0.0;
-    with_loss(s, [&](const auto &loss, const auto *y) {
-        using L = std::decay_t<decltype(loss)>;
-        in_blocks({0, s.n}, [&](Range r) {
-            const Index at = r.begin * width, count = (r.end - r.begin) * width;
-            for (Index k = 0; k < count; k++) to[k] = z[at + k] + t * dz[at + k];
-            if constexpr (VectorLoss<L>)
-                total += sum_of_values(loss, to, s.outputs, y, s.weights, r);
-            else
-                total += sum_of_values(loss, Span<const double>{to, count}, y + r.begin, some(s.weights, r));
-        });
+    in_blocks({0, s.n}, [&](Range r) {
+        const double *from = z + r.begin * width, *by = dz + r.begin * width;
+        for (Index k = 0; k < r.size() * width; k++) to[std::size_t(k)] = from[k] + t * by[k];
+        total += sum_of_values(s, r, to.data());
     });
     return total / double(s.n);
 }

@@ -149,6 +149,13 @@ inline void bends_from_below(const Samples &s, double concordance, const Point &
         lower_one_output(s, concordance, at, cap, out);
 }
 
+// f >= -(1/n) sum_i w_i l*(0), where the loss has a conjugate: a bound from below on P too, where psi >= 0.
+inline double least_value(const Samples &s) {
+    if (!has_conjugate(s)) return -infinity;
+    const std::vector<double> zeros(std::size_t(s.n * s.margins()), 0.0);
+    return -conjugates(s, {0, s.n}, zeros.data(), 1.0, 0.0) / double(s.n);
+}
+
 // A bound on the curvature of the rows: that of the loss, or the largest at the point where the loss has none.
 inline double largest_curvature(const Point &at, double bound) {
     if (bound < infinity) return bound;

@@ -103,6 +103,7 @@ class RowMajor {
         at.margins.resize(each), at.slopes.resize(each), at.curvatures.resize(each), change.resize(each);
         at.gradient.resize(std::size_t(s.unknowns())), d.resize(std::size_t(s.unknowns()));
     }
+    RowMajor(const RowMajor &) = delete;
 
     Index size() const { return losses.unknowns(); }
 
@@ -128,8 +129,8 @@ class RowMajor {
                     const Index start = r.begin * outputs;
                     double *s = at.slopes.data() + start;
                     margins_of(x, some, r, at.margins.data() + start);
-                    values[slot] += expanded(r, at.margins.data() + start, s, at.curvatures.data() + start);
-                    combine_of(s, r, gradients[slot].data());
+                    values[slot] += expand(losses, r, at.margins.data() + start, s, at.curvatures.data() + start);
+                    reshuffle::combine(losses, r, 1.0 / double(losses.n), s, gradients[slot].data());
                 });
             },
             [&](Range, std::size_t slot) {
@@ -158,8 +159,10 @@ class RowMajor {
             ranges_, threads_,
             [&](Range range, std::size_t slot) {
                 sums[slot].assign(out.size(), 0.0);
-                in_some(range, slot, 1,
-                        [&](Range r) { combine_of(table + r.begin * losses.margins(), r, sums[slot].data()); });
+                in_some(range, slot, 1, [&](Range r) {
+                    reshuffle::combine(losses, r, 1.0 / double(losses.n), table + r.begin * losses.margins(),
+                                       sums[slot].data());
+                });
             },
             [&](Range, std::size_t slot) {
                 for (std::size_t j = 0; j < out.size(); j++) out[j] += sums[slot][j];
@@ -234,7 +237,7 @@ class RowMajor {
 
     template <class Form>
     Minimum model(const Form &form, const double *x, const Bends &bends, double accuracy, double least, bool complete) {
-        const Index features = losses.features, outputs = losses.margins(), penalised = losses.penalised();
+        const Index outputs = losses.margins(), penalised = losses.penalised();
         const auto coordinates = std::size_t(penalised);
         std::vector<double> model_gradient = at.gradient, beyond(coordinates), zeros;
         std::vector<unsigned char> chosen(coordinates, 0), held(std::size_t(size()), 0);
@@ -259,7 +262,6 @@ class RowMajor {
             for (std::size_t j = 0; j < coordinates; j++) missing = missing || (beyond[j] > 0.0 && !chosen[j]);
             if (!missing) break;
         }
-        (void)features;
         return all;
     }
 
@@ -331,32 +333,7 @@ class RowMajor {
                     return;
                 }
             }
-            if (losses.outputs > 0)
-                reshuffle::margins(rows, losses.bias, r, Matrix<const double>{v, losses.width(), losses.outputs}, out);
-            else
-                reshuffle::margins(rows, losses.bias, r, Span<const double>{v, losses.width()}, out);
-        });
-    }
-
-    void combine_of(const double *table, Range r, double *out) const {
-        const double factor = 1.0 / double(losses.n);
-        with_rows(losses, [&](const auto &rows) {
-            if (losses.outputs > 0)
-                reshuffle::combine(rows, losses.bias, r, losses.weights, factor, table,
-                                   Matrix<double>{out, losses.width(), losses.outputs});
-            else
-                reshuffle::combine(rows, losses.bias, r, losses.weights, factor, table, Span<double>{out, losses.width()});
-        });
-    }
-
-    // l', l'' of some rows from their margins, and sum_i w_i l_i.
-    double expanded(Range r, const double *z, double *s, double *c) const {
-        const Index count = r.end - r.begin;
-        return with_loss(losses, [&](const auto &loss, const auto *y) {
-            if constexpr (VectorLoss<std::decay_t<decltype(loss)>>)
-                return expand(loss, Matrix<const double>{z, count, losses.outputs}, y, losses.weights, r, s, c);
-            else
-                return expand(loss, Span<const double>{z, count}, y + r.begin, some(losses.weights, r), s, c);
+            reshuffle::margins(losses, r, v, out);
         });
     }
 
