@@ -74,6 +74,8 @@ void add_alone(const Samples *s, std::int64_t i, double slope, double *out) {
     if (s->bias) out[s->features] += c;
 }
 
+void prox_alone(const Form *form, double *x, double step) { prox(*form, x, step); }
+
 }  // namespace
 
 void bind_sweep(nb::module_ &m) {
@@ -82,11 +84,12 @@ void bind_sweep(nb::module_ &m) {
           arg("step"), arg("ridge"), arg("prox_step"), arg("form"), arg("scale"));
     m.def("clients", &clients_of, arg("samples"), fixed("bounds"), fixed("uniforms"), fixed("visits"), arg("batch"),
           fixed("averages"), fixed("x"), fixed("models"), arg("step"), arg("ridge"));
-    m.def("single_functions", [](const BoundSamples &b) {
-        require(b.samples.outputs == 0, "single functions are those of a loss of one margin");
+    m.def("single_function_addresses", [] {
         return nb::make_tuple(reinterpret_cast<std::uintptr_t>(&slope_alone), reinterpret_cast<std::uintptr_t>(&add_alone),
-                              reinterpret_cast<std::uintptr_t>(&b.samples));
+                              reinterpret_cast<std::uintptr_t>(&prox_alone));
     });
+    m.def("address", [](const BoundSamples &b) { return reinterpret_cast<std::uintptr_t>(&b.samples); });
+    m.def("address", [](const BoundForm &b) { return reinterpret_cast<std::uintptr_t>(&b.form); });
 }
 
 }  // namespace reshuffle

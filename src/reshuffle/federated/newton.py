@@ -80,15 +80,6 @@ class FedNewton(FederatedSolver):
                 f"lacks {', '.join(lacks)}: use ExactFedRR"
             )
 
-    def compile(self, problem: Federation) -> None:
-        if self.tol > 0:
-            super().compile(problem)
-        local = self.local(problem)
-        server = NewtonServer(problem, local)
-        state = server.start(np.zeros(problem.shape))
-        shape = local.reply_shape(server.message(state))
-        server.step(state, {0: np.zeros(shape)}, 1.0)
-
     def bind(self, problem: Federation) -> Rounds:
         rounds = super().bind(problem)
         rounds.keeps_best = rounds.takes_back = True

@@ -1,42 +1,15 @@
-"""One integer that identifies a loss *and* the code a kernel was compiled from.
-
-A kernel closes over the stamp of its loss. numba keys its disk cache on the values a function
-closes over, so an unchanged loss finds its kernel again in a new process, and an edited one (or an
-edited kernel) has another stamp and is compiled afresh: a stale kernel cannot run.
-"""
+"""What identifies a function of one's own: its code, its constants and what it calls, in any process."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 import types
 from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 Function = Callable[..., Any]
-
-
-@cache
-def source_digest() -> bytes:
-    """Digest of the sources that are compiled into every kernel."""
-    digest = hashlib.blake2b()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.digest()
-
-
-def stamp_of(*functions: Function) -> int:
-    """A positive 62-bit integer that changes when a function, or what it calls, changes."""
-    digest = hashlib.blake2b(source_digest(), digest_size=8)
-    for function in functions:
-        for part in code_parts(function):
-            digest.update(part.encode())
-            digest.update(b"\0")
-    return int.from_bytes(digest.digest(), "big") >> 2
 
 
 def code_parts(function: Function) -> Iterator[str]:
@@ -53,7 +26,7 @@ def _parts(function: Function, seen: set[int]) -> Iterator[str]:
     if code is None:  # a builtin or a numpy ufunc: its name is its identity
         yield getattr(function, "__qualname__", repr(function))
         return
-    yield str(function.__module__)  # a cached kernel imports the modules of its functions
+    yield str(function.__module__)
     yield from _code_parts(code)
     yield repr(getattr(function, "__defaults__", None))
     cells = getattr(function, "__closure__", None) or ()
