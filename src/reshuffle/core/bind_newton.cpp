@@ -110,6 +110,7 @@ nb::tuple run_row_major(BoundRowMajor &b, const BoundForm &form, Flat u, Flat x,
     RowMajor &system = b.system;
     check_size(Index(u.size()), system.size(), "x has not as many entries as there are unknowns");
     if (system.floor == -infinity) system.floor = least_value(system.losses);
+    system.listener.total = 0.0;
     const auto [damping, expected, seen, bound] = progress;
     if (damping != 0.0 || expected != infinity || seen != 0.0 || bound != infinity) {
         Free free;  // the pass at u was counted with the step that led to it
@@ -161,23 +162,54 @@ void gram_row_major(BoundRowMajor &b, Array<const double> scales, Places active,
     b.system.gram_of(scales.data(), own, view(out));
 }
 
-// The Hessian with the curvatures as they are and `extra` in every row, in all coordinates of the active features.
-void hessian_row_major(BoundRowMajor &b, Flat curvatures, double extra, Places active, Array2<double> out) {
+Bends checked_bends(const Samples &s, const FlatIn &curvatures, const Array<const double> &factors, double extra) {
+    check_rows(s, curvatures, 0, s.n);
+    check_size(Index(factors.size()), s.n, "factors must have one entry per row");
+    Bends bends;
+    bends.fit(s.n, s.margins());
+    std::copy_n(curvatures.data(), s.n * s.margins(), bends.low.begin());
+    std::copy_n(factors.data(), s.n, bends.factors.begin());
+    bends.extra = extra;
+    return bends;
+}
+
+// The Hessian with these curvatures, in the coordinates `kept` of the active features (and the intercept) and outputs.
+void hessian_row_major(BoundRowMajor &b, FlatIn curvatures, Array<const double> factors, double extra, Places active,
+                       Array<const Index> kept, Array2<double> out) {
     const Samples &s = b.system.losses;
     const Active own = checked_active(s, active);
-    check_rows(s, curvatures, 0, s.n);
-    const Index outputs = s.margins(), width = (own.size() + s.bias) * outputs;
-    check_size(Index(out.shape(0)), width, "out must have a row for each active coordinate");
-    check_size(Index(out.shape(1)), width, "out must have a column for each active coordinate");
-    Bends bends;
-    bends.fit(s.n, outputs);
-    std::copy_n(curvatures.data(), s.n * outputs, bends.low.begin());
-    std::fill(bends.factors.begin(), bends.factors.end(), 1.0);
-    bends.extra = extra;
+    const Bends bends = checked_bends(s, curvatures, factors, extra);
+    const Index outputs = s.margins(), width = own.size() + s.bias;
     std::vector<Index> feature, output;
-    for (Index a = 0; a < width; a++) feature.push_back(a / outputs), output.push_back(a % outputs);
+    Index last = -1, intercepts = 0;
+    for (Index a : view(kept)) {
+        require(last < a && a < width * outputs, "coordinates must rise, and lie among the active ones");
+        feature.push_back(a / outputs), output.push_back(a % outputs);
+        last = a, intercepts += feature.back() == own.size();
+    }
+    require(intercepts == s.bias * outputs, "the intercepts must be kept");
+    require(s.outputs > 0 || Index(kept.size()) == width, "for one output all coordinates are kept");
+    check_size(Index(out.shape(0)), Index(kept.size()), "out must have a row for each coordinate");
+    check_size(Index(out.shape(1)), Index(kept.size()), "out must have a column for each coordinate");
     Free free;
     b.system.hessian(bends, own, feature, output, view(out));
+}
+
+void bent_row_major(BoundRowMajor &b, FlatIn curvatures, Array<const double> factors, double extra, FlatIn change, Flat out) {
+    const Samples &s = b.system.losses;
+    check_rows(s, change, 0, s.n);
+    check_rows(s, out, 0, s.n);
+    const std::vector<double> found = b.system.bent(checked_bends(s, curvatures, factors, extra), change.data());
+    std::copy(found.begin(), found.end(), out.data());
+}
+
+void combine_row_major(BoundRowMajor &b, FlatIn table, Flat out) {
+    check_rows(b.system.losses, table, 0, b.system.losses.n);
+    double *to = unknowns(b.system.losses, out);
+    Free free;
+    std::vector<double> found(out.size(), 0.0);
+    b.system.combine(table.data(), found);
+    std::copy(found.begin(), found.end(), to);
 }
 
 // --- parts ------------------------------------------------------------------------------------------------------------
@@ -255,13 +287,23 @@ void bind_newton(nb::module_ &m) {
              arg("listen"))
         .def_prop_rw("passes", [](const BoundRowMajor &b) { return b.system.passes; },
                      [](BoundRowMajor &b, Index passes) { b.system.passes = passes; })
+        .def_prop_ro("constant",
+                     [](const BoundRowMajor &b) {
+                         const auto &marks = b.system.constant;
+                         return nb::bytes(reinterpret_cast<const char *>(marks.data()), marks.size());
+                     })
+        .def("packs", [](BoundRowMajor &b, Places active) { return b.system.packs(checked_active(b.system.losses, active)); },
+             fixed("active"))
         .def("run", &run_row_major, arg("form"), fixed("u"), fixed("x"), fixed("gradient"), fixed("at"), arg("progress"),
              arg("target"), arg("at_zero"), arg("most"))
         .def("linearise", &linearise_row_major, fixed("x"), fixed("margins"), fixed("slopes"), fixed("curvatures"),
              fixed("gradient"))
         .def("margins", &margins_row_major, fixed("v"), fixed("out"))
         .def("gram", &gram_row_major, fixed("scales"), fixed("active"), fixed("out"))
-        .def("hessian", &hessian_row_major, fixed("curvatures"), arg("extra"), fixed("active"), fixed("out"));
+        .def("hessian", &hessian_row_major, fixed("curvatures"), fixed("factors"), arg("extra"), fixed("active"),
+             fixed("kept"), fixed("out"))
+        .def("bent", &bent_row_major, fixed("curvatures"), fixed("factors"), arg("extra"), fixed("change"), fixed("out"))
+        .def("combine", &combine_row_major, fixed("table"), fixed("out"));
     m.def("search", &search_of, arg("samples"), arg("form"), fixed("margins"), fixed("change"), fixed("x"), fixed("d"),
           arg("slope"), arg("value"), arg("psi"), fixed("to"));
     m.def("minimise", &minimise_model, arg("form"), fixed("H"), fixed("g"), fixed("x"), fixed("u"), arg("accuracy"),

@@ -16,10 +16,10 @@ inline constexpr double work = double(Index(1) << 25);  // products between two 
 // Asks now and then, from the thread that called, whether to go on; the answer no is an exception.
 struct Listener {
     std::function<void()> ask;
-    double done = 0.0;
+    double done = 0.0, total = 0.0;  // products since the last question, and since a call began
 
     void worked(double products) {
-        done += products;
+        done += products, total += products;
         if (done < pieces::work) return;
         done = 0.0;
         if (ask) ask();

@@ -5,8 +5,18 @@
 //
 //     (change of the margins of row i)^2 <= 2 (decrease of the model's quadratic) / shares_i.
 //
-// Rows that count with no curvature have no radius (infinity): convexity is enough for them. Why a decrease of such a
-// model bounds P(x) - P* is shown in solvers/newton_bounds.py.
+// Rows that count with no curvature have no radius (infinity): convexity is enough for them.
+//
+// Why the decrease of such a model bounds P(x) - P*. Let
+//
+//     q(v) = <grad f(x), v> + v^T H v / 2 + psi(x + v) - psi(x),        H = (1/n) sum_i w_i c_i a_i a_i^T,
+//
+// with curvatures c_i from below, of radius r_i, and let D = -min q, at v = d. Where |a_i^T v| <= r_i in all rows with
+// c_i > 0, P(x + v) - P(x) >= q(v) >= -D. Convexity carries this to all v: if P(x + v) < P(x) for a v with a larger
+// |a_i^T v|, then the segment to it leaves the region at some v' with q(v') <= P(x + v') - P(x) <= 0. But q(v') <= 0 means
+// (v' - d)^T H (v' - d) / 2 <= D, and (a_i^T w)^2 <= w^T H w n / (w_i c_i), so that
+// |a_i^T v'| <= |a_i^T d| + sqrt(2 D n / (w_i c_i)). Where the right side is below r_i in every row (`stays_inside`), there is
+// no such v', and P(x) - P* <= D. The step then takes P(x) down by what it does, and D less that bounds the rest.
 //
 // The curvature of a row is c_i factor_i + extra, and for several outputs factor_i G(p) + extra (I - 11^T / K), where
 // G(p) = (sum p) diag(p) - p p^T is the Laplacian of the weights p_k p_l.

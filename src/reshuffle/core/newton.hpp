@@ -2,7 +2,7 @@
 //
 // Each step minimises the quadratic model of f with psi as it is and searches along the line to that point, where P needs
 // the margins alone. Far from the end models are rough; near it their curvatures lie below those of P, and a step proves
-// how far P can still fall (lower_model.hpp; the proof is in solvers/newton_bounds.py). Where the model promises too much,
+// how far P can still fall (lower_model.hpp has the proof). Where the model promises too much,
 // curvature of the loss's bound is added to every row: damping in the metric of the rows, which no scale of columns changes.
 //
 // The loop is written once, over a System that knows how the set lies in memory:
@@ -15,6 +15,7 @@
 //     model(form, u, ...)     the minimiser of a model; the step to it is left in d, the change of the margins in `change`
 //     move_along_null(out)    the change of the margins along a direction in which the last model had no curvature
 //     passes                  over the rows, so far
+//     has_worked_enough()     whether the next step is left to another call, so that no call does much
 #pragma once
 #include "damping.hpp"
 #include "line_search.hpp"
@@ -106,7 +107,7 @@ Ended newton_steps(System &system, const Form &form, double *u, Progress progres
             const double left = std::max(found.decrease - gained, 0.0) + newton::spare * found.left;
             progress.bound = std::min(progress.bound, left + search::rounding * std::fabs(before));
         }
-        if (progress.bound <= target || (moved && end.steps == most)) break;
+        if (progress.bound <= target || (moved && (end.steps == most || system.has_worked_enough()))) break;
         if (!moved) {
             const Another next = another(progress.damping, progress.expected, progress.seen, found.decrease);
             end.stuck = !next.again;

@@ -23,6 +23,7 @@ inline constexpr double constant = 1e-14;  // of a mean: a deviation that roundi
 inline constexpr double apart = 1e-6;      // of a column's mean square: a variance that leaves ten digits when subtracted
 inline constexpr double full = 0.7;        // of the values: from here on sparse rows are quicker multiplied as dense ones
 inline constexpr Index sparse = 4;         // times fewer entries of x than columns: then a dense row is read at these alone
+inline constexpr double work = 4.0 * pieces::work;  // products of a call, after which the next step is left to another
 inline constexpr Index cached = Index(1) << 15;  // values of rows that are read twice in a row: they stay in the second-level cache
 }  // namespace sets
 
@@ -88,7 +89,7 @@ class RowMajor {
     std::vector<double> d, change;  // a step, and the change of the margins by it
     double floor = -infinity;       // a bound from below on all losses
     Index passes = 0;
-    Listener listener;
+    Listener listener;  // it also says when a call has done enough
     std::vector<unsigned char> constant;  // columns that are constant, where there is an intercept; found on the way
 
     // centre: the means of the columns, which an intercept takes up. ones: columns of ones, whose entries are not stored.
@@ -106,6 +107,7 @@ class RowMajor {
     RowMajor(const RowMajor &) = delete;
 
     Index size() const { return losses.unknowns(); }
+    bool has_worked_enough() const { return listener.total >= sets::work; }
 
     // --- passes -------------------------------------------------------------------------------------------------------
 
@@ -170,12 +172,48 @@ class RowMajor {
         passes++;
     }
 
+    // The Hessian of every row's loss times a change of its margins.
+    std::vector<double> bent(const Bends &bends, const double *moved) const {
+        std::vector<double> out(change.size());
+        const Index outputs = losses.outputs;
+        if (outputs == 0) {
+            for (std::size_t i = 0; i < out.size(); i++) out[i] = (bends.low[i] * bends.factors[i] + bends.extra) * moved[i];
+            return out;
+        }
+        for (Index i = 0; i < losses.n; i++) {
+            const double *p = bends.low.data() + i * outputs, *v = moved + i * outputs;
+            double whole = 0.0, along = 0.0, mean = 0.0;
+            for (Index k = 0; k < outputs; k++) whole += p[k], along += p[k] * v[k], mean += v[k] / double(outputs);
+            for (Index k = 0; k < outputs; k++)
+                out[std::size_t(i * outputs + k)] =
+                    bends.factors[std::size_t(i)] * p[k] * (whole * v[k] - along) + bends.extra * (v[k] - mean);
+        }
+        return out;
+    }
+
     // --- the Hessian --------------------------------------------------------------------------------------------------
+
+    // Whether sparse rows are multiplied as dense ones, less the means of the columns. So they are where many values are
+    // stored, and where a column hardly differs from its mean: entry by entry, the little that is left of it would be lost
+    // in rounding. Of ones nothing is left.
+    bool packs(const Active &active) {
+        if (dense_) return true;
+        double stored = 0.0;
+        for (Index j : active.columns) stored += double(counts_[std::size_t(j)]);
+        if (stored >= sets::full * double(losses.n) * double(active.size())) return true;
+        if (!losses.bias) return false;
+        for (Index j : active.columns) {
+            const auto k = std::size_t(j);
+            if (counts_[k] != losses.n || ones_[k]) continue;
+            if (squares()[k] - centre_[k] * centre_[k] <= sets::apart * squares()[k]) return true;
+        }
+        return false;
+    }
 
     // out = sum_i scales_i b_i b_i^T for rows b_i of the centred active columns (and 1).
     void gram_of(const double *scales, const Active &active, Matrix<double> out) {
         const std::vector<double> shift = shifts(active);
-        const bool packed = dense_ || packs(active);
+        const bool packed = packs(active);
         const Index width = out.rows;
         summed(out, [&](Range r, Matrix<double> to) {
             with_rows(losses, [&](const auto &rows) {
@@ -255,7 +293,7 @@ class RowMajor {
             margins(d.data(), change.data());
             if (!complete || Index(kept_.size()) == penalised) break;
             model_gradient = at.gradient;
-            combine(bent(bends).data(), model_gradient);
+            combine(bent(bends, change.data()).data(), model_gradient);
             zeros.assign(coordinates, 0.0);
             excess(form, zeros.data(), model_gradient.data(), beyond.data());
             bool missing = false;
@@ -337,25 +375,6 @@ class RowMajor {
         });
     }
 
-    // The Hessian of every row's loss times the change of its margins.
-    std::vector<double> bent(const Bends &bends) const {
-        std::vector<double> out(change.size());
-        const Index outputs = losses.outputs;
-        if (outputs == 0) {
-            for (std::size_t i = 0; i < out.size(); i++) out[i] = (bends.low[i] * bends.factors[i] + bends.extra) * change[i];
-            return out;
-        }
-        for (Index i = 0; i < losses.n; i++) {
-            const double *p = bends.low.data() + i * outputs, *v = change.data() + i * outputs;
-            double whole = 0.0, along = 0.0, mean = 0.0;
-            for (Index k = 0; k < outputs; k++) whole += p[k], along += p[k] * v[k], mean += v[k] / double(outputs);
-            for (Index k = 0; k < outputs; k++)
-                out[std::size_t(i * outputs + k)] =
-                    bends.factors[std::size_t(i)] * p[k] * (whole * v[k] - along) + bends.extra * (v[k] - mean);
-        }
-        return out;
-    }
-
     // --- pieces of the Hessian ----------------------------------------------------------------------------------------
 
     // out = the sum of work(range, to) over all rows, both triangles.
@@ -391,22 +410,6 @@ class RowMajor {
         std::vector<double> found;
         for (Index j : active.columns) found.push_back(centre_[std::size_t(j)]);
         return found;
-    }
-
-    // Whether sparse rows are multiplied as dense ones, less the means of the columns. So they are where many values are
-    // stored, and where a column hardly differs from its mean: entry by entry, the little that is left of it would be lost
-    // in rounding. Of ones nothing is left.
-    bool packs(const Active &active) {
-        double stored = 0.0;
-        for (Index j : active.columns) stored += double(counts_[std::size_t(j)]);
-        if (stored >= sets::full * double(losses.n) * double(active.size())) return true;
-        if (!losses.bias) return false;
-        for (Index j : active.columns) {
-            const auto k = std::size_t(j);
-            if (counts_[k] != losses.n || ones_[k]) continue;
-            if (squares()[k] - centre_[k] * centre_[k] <= sets::apart * squares()[k]) return true;
-        }
-        return false;
     }
 
     const std::vector<double> &squares() {
