@@ -213,9 +213,13 @@ class ColumnMajor {
             const double weight = (losses.weights ? losses.weights[r.begin + i] : 1.0) / double(n_);
             for (Index o = 0; o < outputs; o++) planes_[std::size_t(o * count + i)] = weight * slopes[i * outputs + o];
         }
-        add_products([&](Index j) { return row(j) + r.begin; },
-                     [&](Index o) { return static_cast<const double *>(planes_.data() + o * count); }, count, 0, width_, 0,
-                     outputs, false, 1.0, [&](Index j) { return at.gradient.data() + j * outputs; });
+        auto column = [&](Index j) { return static_cast<const double *>(row(j) + r.begin); };
+        auto plane = [&](Index o) { return static_cast<const double *>(planes_.data() + o * count); };
+        if (outputs == 1)
+            add_products(plane, column, count, 0, 1, 0, width_, false, 1.0, [&](Index) { return at.gradient.data(); });
+        else
+            add_products(column, plane, count, 0, width_, 0, outputs, false, 1.0,
+                         [&](Index j) { return at.gradient.data() + j * outputs; });
     }
 
     // out = T diag(scales) T^T, the upper triangle: of columns times the roots of the scales, some rows at a time.
@@ -224,7 +228,7 @@ class ColumnMajor {
         for (Index start = 0; start < n_; start += small::packed) {
             const Index count = std::min(small::packed, n_ - start);
             double roots[small::packed];
-            for (Index i = 0; i < count; i++) roots[i] = std::sqrt(scales_[std::size_t(start + i)]);
+            for (Index i = 0; i < count; i++) roots[i] = root_of(scales_[std::size_t(start + i)]);
             for (Index j = 0; j < width_; j++) {
                 const double *column = row(j) + start;
                 double *to = scaled_.data() + j * count;

@@ -72,7 +72,7 @@ void add_packed_gram(const R &rows, Range range, const double *scales, const Act
         Index count = 0;
         for (; i < range.end && count < gram::packed; i++) {
             const double scale = scales[i - range.begin];
-            if (scale != 0.0) chosen[count] = i, roots[count] = std::sqrt(scale), count++;
+            if (scale != 0.0) chosen[count] = i, roots[count] = root_of(scale), count++;
         }
         pack(rows, chosen, count, active, T.data(), gram::packed);
         for (Index j = 0; j < active.size(); j++) {

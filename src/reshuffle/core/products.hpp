@@ -10,6 +10,9 @@ namespace reshuffle {
 
 inline constexpr Index cached_columns = 64;  // with 256 entries each they are 128 kB: a part of the second-level cache
 
+// The root of a scale; a curvature below zero, which no convex loss has, counts as none. NaN stays NaN.
+inline double root_of(double scale) { return scale < 0.0 ? 0.0 : std::sqrt(scale); }
+
 struct Tile {
     double sums[2][4];
 };
