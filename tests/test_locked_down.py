@@ -27,9 +27,9 @@ if sys.argv[1] == "read-only":  # the folder that NUMBA_CACHE_DIR names
 import numpy as np
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
-    from reshuffle.orders import shuffled
     from reshuffle.kernels.shuffle import shuffle
-    order = shuffled(np.arange(9, dtype=np.uint32), np.random.default_rng(0))
+    order = np.arange(9, dtype=np.uint32)
+    shuffle(order, np.random.default_rng(0).random(8), 8)
 assert sorted(order) == list(range(9))
 from reshuffle.solvers import compiling
 print(compiling._line(), file=sys.stderr)

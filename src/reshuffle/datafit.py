@@ -123,10 +123,8 @@ class Datafit(Samples):
             return squares
         if self.quick.unit and not self.weights.size:
             return self.column_counts / self.n
-        from reshuffle.kernels.columns import add_squares
-
         out = np.zeros(self.features)
-        add_squares(values, indices, indptr, weights, out)
+        native.add_squares(values, indices, indptr, weights, out)
         return out / self.n
 
     def curvature_product(self, v: Array, factor: float) -> Array:

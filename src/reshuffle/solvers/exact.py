@@ -5,15 +5,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from reshuffle.datafit import NO_VISITS
 from reshuffle.errors import InputError
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
-from reshuffle.penalties import ability
 from reshuffle.problem import Problem
 from reshuffle.solvers.descent import descent_on
 from reshuffle.solvers.exact_method import ExactMethod
-from reshuffle.solvers.memory import SlopeMemory, memory_of
+from reshuffle.solvers.memory import memory_of
 from reshuffle.solvers.method import Method
 from reshuffle.solvers.newton import ABILITIES as NEEDED
 from reshuffle.solvers.newton import can_finish
@@ -21,7 +19,6 @@ from reshuffle.solvers.newton_method import NewtonMethod
 from reshuffle.solvers.sampling import resampled
 from reshuffle.solvers.solver import Solver
 from reshuffle.solvers.whole import is_small
-from reshuffle.solvers.working_sets import ABILITIES
 from reshuffle.steps import check_step
 from reshuffle.validation import check_positive
 

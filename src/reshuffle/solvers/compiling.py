@@ -1,0 +1,1 @@
+def once(kind, loss, work): return 0.0
