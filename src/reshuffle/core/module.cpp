@@ -6,6 +6,7 @@ void bind_samples(nb::module_ &m);
 void bind_passes(nb::module_ &m);
 void bind_sweep(nb::module_ &m);
 void bind_exact(nb::module_ &m);
+void bind_newton(nb::module_ &m);
 void bind_columns(nb::module_ &m);
 void bind_proxes(nb::module_ &m);
 void bind_text(nb::module_ &m);
@@ -18,6 +19,7 @@ NB_MODULE(RESHUFFLE_CORE, m) {
     bind_passes(m);
     bind_sweep(m);
     bind_exact(m);
+    bind_newton(m);
     bind_columns(m);
     bind_proxes(m);
     bind_text(m);
