@@ -145,6 +145,28 @@ BoundForm groups(Array<const double> l1, double l2, Array<const double> strength
     return {form, nb::make_tuple(l1, strengths, members, starts)};
 }
 
+// Functions by themselves, which tests compare with others.
+
+void elementary(const std::string &name, Array<const double> x, Array<double> out) {
+    require(x.size() == out.size(), "x and out must have the same length");
+    const auto each = [&](auto function) {
+        const double *from = x.data();
+        double *to = out.data();
+        const Index n = Index(x.size());
+#pragma omp simd
+        for (Index i = 0; i < n; i++) to[i] = function(from[i]);
+    };
+    if (name == "exp") return each([](double z) { return InRows::exp(z); });
+    if (name == "log") return each([](double z) { return InRows::log(z); });
+    require(name == "log1p", "the elementary functions are exp, log and log1p");
+    each([](double z) { return InRows::log1p(z); });
+}
+
+void prox_of(const BoundForm &form, Flat x, double step) {
+    require(size_of(form.form) <= Index(x.size()), "the penalty has more coordinates than x");
+    prox(form.form, x.data(), step);
+}
+
 }  // namespace
 
 void bind_samples(nb::module_ &m) {
@@ -161,6 +183,9 @@ void bind_samples(nb::module_ &m) {
           arg("high").noconvert());
     m.def("groups", &groups, arg("l1").noconvert(), arg("l2"), arg("strengths").noconvert(), arg("members").noconvert(),
           arg("starts").noconvert());
+
+    m.def("prox", &prox_of, arg("form"), arg("x").noconvert(), arg("step"));
+    m.def("elementary", &elementary, arg("name"), arg("x").noconvert(), arg("out").noconvert());
 
     nb::class_<BoundSamples>(m, "Samples", "Rows, targets, weights and a loss, checked once.")
         .def("__init__",
