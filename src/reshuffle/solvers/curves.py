@@ -80,11 +80,11 @@ class Curves:
 
     def linearise(self, x: Array) -> Linear:
         listen()
-        shape = (self.fit.n, *self.fit.outputs)
-        found, g = [np.empty(shape) for _ in range(3)], np.empty(self.fit.shape)
-        value = self.system.linearise(self.fit.checked(x), *found, g)
+        shape, g = (self.fit.n, *self.fit.outputs), np.empty(self.fit.shape)
+        margins, slopes, curvatures = np.empty(shape), np.empty(shape), np.empty(shape)
+        value = self.system.linearise(self.fit.checked(x), margins, slopes, curvatures, g)
         self.fit.raise_own_errors()
-        return Linear(x, *found, g, value)
+        return Linear(x, margins, slopes, curvatures, g, value)
 
     def margins(self, d: Array) -> Array:
         """a_iᵀd for every row, and what d has for an intercept."""
