@@ -1,5 +1,6 @@
 """The signatures of the compiled core, a section for each ``bind_*.cpp``; what each does is said in the headers."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -220,6 +221,126 @@ def overlap_solve(
     rest: Array,
     parts: Array,
 ) -> int: ...
+
+# --- bind_newton.cpp ---------------------------------------------------------------------------
+
+Ends = tuple[float, float, float, float, float, float, bool, int, int, int]
+"""f, ψ, damping, expected, seen, bound, stuck, steps, passes, rounds."""
+Marks = NDArray[np.bool_]
+
+class ColumnMajor:
+    def __init__(
+        self,
+        samples: Samples,
+        each: Loss | None,
+        curvature: float,
+        concordance: float,
+        quadratic: bool,
+    ) -> None: ...
+    @property
+    def at_zero(self) -> float: ...
+    @property
+    def floor(self) -> float: ...
+    def inner(self, u: Array) -> None: ...
+    def run(
+        self,
+        form: Form,
+        u: Array,
+        x: Array,
+        gradient: Array,
+        at: Array,
+        progress: tuple[float, float, float, float],
+        target: float,
+        at_zero: float,
+        most: int,
+    ) -> Ends: ...
+
+class RowMajor:
+    passes: int
+    def __init__(
+        self,
+        samples: Samples,
+        curvature: float,
+        concordance: float,
+        quadratic: bool,
+        threads: int,
+        centre: Array,
+        ones: Marks,
+        counts: Numbers,
+        squares: Array,
+        listen: Callable[[], None],
+    ) -> None: ...
+    @property
+    def constant(self) -> bytes: ...
+    def packs(self, active: Visits) -> bool: ...
+    def run(
+        self,
+        form: Form,
+        u: Array,
+        x: Array,
+        gradient: Array,
+        at: Array,
+        progress: tuple[float, float, float, float],
+        target: float,
+        at_zero: float,
+        most: int,
+    ) -> Ends: ...
+    def linearise(
+        self, x: Array, margins: Array, slopes: Array, curvatures: Array, gradient: Array
+    ) -> float: ...
+    def margins(self, v: Array, out: Array) -> None: ...
+    def combine(self, table: Array, out: Array) -> None: ...
+    def bent(
+        self, curvatures: Array, factors: Array, extra: float, change: Array, out: Array
+    ) -> None: ...
+    def gram(self, scales: Array, active: Visits, out: Array) -> None: ...
+    def hessian(
+        self,
+        curvatures: Array,
+        factors: Array,
+        extra: float,
+        active: Visits,
+        kept: Numbers,
+        out: Array,
+    ) -> None: ...
+
+def search(
+    samples: Samples,
+    form: Form,
+    margins: Array,
+    change: Array,
+    x: Array,
+    d: Array,
+    slope: float,
+    value: float,
+    psi: float,
+    to: Array,
+) -> float: ...
+def minimise(
+    form: Form,
+    H: Array,
+    g: Array,
+    x: Array,
+    u: Array,
+    accuracy: float,
+    floor: float,
+    null: Array,
+) -> tuple[float, float, float, int]: ...
+def face(form: Form, u: Array, free: Marks, slopes: Array) -> None: ...
+def retract(form: Form, u: Array, to: Array) -> None: ...
+def held(form: Form, held: Marks) -> None: ...
+def adapted(
+    damping: float, decrease: float, t: float, gained: float, lowered: bool, spent: float
+) -> tuple[float, float]: ...
+def another(
+    damping: float, expected: float, seen: float, decrease: float
+) -> tuple[bool, float, float, float]: ...
+
+EPSILON: float
+ROUNDING: float
+ARMIJO: float
+FINE: float
+TRACE: float
 
 # --- bind_columns.cpp --------------------------------------------------------------------------
 

@@ -149,6 +149,9 @@ class Gathered(Federation):
         """What every message says to a client: the factor of its weights, and which data it said that it has."""
         return {"weight": self.agreed.weights[client], "data": self.agreed.data[client]}
 
+    def prepare(self) -> None:
+        """Nothing: sites prepare for themselves."""
+
     def contents(self) -> Mapping[str, str]:
         return {
             "clients": digest(self.agreed.data, self.agreed.weights),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.curvature import Curved
 from reshuffle.federated.federation import Federation

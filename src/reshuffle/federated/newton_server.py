@@ -140,7 +140,8 @@ class NewtonServer(Server):
         promised = float(np.sum(g * d)) + self._psi(to) - self._psi(x)
         beyond = self.penalty.excess(x[: self.features], g[: self.features])
         missing = rows(beyond > 0.0) & ~active
-        if decrease <= native.ROUNDING * abs(search.objective):  # P sees no more, but slopes still do
+        # below the rounding of P nothing is seen of a step in P, but slopes still show it
+        if decrease <= native.ROUNDING * abs(search.objective):
             promised = 0.0
             if not decrease < SHRINKS * search.decrease:
                 return self._state(x, x, wanted, search._replace(done=not missing.any()))

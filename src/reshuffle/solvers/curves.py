@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,7 @@ class Curves:
     """What is taken from the columns where there is an intercept: their means, where not given."""
 
     @cached_property
-    def system(self) -> Any:
+    def system(self) -> native.RowMajor:
         """The rows as the core makes Newton steps on them."""
         fit, loss = self.fit, self.fit.loss
         counts = NO_COUNTS if fit.quick.dense else fit.column_counts
@@ -80,11 +80,11 @@ class Curves:
 
     def linearise(self, x: Array) -> Linear:
         listen()
-        shape = (self.fit.n, *self.fit.outputs)
-        found, g = [np.empty(shape) for _ in range(3)], np.empty(self.fit.shape)
-        value = self.system.linearise(self.fit.checked(x), *found, g)
+        shape, g = (self.fit.n, *self.fit.outputs), np.empty(self.fit.shape)
+        margins, slopes, curvatures = np.empty(shape), np.empty(shape), np.empty(shape)
+        value = self.system.linearise(self.fit.checked(x), margins, slopes, curvatures, g)
         self.fit.raise_own_errors()
-        return Linear(x, *found, g, value)
+        return Linear(x, margins, slopes, curvatures, g, value)
 
     def margins(self, d: Array) -> Array:
         """a_iᵀd for every row, and what d has for an intercept."""
@@ -107,7 +107,7 @@ class Curves:
         return self.fit.bent_product(scales, v)
 
     def search(
-        self, at: Linear, d: Array, change: Array, form: Any, psi: float
+        self, at: Linear, d: Array, change: Array, form: native.Form, psi: float
     ) -> tuple[float, Array]:
         """The length of the step d, 0 where none lowers P as promised, and where it leads.
 
@@ -150,9 +150,7 @@ class Curves:
         if kept is None:
             kept = np.arange((active.size + self.fit.bias) * self.outputs)
         out = np.empty((kept.size, kept.size))
-        self.system.hessian(
-            bend.curvatures, self._factors(bend), bend.extra, active, kept, out
-        )
+        self.system.hessian(bend.curvatures, self._factors(bend), bend.extra, active, kept, out)
         return out
 
     def packs(self, active: Visits) -> bool:

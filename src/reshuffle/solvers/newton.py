@@ -6,10 +6,11 @@ on rows as they lie and working sets of features here, and on a small set laid o
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 
+from reshuffle.core import native
 from reshuffle.objective import Array
 from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form, native_form
@@ -51,16 +52,17 @@ class Ended(NamedTuple):
 
 
 def run_on(
-    system: Any, form: Any, shapes: tuple[tuple[int, ...], tuple[int, ...]], u: Array,
+    system: native.ColumnMajor | native.RowMajor, form: native.Form, shapes: tuple[tuple[int, ...], tuple[int, ...]], u: Array,
     progress: Progress, target: float, at_zero: float, most: int,
 ) -> Ended:  # fmt: skip
     """At most so many steps from u on a system of the core; shapes of x and of the margins."""
     u, x, g, at = np.array(u), np.empty(shapes[0]), np.empty(shapes[0]), np.empty((3, *shapes[1]))
-    value, psi, *numbers, stuck, steps, passes, rounds = system.run(
-        form, u, x, g, at, tuple(progress), target, at_zero, most
+    value, psi, damping, expected, seen, bound, stuck, steps, passes, rounds = system.run(
+        form, u, x, g, at, progress, target, at_zero, most
     )
     linear = Linear(x, at[0], at[1], at[2], g, value)
-    return Ended(linear, u, value + psi, Progress(*numbers), stuck, steps, passes, rounds)
+    then = Progress(damping, expected, seen, bound)
+    return Ended(linear, u, value + psi, then, stuck, steps, passes, rounds)
 
 
 class Newton:
@@ -97,10 +99,8 @@ class Newton:
         ``at_zero`` is f(0). A call that has done much work ends after a step, to be gone on with.
         """
         fit = self.problem.datafit
-        shapes = fit.shape, (fit.n, *fit.outputs)
-        end = run_on(
-            self.curves.system, self._native, shapes, fit.checked(u), progress, target, at_zero, most
-        )
+        system, shapes = self.curves.system, (fit.shape, (fit.n, *fit.outputs))
+        end = run_on(system, self._native, shapes, u, progress, target, at_zero, most)
         fit.raise_own_errors()
         self._last = end.at
         return end

@@ -12,7 +12,7 @@ from reshuffle.core import native
 from reshuffle.objective import Array
 from reshuffle.penalties.forms import Coordinates, Form, native_form
 
-FEW = 100  # Features that a first working set may have without a reason (``sets::few`` in the core).
+FEW = 100  # Features of a first working set, wanted or not: ``sets::few`` in the core.
 
 
 class Solved(NamedTuple):

@@ -85,9 +85,7 @@ class Whole:
         ``at_zero`` is f(0).
         """
         fit = self.problem.datafit
-        shapes = fit.shape, (fit.n, *fit.outputs)
-        end = run_on(
-            self._system, self._native, shapes, u, progress, target, at_zero, min(most, STEPS)
-        )
+        shapes, most = (fit.shape, (fit.n, *fit.outputs)), min(most, STEPS)
+        end = run_on(self._system, self._native, shapes, u, progress, target, at_zero, most)
         fit.raise_own_errors()
         return end
