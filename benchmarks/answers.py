@@ -67,7 +67,9 @@ def exact() -> Iterator[tuple[str, Any, Any]]:
     weights = 1.0 + np.arange(len(X)) % 3
     for loss in ("Logistic", "Squared", "Poisson"):
         kind, y = LOSSES[loss]
-        problem = rs.Problem(X, y, kind, P.ElasticNet(0.01, 0.02), sample_weight=weights, ridge=0.01)
+        problem = rs.Problem(
+            X, y, kind, P.ElasticNet(0.01, 0.02), sample_weight=weights, ridge=0.01
+        )
         clients = rs.federated.split(problem, clients=5, by="iid", seed=1)
         yield f"exact {loss} weights", solver, problem
         yield f"FedNewton {loss}", rs.FedNewton(rounds=60, tol=1e-12), clients

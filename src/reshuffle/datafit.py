@@ -21,7 +21,9 @@ from reshuffle.validation import read_only
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
 SHORT = 1 << 13  # Stored values: fewer are read in less time than they are left out.
-LEAST = 1 << 10  # Visits of one call of the core, where rows are not far too long: a call costs microseconds.
+LEAST = (
+    1 << 10
+)  # Visits of one call of the core, where rows are not far too long: a call costs microseconds.
 NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
 NOTHING = np.empty(0)
 """A table that is not wanted."""
@@ -284,7 +286,17 @@ class Datafit(Samples):
         for start, stop in self.calls(visits.size, lambda: visits, besides, batch):
             listen()
             scale = native.sweep(
-                core, each, visits[start:stop], batch, average, x, step, ridge, prox_step, psi, scale
+                core,
+                each,
+                visits[start:stop],
+                batch,
+                average,
+                x,
+                step,
+                ridge,
+                prox_step,
+                psi,
+                scale,
             )
         if scale != 1.0:
             flat[:penalised] *= scale
