@@ -45,7 +45,7 @@ class LibsvmParser {
    public:
     // Indices beyond `most` are faults.
     LibsvmParser(std::string_view text, std::int32_t most) : at(text.data()), end(at + text.size()), most(most) {
-        // A pair takes four bytes at least, and a usual file has twice as many: `1:1 ` and `123:0.5 `.
+        // Bytes that an index and its value take in a usual file, as in `123:0.5 `; more pairs make the room grow.
         constexpr std::size_t pair = 8;
         rows.values.reserve(text.size() / pair);
         rows.indices.reserve(text.size() / pair);
