@@ -218,8 +218,13 @@ class ExactMethod(Method):
         return Epoch(new, passes * self.problem.n, 0, step, "", compiled)
 
     def _smooth_steps(self, state: State, smooth: QuasiNewton, epoch: int, step: float) -> Epoch:
-        """Quasi-Newton steps, where nothing holds x at zero."""
+        """Quasi-Newton steps, where nothing holds x at zero.
+
+        They are made in all features, so that all are active afterwards: epochs may have left out columns
+        without an entry, which a ridge holds at zero.
+        """
         compiled = prepare_smooth(cast(Problem, self.problem))
+        state = state | {"active": self.sets.everything}
         tol, first = self.solver.tol, not Steps.of(state["newton"]).made
         at, gained, passes, iterations = smooth.descend(
             state["x"], first, lambda at: self._gap_at(at) <= tol, tol * abs(self._at_zero)
