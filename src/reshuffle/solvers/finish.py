@@ -12,7 +12,7 @@ from reshuffle.objective import Array
 from reshuffle.penalties.abilities import rows
 from reshuffle.penalties.forms import Coordinates, Form
 from reshuffle.problem import Problem
-from reshuffle.solvers.certificate import Certificate, Proof
+from reshuffle.solvers.certificate import Certificate, FreeCoordinates, Proof
 from reshuffle.solvers.curves import Linear
 from reshuffle.solvers.descent import Descent, Stepwise
 from reshuffle.solvers.face import FaceSteps, has_faces
@@ -89,6 +89,7 @@ def certified(
     Models with groups are solved less surely than separable ones: where there is a gap, it is asked.
     """
     separable = isinstance(form, Coordinates)
+    bound = FreeCoordinates(problem).believed(bound, at.slopes, at.gradient)
     if separable and bound <= tol:
         return bound
     measure = measured()

@@ -102,9 +102,8 @@ class Whole:
 
         fit, losses = self.problem.datafit, self.fit
         T = np.zeros((fit.features + fit.bias, fit.n))
-        T[fit.features :] = (
-            1.0  # the intercept, also where no feature is left whose mean it takes up
-        )
+        # The column of an intercept, also where no feature is left whose mean it takes up.
+        T[fit.features :] = 1.0
         centre, outputs = np.empty(fit.features if fit.bias else 0), losses.outputs
         fit.rows.add_to(T[: fit.features].T)
         value, least = lay_kernel(losses.stamp, losses.loss.conjugate is not None)(
