@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,10 @@ class Curves:
     passes: int = 0
     origin: Array | None = None
     """What is taken from the columns where there is an intercept: their means, where not given."""
+    apart: ClassVar[bool] = False
+    """Whether the Hessian has no entry between two outputs."""
+    shifts: ClassVar[bool] = True
+    """Whether a common shift of several outputs changes nothing, as with softmax."""
 
     @cached_property
     def stamp(self) -> int:

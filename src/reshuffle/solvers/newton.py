@@ -17,9 +17,10 @@ from reshuffle.losses import Loss
 from reshuffle.objective import Array
 from reshuffle.penalties import Able, ability
 from reshuffle.problem import Problem
-from reshuffle.solvers.curves import Bend, Curves, Linear
+from reshuffle.solvers.curves import Bend, Linear
 from reshuffle.solvers.newton_bounds import Below, Bounds
 from reshuffle.solvers.newton_model import Model, Step, within
+from reshuffle.solvers.outputs import curves_of
 
 ABILITIES = ("compiled", "part", "excess", "together")
 """What a penalty must be able to do."""
@@ -76,7 +77,7 @@ class Newton:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.penalty = problem, cast(Able, problem.penalty)
-        self.curves = Curves(problem.datafit)
+        self.curves = curves_of(problem.datafit)
         self.model = Model(self.curves, self.penalty, problem.ridge)
         self.bounds, self.rounds = Bounds(self.curves), 0
         self.last: Linear | None = None
@@ -175,8 +176,13 @@ def can_step(problem: Problem) -> bool:
 
 
 def can_finish(problem: object) -> bool:
-    """Whether Newton steps can be made: the loss has a second derivative, the penalty its abilities."""
+    """Whether Newton steps can be made: the loss has a second derivative, the penalty its abilities.
+
+    That of a sum of squares over the outputs is known.
+    """
     fit, penalty = getattr(problem, "datafit", None), getattr(problem, "penalty", None)
-    if fit is None or type(fit.loss).second is None or penalty is None:
+    if fit is None or penalty is None:
+        return False
+    if type(fit.loss).second is None and not (fit.loss.each is not None and fit.loss.quadratic):
         return False
     return all(ability(penalty, name) is not None for name in ABILITIES)

@@ -43,6 +43,8 @@ class Bounds:
         from reshuffle.kernels.newton import lower_kernel
 
         p, low = self.curves.fit, np.empty_like(at.curvatures)
+        if self.curves.apart:  # the model is f itself, however far
+            return Below(Bend(at.curvatures), np.full(p.n, np.inf), np.ones(p.n))
         factors, radius, shares = np.empty(p.n), np.empty(p.n), np.empty(p.n)
         lower_kernel(self.curves.stamp)(
             p.targets, p.weights, p.loss.params, float(p.loss.self_concordance), at.margins,

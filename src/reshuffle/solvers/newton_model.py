@@ -14,6 +14,7 @@ from reshuffle.penalties import Able
 from reshuffle.penalties.abilities import closed, compiled_form, rows
 from reshuffle.penalties.forms import Coordinates, Form
 from reshuffle.solvers.curves import Bend, Curves, Linear
+from reshuffle.solvers.outputs import OutputCurves
 
 FEW = 100  # features that a first working set may have without a reason
 
@@ -133,7 +134,6 @@ class Model:
             active = np.flatnonzero(rows(chosen)).astype(np.uint32)
             kept = np.append(chosen[active].ravel(), np.ones(outputs * fit.bias, dtype=bool))
             form = self._form(active, kept)
-            H = self.curves.hessian(bend, active, np.flatnonzero(kept))
             slope = g[active]
             if fit.bias:
                 slope = slope - np.multiply.outer(self.curves.centre[active], g[-1])
@@ -142,13 +142,16 @@ class Model:
             start = np.concatenate([x[active].ravel(), np.zeros(outputs * fit.bias)])
             u = start + self._centred(d, active)  # from where the last working set led to
             inner = u[kept]
-            solved = descend(form, H, slope.ravel()[kept], start[kept], inner, accuracy, floor)
+            solve = self._descend_apart if self._is_apart else self._descend
+            solved = solve(form, bend, active, kept, slope.ravel(), start, inner, accuracy, floor)
             u[kept], null = inner, np.zeros(u.size)
             null[kept] = solved.null
             rounds, decrease = rounds + solved.rounds, decrease + solved.gained
             support = int(np.count_nonzero(u))
             d = self._uncentred(u - start, active)
-            if outputs > 1:  # a common shift of rows that no penalty holds changes nothing
+            if (
+                outputs > 1 and self.curves.shifts
+            ):  # a common shift of rows that no penalty holds changes nothing
                 d[self.loose] -= d[self.loose].mean(axis=1, keepdims=True)
             change = self.curves.margins(d)
             if chosen.all() or not complete:
@@ -169,6 +172,44 @@ class Model:
             rounds,
             active.size,
         )
+
+    def _descend(
+        self, form: Form, bend: Bend, active: Visits, kept: NDArray[np.bool_], slope: Array,
+        start: Array, inner: Array, accuracy: float, floor: float,
+    ) -> Solved:  # fmt: skip
+        """Minimise the model in the coordinates that are kept, from ``inner``, in place."""
+        H = self.curves.hessian(bend, active, np.flatnonzero(kept))
+        return descend(form, H, slope[kept], start[kept], inner, accuracy, floor)
+
+    @property
+    def _is_apart(self) -> bool:
+        """Whether the model is a sum over the outputs."""
+        return self.curves.apart and isinstance(self.form, Coordinates)
+
+    def _descend_apart(
+        self, form: Form, bend: Bend, active: Visits, kept: NDArray[np.bool_], slope: Array,
+        start: Array, inner: Array, accuracy: float, floor: float,
+    ) -> Solved:  # fmt: skip
+        """The same, output by output."""
+        curves, outputs = cast(OutputCurves, self.curves), self.curves.outputs
+        G = curves.feature_hessian(bend, active)
+        feature, output = np.divmod(np.flatnonzero(kept), outputs)
+        gained, left, length, rounds = 0.0, 0.0, np.inf, 0
+        null = np.zeros(inner.size)
+        for k in range(outputs):
+            own = np.flatnonzero(output == k)
+            if not own.size:
+                continue
+            some = np.ix_(feature[own], feature[own])
+            H, u = np.ascontiguousarray(G[some]), inner[own]
+            part = Coordinates(*(v[own[own < v.size]] for v in cast(Coordinates, form)))
+            mine = slope[kept][own], start[kept][own]
+            found = descend(part, H, *mine, u, accuracy, floor / outputs)
+            inner[own], null[own] = u, found.null
+            gained, left, rounds = gained + found.gained, left + found.left, rounds + found.rounds
+            if found.length > 0.0:  # the shortest: what holds for it holds for the longer ones
+                length = min(length, found.length)
+        return Solved(gained, left, length if length < np.inf else 0.0, null, rounds)
 
     def _form(self, active: Visits, kept: NDArray[np.bool_]) -> Form:
         """ψ of these features; where it is separable, of the coordinates that are kept."""
@@ -205,7 +246,7 @@ class Model:
         from reshuffle.kernels.whole import DEPENDENT
 
         change = self.curves.margins(null)
-        if change.ndim == 2:  # a common shift of all outputs changes nothing
+        if change.ndim == 2 and self.curves.shifts:  # a common shift of all outputs changes nothing
             change -= change.mean(axis=1, keepdims=True)
         curvature = float(
             np.sum(self.curves.weights * (self.curves.bent(bend, change) * change).T)
