@@ -6,6 +6,7 @@ minimises their problem, from the plain formulas of the losses and by finite dif
 
 from __future__ import annotations
 
+import warnings
 from itertools import product
 from typing import Any
 
@@ -53,7 +54,7 @@ def drawn(name: str, layout: str, width: int, seed: int = 0) -> tuple[Any, Any]:
     X = rng.poisson(1.0, (ROWS, width)).astype(float)
     if layout == "unit":
         X = (X > 1).astype(float)
-    z = X[:, 0] - X[:, 1] + rng.standard_normal(ROWS)
+    z = 0.3 * (X[:, 0] - X[:, 1]) + rng.standard_normal(ROWS)
     rare = np.sort(z)[ROWS // 10]
     y: Any = {
         "squared": 3.0 + z, "huber": 3.0 + z, "quantile": 3.0 + z, "poisson": rng.poisson(np.exp(0.3 * z + 1.0)),
@@ -112,9 +113,8 @@ def free_minimum(problem: rs.Problem, columns: np.ndarray) -> tuple[float, np.nd
 
     best = np.zeros(columns.shape[1] * outputs)
     if best.size:
-        for method in ("Nelder-Mead", "BFGS", "BFGS"):
-            options = {"maxiter": 400 * best.size} if method == "Nelder-Mead" else {"gtol": 1e-9}
-            found = minimize(value, best, method=method, options=options)
+        for _ in range(3):  # anew from where it stopped, with a fresh metric
+            found = minimize(value, best, method="BFGS", options={"gtol": 1e-9})
             best = found.x if found.fun <= value(best) else best
     return value(best), best.reshape(columns.shape[1], outputs)
 
@@ -146,7 +146,9 @@ def test_free_coordinates_are_at_their_minimum(name: str, layout: str, width: in
             problem = rs.Problem(X, y, penalty=strength(unit, factor * largest), **make)
             result = rs.ExactProxRR(tol=TOL).solve(problem)
             above = (problem.objective(result.x) - least) / problem.datafit.at_zero
-            if not (result.certified and above <= TOL):
+            # scipy's is a minimum as well; just below λ_max a held feature may lower P a little
+            below = -TOL if factor >= 1.0 else -1e-4
+            if not (result.certified and below <= above <= TOL):
                 false.append((kind, given is not None, intercept, factor, above, result.message))
     assert not false, false
 
@@ -160,8 +162,8 @@ def test_other_solvers_never_certify_an_intercept_that_is_elsewhere(name: str, s
     plain = rs.Problem(X, y, penalty=L1(1.0), **make)
     least, _ = free_minimum(plain, np.ones((ROWS, 1)))
     problem = rs.Problem(X, y, penalty=L1(2.0 * plain.lambda_max()), **make)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reshuffle.solvers.run.warn_user", lambda *_: None)
+    with warnings.catch_warnings():  # of limits that end a run, and of a step that is too long
+        warnings.simplefilter("ignore")
         result = solver.solve(problem)
     above = (problem.objective(result.x) - least) / problem.datafit.at_zero
     assert above <= TOL or not result.converged
