@@ -97,6 +97,9 @@ class Gathered(Federation):
         found: Any = self._constants
         return [Load(r["visits"], r["steps"], r["smoothness"]) for r in found]
 
+    def say(self, x: Array, wanted: str) -> Mapping[int, Record]:
+        return self.ask("value", x, {"wants": wanted})
+
     def value(self, x: Array) -> float:
         return self.value_of(self.ask("value", x, {"wants": "value"}))
 
