@@ -152,7 +152,15 @@ class Federation(Objective):
 
     @cached_property
     def smoothness(self) -> Smoothness:
-        parts = [client.smoothness for client in self.clients]
+        return self._joined([client.smoothness for client in self.clients])
+
+    def smoothness_for(self, local: Local) -> Smoothness:
+        """That of the functions that this work is made on."""
+        views = [local.view(client) for client in self.clients]
+        same = all(view is client for view, client in zip(views, self.clients, strict=True))
+        return self.smoothness if same else self._joined([view.smoothness for view in views])
+
+    def _joined(self, parts: Sequence[Smoothness]) -> Smoothness:
         products = [p for p in (part.curvature_product for part in parts) if p is not None]
         shares = self.sizes / self.n
 
@@ -201,6 +209,14 @@ class Federation(Objective):
     def say(self, x: Array, wanted: str) -> Mapping[int, Record]:
         """What all clients say of f_m at x; see ``answers``."""
         return {c: answers(client, wanted, x) for c, client in enumerate(self.clients)}
+
+    def columns(self) -> Mapping[int, Record] | None:
+        """What the clients say of their columns (see ``moments``); none where one has no rows."""
+        from reshuffle.federated.scales import moments
+
+        if any(loss is None for loss in self.losses.values()):
+            return None
+        return {c: moments(client) for c, client in enumerate(self.clients)}
 
     def ask(self, kind: str, x: Array, more: Record | None = None) -> dict[int, Record]:
         """A question to all clients, where they alone can answer."""
