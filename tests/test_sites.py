@@ -240,6 +240,7 @@ LEAVES = {
     "hello": {"version", "samples", "features", "sparse", "names", "classes", "outputs", "loss",
               "ridge", "intercept", "weight", "data"},
     "load": {"visits", "steps", "smoothness", "L_max", "L_mean", "L_f"},
+    "columns": {"mean", "squares", "filled", "weight", "sparse"},
     "train": {"value", "gradient"},
     "value": {"value", "gradient", "floor"},
 }  # fmt: skip
@@ -257,7 +258,8 @@ def test_exactly_this_leaves_a_client() -> None:
         assert answer.model.shape == ((5,) if kind == "train" else (0,))
         for name, value in answer.more.items():
             array = isinstance(value, np.ndarray)
-            assert (array and np.shape(value) == (5,)) if name == "gradient" else not array
+            long = name in ("gradient", "mean", "squares", "filled")
+            assert (array and np.shape(value) == (5,)) if long else not array
 
 
 @pytest.mark.parametrize(("objective", "tol"), [(False, 0.0), (False, 1e-9), (True, 0.0)])

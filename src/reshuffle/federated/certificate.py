@@ -19,7 +19,7 @@ import numpy as np
 from reshuffle.cached import cached_property
 from reshuffle.engines import Record
 from reshuffle.federated.federation import Federation
-from reshuffle.losses import Loss, Multinomial
+from reshuffle.losses import Loss
 from reshuffle.objective import Array
 from reshuffle.penalties import Able, ability
 from reshuffle.penalties.inexact import COLD
@@ -200,6 +200,10 @@ def certificate_for(federation: Federation) -> FederatedGap | RoundedMapping:
     loss = losses[0] if all(one is not None for one in losses) else None
     known = loss is not None and type(loss).conjugate is not None
     bias, feasible = shape[0] > held, federation.strong_convexity > 0
-    able = not bias or _quadratic(loss) or (isinstance(loss, Multinomial) if outputs else known)
+    able = (
+        not bias
+        or _quadratic(loss)
+        or (loss is not None and loss.probabilities if outputs else known)
+    )
     gap = able and (known or feasible)
     return FederatedGap(federation, loss) if gap else RoundedMapping(federation)

@@ -11,6 +11,7 @@ from reshuffle.errors import InputError, not_converged, warn_user
 from reshuffle.federated.accelerated import Accelerated
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Corrected, Local
+from reshuffle.federated.newton import FedNewton
 from reshuffle.federated.rounds import Plan, Rounds, plan
 from reshuffle.federated.scales import (
     Metric,
@@ -121,6 +122,11 @@ class ExactFedRR(FederatedSolver):
     def bind(self, problem: Federation) -> Rounds:
         rounds = super().bind(problem)
         rounds.longest_step = rounds.safe_step
+        if self.tol > 0.0 and _newton_can(problem):
+            rounds.instead = (
+                f"tol={self.tol:g} was not reached: give more rounds than {self.rounds}, or take FedNewton, which needs "
+                "few rounds where columns depend on each other or are more than the rows"
+            )
         rounds.header |= {
             "step": f"{rounds.schedule(0):.6g}",
             "local passes": str(cast(Corrected, rounds.plan.local).passes),
@@ -196,6 +202,15 @@ class ExactFedRR(FederatedSolver):
         )
         most = max(MOST_PASSES, int(FEW_VISITS / float(work.visits.mean())))
         return int(np.clip(np.ceil(passes), 1, most))
+
+
+def _newton_can(federation: Federation) -> bool:
+    """Whether FedNewton takes this federation."""
+    try:
+        FedNewton().check_problem(federation)
+    except InputError:
+        return False
+    return True
 
 
 def _penalty(federation: Federation, local: Rescaled) -> ScaledPenalty:

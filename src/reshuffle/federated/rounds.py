@@ -92,7 +92,7 @@ class Rounds(Method):
         self.engine, self.policy, self.seed = engine, policy, seed
         self.tol, certify = tol, tol > 0.0
         self.held_out = None if evaluate is None else HeldOut(federation, evaluate)
-        self.safe_step = inverse(work.smoothness)
+        self.safe_step, self.instead = inverse(work.smoothness), ""
         self.run = uuid.uuid4().hex
         self.header |= {"clients": str(federation.count), "samples": str(federation.n)}
         clock = time.perf_counter()
@@ -163,7 +163,7 @@ class Rounds(Method):
         return check._replace(value=self._trusted(state, check.value, objective))
 
     def doubts(self, state: State) -> str:
-        return self.server.doubts(state)
+        return self.server.doubts(state) or self.instead
 
     def _task(self, state: State, epoch: int, step: float) -> Task:
         chosen, x = self._participants(epoch), self.server.message(state)

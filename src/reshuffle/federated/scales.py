@@ -35,6 +35,8 @@ ALIKE = 4.0
 rows."""
 CONSTANT = 1e-12
 """Of the root mean square of a column: a deviation below it is rounding, and no unit to measure the column by."""
+NOISE = 1e-14
+"""Of the largest unit: columns below it are what rounding left of constant ones, and are not scaled up."""
 PIECE = 1 << 20
 """Values of dense rows that are read at a time, so that no copy of a mapped file is made."""
 
@@ -68,7 +70,7 @@ class Units(NamedTuple):
     """What a column is measured in, over all clients."""
 
     unit: Array
-    """The root mean square of its entries that are not zero, about ``centre``; 1 for an empty column."""
+    """The root mean square of its entries that are not zero, about ``centre``; the median of all for an empty column."""
     centre: Array
     """The mean, where columns are to be centred; else zero."""
 
@@ -95,8 +97,9 @@ def units(said: Mapping[int, Record], intercept: bool) -> Units:
     centred = dense and intercept and bool(far.any())
     square = np.where(varies, variance, whole) if centred else whole
     unit = np.sqrt(square / filled)
-    known = np.isfinite(unit) & (unit > 0.0)
-    return Units(np.where(known, unit, 1.0), mean if centred else np.zeros(mean.size))
+    known = np.isfinite(unit) & (unit > NOISE * np.max(unit, initial=0.0, where=np.isfinite(unit)))
+    typical = float(np.median(unit[known])) if known.any() else 1.0
+    return Units(np.where(known, unit, typical), mean if centred else np.zeros(mean.size))
 
 
 class Metric(NamedTuple):

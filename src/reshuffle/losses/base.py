@@ -80,6 +80,8 @@ class Loss:
     times the range of a change of its margins bounds the change of the logarithm of l'' along it."""
     quadratic: ClassVar[bool] = False
     """Whether l'' is the same everywhere: Newton's model is then f itself, and one step is enough."""
+    probabilities: ClassVar[bool] = False
+    """Of a vector loss: whether slopes are p - e_y with probabilities p, and l*(p - e_y) = Σ_k p_k log p_k."""
     balanced: ClassVar[Callable[..., Any] | None] = None
     """Of a vector loss, for a gap with an intercept: slopes near the given ones that add up to zero."""
     each: ClassVar[type[Loss] | None] = None

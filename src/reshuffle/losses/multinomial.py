@@ -31,6 +31,7 @@ class Multinomial(Loss):
     self_concordance = 1.0
     targets: ClassVar[str] = "classes"
     vector = True
+    probabilities = True
 
     @staticmethod
     def value(z: Any, y: int) -> float:
