@@ -74,6 +74,10 @@ class ExactFedRR(FederatedSolver):
     on_lost : where a client has lost its state: "raise" a ``ClientError`` that names it, or "restart" all
         clients from x, with h_m = 0 and nothing remembered, which costs rounds and is logged.
 
+    scales : "agreed" runs the method in x = S·u, with common powers of two for columns of different size, from moments that
+        clients send once, and centres dense columns far from zero where there is an intercept. The minimiser is the same. It needs a penalty
+        that is separable or of groups, and the default ``step``. With None columns are taken as they are.
+
     A run whose residual has not halved for 50 rounds when it ends says so (``ConvergenceWarning``), and what to try.
 
     Examples
