@@ -19,6 +19,7 @@ import scipy.sparse as sp
 import reshuffle as rs
 from benchmarks.attack import CANONICAL, LOSSES, PENALTIES, SETS, Attack, PenaltyKind
 from benchmarks.canonical import Array, CanonicalLoss
+from benchmarks.instances import is_sparse, mean_squares
 from benchmarks.truth import has_minimiser
 
 Rng = np.random.Generator
@@ -339,7 +340,7 @@ def _layout(X: Any, layout: str) -> Any:
     narrow = layout.endswith("32")
     X = X.astype(np.float32) if narrow else X
     if layout.startswith("dense"):
-        X = X.toarray() if sp.issparse(X) else X
+        X = X.toarray() if is_sparse(X) else X
         return np.ascontiguousarray(X)
     found = sp.csr_matrix(X)
     found.sort_indices()
@@ -351,8 +352,7 @@ def _targets(rng: Rng, X: Any, loss: CanonicalLoss, outputs: int, tags: list[str
     A = X.astype(np.float64)
     several = loss in MATRIX
     K = (outputs if outputs > 1 else int(rng.integers(2, 7))) if several else 1
-    squares = A.multiply(A).mean(axis=0) if sp.issparse(A) else (A * A).mean(axis=0)
-    c = np.sqrt(np.asarray(squares)).ravel()
+    c = np.sqrt(mean_squares(A))
     truth = rng.standard_normal((d, K)) * (rng.random((d, 1)) < min(1.0, 8 / d))
     z = np.asarray(A @ (truth / np.where(c > 0, c, 1.0)[:, None]))
     spread = float(np.median(np.abs(z - np.median(z)))) or float(z.std()) or 1.0
@@ -365,7 +365,7 @@ def _targets(rng: Rng, X: Any, loss: CanonicalLoss, outputs: int, tags: list[str
         offsets = rng.choice([0.0, 2.0, 6.0]) * rng.standard_normal(K)
         y = (z + offsets).argmax(axis=1).astype(float)
         y[rng.permutation(n)[:K]] = np.arange(min(K, n))  # every class is there, some once
-        return y
+        return np.asarray(y)
     if loss in ("logistic", "squared_hinge"):
         rare = rng.random() < 0.4
         level = (
@@ -407,9 +407,7 @@ def _weights(rng: Rng, y: Array, tags: list[str]) -> Array | None:
 
 def _square(found: Attack) -> float:
     """The median mean square of the columns that are not empty: a scale of a ridge."""
-    A = found.X.astype(np.float64)
-    squares = A.multiply(A).mean(axis=0) if sp.issparse(A) else (A * A).mean(axis=0)
-    squares = np.asarray(squares).ravel()
+    squares = mean_squares(found.X.astype(np.float64))
     return float(np.median(squares[squares > 0]))
 
 
@@ -490,10 +488,10 @@ def _with_penalty(rng: Rng, found: Attack, tags: list[str]) -> Attack:
         chosen = found.with_(strength=1.0, weights=np.ascontiguousarray(weights))
         return chosen.with_(strength=share * _largest(chosen))
     if kind == "fused_lasso":
-        l1 = float(rng.choice([0.1, 1.0]))
-        chosen = found.with_(strength=1.0, l1=np.full(grid, l1))
+        l1 = np.full(grid, rng.choice([0.1, 1.0]))
+        chosen = found.with_(strength=1.0, l1=l1)
         t = share * _largest(chosen)
-        return chosen.with_(strength=t, l1=np.full(grid, t * l1))
+        return chosen.with_(strength=t, l1=t * l1)
     chosen = found.with_(strength=1.0)
     return chosen.with_(strength=share * _largest(chosen))
 
@@ -564,7 +562,7 @@ def penalty(found: Attack) -> Any:
         "box": lambda: P.Box(numbers(found.lower), numbers(found.upper)),
         "group_lasso": lambda: P.GroupLasso(1.0, labels, weights),
         "sparse_group_lasso": lambda: P.SparseGroupLasso(l1, 1.0, labels, weights),
-        "slope": lambda: P.SLOPE(found.strength, found.weights),
+        "slope": lambda: P.SLOPE(found.strength, np.asarray(found.weights)),
         "fused_lasso": lambda: P.FusedLasso(found.strength, l1),
         "l1_ball": lambda: P.L1Ball(found.strength),
         "l2_ball": lambda: P.L2Ball(found.strength),

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from benchmarks.canonical import Array, Canonical, CanonicalLoss, Ints, scaled
-from benchmarks.instances import is_sparse
+from benchmarks.instances import is_sparse, mean_squares
 from benchmarks.smoothed_newton import NUDGE, curvature_of
 from benchmarks.truth import TRUST, bracket
 
@@ -99,7 +99,7 @@ class Attack:
         n, d = self.X.shape
         A: Any = self.X.astype(np.float64)
         if self.intercept:
-            one = np.ones((n, 1))
+            one: Any = np.ones((n, 1))
             A = sp.csr_matrix(sp.hstack((A, one))) if is_sparse(A) else np.hstack((A, one))
         size, own = A.shape[1] * self.outputs, d * self.outputs
 
@@ -238,7 +238,8 @@ class Attack:
             return 0.0
         if d == 1:
             return unit / l1 if l1 > 0 else np.inf
-        down, up = -np.ones(d - 1), np.ones(d - 1)
+        down: Any = -np.ones(d - 1)
+        up: Any = np.ones(d - 1)
         D = sp.csr_matrix(sp.diags_array([down, up], offsets=[0, 1], shape=(d - 1, d)))
         push, shift = D.T * self.strength, sp.csr_matrix(np.full((d, 1), l1))
         edge = sp.csr_matrix(np.ones((d - 1, 1)))
@@ -261,16 +262,23 @@ class Attack:
     # --- the bound ------------------------------------------------------------------------------
 
     @cached_property
-    def free(self) -> NDArray[np.bool_]:
-        """Coordinates that neither ψ nor the ridge nor a bound holds, of those that ψ is a sum over, and intercepts."""
-        m = self.model
-        loose = (m.labels < 0) & (m.l2 == 0) & ~np.isfinite(m.lower) & ~np.isfinite(m.upper)
-        grid = loose.reshape(-1, self.outputs)
-        if self.penalty == "sparse_group_lasso":
-            grid[: self.features] &= (self.labels < 0).reshape(-1, self.outputs)
-        elif self.penalty not in CANONICAL:
-            grid[: self.features] = False
+    def loose(self) -> NDArray[np.bool_]:
+        """Coordinates that ψ does not hold: intercepts, and features without a strength or a bound."""
+        grid = np.ones((self.features + self.intercept, self.outputs), dtype=bool)
+        own = grid[: self.features]
+        if self.penalty in CANONICAL or self.penalty == "sparse_group_lasso":
+            own &= (self.l1 == 0) & (self.l2 == 0) & np.isinf(self.lower) & np.isinf(self.upper)
+            if self.strengths.size:
+                held = (self.labels >= 0) & (self.strengths[self.labels] > 0)
+                own &= ~held.reshape(own.shape)
+        else:
+            own[:] = False
         return grid.ravel()
+
+    @cached_property
+    def free(self) -> NDArray[np.bool_]:
+        """Those among them that no ridge holds either."""
+        return np.asarray(self.loose & (self.model.l2 == 0))
 
     def settled(self, x: Array) -> Array:
         """x with the free coordinates at their own minimum: Newton's method in numpy, in extended precision."""
@@ -306,22 +314,15 @@ class Attack:
         z = m.margins(at)
         g, f = m.pull(m.slopes(z)), float(m.loss_of(z))
         value = f + float(m.penalty_of(at) + self.rest(at))
-        inside = np.zeros(m.size, dtype=bool)
-        inside[: self.features * self.outputs] = True
-        loose, held = self.free, inside & ~self.free
-        ridge = m.l2
-        v = np.where(held, -g - ridge * at, 0.0)[inside]
-        cost = self.excess(v, value) + float((ridge * at * at)[held].sum()) / 2
-        c = np.repeat(np.sqrt(_mean_squares(m.A)), self.outputs)
+        held, ridged = ~self.loose, self.loose & ~self.free
+        v = np.where(held, -g - m.l2 * at, 0.0)[: self.features * self.outputs]
+        cost = self.excess(v, value) + float((m.l2 * at * at)[held].sum()) / 2
+        cost += float((g[ridged] ** 2 / m.l2[ridged]).sum()) / 2
+        c = np.repeat(np.sqrt(mean_squares(m.A)), self.outputs)
         c = np.where(c > 0, c, 1.0)
         far = TRUST * (float(np.abs(at * c).max()) + float(np.abs(self.y).max())) / c
-        left = float((np.abs(g) * far)[loose].sum() + (-g * at)[loose].sum())
-        return f - float(g @ at) - cost - left
-
-
-def _mean_squares(A: Any) -> Array:
-    squares = A.multiply(A).mean(axis=0) if is_sparse(A) else (A * A).mean(axis=0)
-    return np.asarray(squares, dtype=np.float64).ravel()
+        cost += float((np.abs(g) * far)[self.free].sum())
+        return f - float(g @ at) - cost
 
 
 def _settled(m: Canonical, at: Array, A: Array, free: NDArray[np.bool_], columns: Ints) -> Array:
@@ -384,6 +385,6 @@ def _step(
         H[:, k, :, k] += A.T @ ((w * (p[:, k] + damping / 2))[:, None] * A)
     flat = np.flatnonzero(moving.ravel())
     H = H.reshape(A.shape[1] * K, -1)[np.ix_(flat, flat)]
-    step = np.zeros(g.size)
-    step[flat] = -np.linalg.lstsq(H, g.ravel()[flat], rcond=1e-15)[0]
-    return step.reshape(g.shape)
+    whole = np.zeros(g.size)
+    whole[flat] = -np.linalg.lstsq(H, g.ravel()[flat], rcond=1e-15)[0]
+    return whole.reshape(g.shape)

@@ -136,7 +136,8 @@ class Newton:
             far = np.maximum(np.abs(z - m.y) / m.delta, 1.0)
             return m.w * (curvature_of(m, z) + extra / (m.delta * far))
         if m.loss == "poisson":
-            extra = extra * np.maximum(np.exp(z), 1.0)
+            bent = curvature_of(m, z)
+            return m.w * (bent + extra * np.maximum(bent, 1.0))
         return m.w * (curvature_of(m, z) + extra)
 
     def _gram(self, weights: Array) -> Array:
