@@ -20,7 +20,10 @@ from benchmarks.smoothed_newton import minimise
 
 GOOD = 1e-12  # of f(0): a bracket this narrow is not narrowed further
 MOST_UNKNOWNS = 700  # of Newton's method, which factorises some hundred Hessians of this width
+MOST_CONES = 2_000  # unknowns of Clarabel
 MOST_ENTRIES = 400_000  # of the rows: with more, cvxpy takes minutes to set up
+WIDEST = {"slope": 100, "nuclear_norm": 60}
+"""Unknowns (rows and columns, for a matrix) beyond which cones take a square, or a cube, of them and minutes."""
 TIGHT = 1e-11  # what Clarabel is asked for; with exponential cones it often ends near 1e-9
 
 
@@ -88,7 +91,12 @@ def by_newton(attack: Attack, seconds: float) -> Iterator[Array]:
 def by_cones(attack: Attack, seconds: float) -> Iterator[Array]:
     """Clarabel's point, moved into the constraints."""
     plain = attack.model.small_dense()
-    if plain.A.shape[0] * plain.size > MOST_ENTRIES:
+    matrix = attack.penalty == "nuclear_norm"
+    width = attack.features + attack.outputs if matrix else plain.size
+    if (
+        width > WIDEST.get(attack.penalty, MOST_CONES)
+        or plain.A.shape[0] * plain.size > MOST_ENTRIES
+    ):
         return
     cp: Any = import_module("cvxpy")  # not needed by anything but this
     model, c, means = scaled(plain, attack.intercept and attack.penalty in CANONICAL)
