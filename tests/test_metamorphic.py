@@ -53,6 +53,7 @@ def data(kind: str, wide: bool = False) -> Data:
     X[:, 2] = rng.random(n) < 0.3
     z = X[:, :4] @ (np.array([1.0, -1.0, 2.0, 0.5]) / (0.1 + X[:, :4].std(axis=0)))
     z = z + 0.7 * rng.standard_normal(n)
+    z[::7] *= -1.0  # so that no plane separates the classes
     targets: dict[str, Array] = {
         "two": np.where(z > 0.5, "yes", "no"),
         "three": np.array(["a", "b", "c"])[np.digitize(z, [-0.7, 1.0])],
@@ -70,7 +71,8 @@ def rows_in_another_order(given: Data) -> Data:
 
 def columns_in_another_order(given: Data) -> Data:
     order = np.random.default_rng(2).permutation(given.X.shape[1])
-    columns = {"X": given.X[:, order], "seen": given.seen[:, order], "scale": given.scale[order]}
+    X, seen = (np.ascontiguousarray(A[:, order]) for A in (given.X, given.seen))
+    columns = {"X": X, "seen": seen, "scale": given.scale[order]}
     return replace(given, order=given.order[order], **columns)
 
 
@@ -103,10 +105,10 @@ def an_empty_column(given: Data) -> Data:
     return replace(given, order=np.insert(given.order, d // 2, -1), **columns)
 
 
-def a_row_without_weight(given: Data) -> Data:
+def a_row_without_weight(given: Data, far: float = 3.0) -> Data:
     return replace(
         given,
-        X=np.vstack([1e3 * np.ones((1, given.X.shape[1])), given.X]),
+        X=np.vstack([np.full((1, given.X.shape[1]), far), given.X]),
         y=np.concatenate([given.y[-1:], given.y]),
         weight=np.concatenate([[0.0], given.weight]),
     )
@@ -229,6 +231,12 @@ def test_estimators(model: Model, relation: Callable[[Data], Data]) -> None:
         _check_elastic_net(model, other)
         return
     check_same(model, other)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=name_of)
+def test_a_row_without_weight_is_not_there(model: Model) -> None:
+    """However far away it is: no weight times a loss that is infinite is nothing."""
+    check_same(model, a_row_without_weight(data(model.kind, model.wide), 1e4))
 
 
 def _check_elastic_net(model: Model, other: Data) -> None:
