@@ -34,6 +34,10 @@ PenaltyKind = Literal[
 PENALTIES: tuple[PenaltyKind, ...] = get_args(PenaltyKind)
 CANONICAL: frozenset[PenaltyKind] = frozenset(PENALTIES[:7])
 """Penalties that are sums over coordinates or disjoint groups: Newton's method in numpy takes them."""
+NORMS: frozenset[PenaltyKind] = frozenset(
+    ("l1", "group_lasso", "sparse_group_lasso", "slope", "fused_lasso", "nuclear_norm")
+)
+"""Penalties with ψ(cx) = c·ψ(x), so that ψ* is 0 or +inf."""
 SETS: frozenset[PenaltyKind] = frozenset(("l1_ball", "l2_ball", "simplex"))
 LOSSES: tuple[CanonicalLoss, ...] = (
     "logistic", "squared", "huber", "squared_hinge", "multinomial", "quantile", "poisson", "squared_outputs",
@@ -300,8 +304,10 @@ class Attack:
             upper = self.objective(at.astype(np.float64))
             if not upper <= first:
                 at, upper = np.asarray(x, dtype=np.float64).ravel().astype(at.dtype), first
-            lower = self._canonical_bound(at) if self.penalty in CANONICAL else self._bound(at)
-        return upper, lower if np.isfinite(lower) else -np.inf
+            lower = [self._canonical_bound(at) if self.penalty in CANONICAL else self._bound(at)]
+            if self.penalty in NORMS and not self.ridge:
+                lower.append(self._scaled_bound(at))
+        return upper, max((bound for bound in lower if np.isfinite(bound)), default=-np.inf)
 
     def _canonical_bound(self, at: Array) -> float:
         model, c, _ = scaled(self.extended, False)
@@ -318,11 +324,48 @@ class Attack:
         v = np.where(held, -g - m.l2 * at, 0.0)[: self.features * self.outputs]
         cost = self.excess(v, value) + float((m.l2 * at * at)[held].sum()) / 2
         cost += float((g[ridged] ** 2 / m.l2[ridged]).sum()) / 2
-        c = np.repeat(np.sqrt(mean_squares(m.A)), self.outputs)
+        return f - float(g @ at) - cost - self._left(at, g)
+
+    def _scaled_bound(self, at: Array) -> float:
+        """-Σ w_i l*(αs_i, y_i), with s the slopes at the point and α ≤ 1 the largest for which ψ*(-α∇f) = 0."""
+        m = self.extended
+        s = m.slopes(m.margins(at))
+        g = m.pull(s)
+        held = np.where(self.free, 0.0, g)[: self.features * self.outputs]
+        alpha = 1.0 / max(1.0, self.dual_norm(held.astype(np.float64)) * (1.0 + 1e-14))
+        w = m.w if s.ndim == 1 else m.w[:, None]
+        own = alpha * np.where(w > 0, s / np.where(w > 0, w, 1), 0)
+        return -float(m.w @ _conjugate(m, own)) - self._left(at, alpha * g)
+
+    def _left(self, at: Array, g: Array) -> float:
+        """What slopes of free coordinates, which should vanish, could lower P by: they are trusted to stay near."""
+        c = np.repeat(np.sqrt(mean_squares(self.model.A)), self.outputs)
         c = np.where(c > 0, c, 1.0)
         far = TRUST * (float(np.abs(at * c).max()) + float(np.abs(self.y).max())) / c
-        cost += float((np.abs(g) * far)[self.free].sum())
-        return f - float(g @ at) - cost
+        return float((np.abs(g) * far)[self.free].sum())
+
+
+def _conjugate(m: Canonical, s: Array) -> Array:
+    """l*(s, y) of every sample, for slopes between those of a point and zero."""
+
+    def entropy(p: Array) -> Array:
+        return np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0)
+
+    y = m.y
+    if m.loss == "multinomial":
+        p = s.copy()
+        p[np.arange(len(y)), y.astype(int)] += 1
+        return np.asarray(entropy(p).sum(axis=1))
+    if m.loss == "logistic":
+        return entropy(-y * s) + entropy(1 + y * s)
+    if m.loss == "squared_hinge":
+        return np.asarray(s * s / 2 + y * s)
+    if m.loss == "poisson":
+        return entropy(s + y) - entropy(y) - s
+    if m.loss == "squared_outputs":
+        return np.asarray((s * s / 2 + s * y).sum(axis=1))
+    width = m.delta if m.loss == "quantile" else 1.0
+    return np.asarray(width * s * s / 2 + s * y)
 
 
 def _settled(m: Canonical, at: Array, A: Array, free: NDArray[np.bool_], columns: Ints) -> Array:
