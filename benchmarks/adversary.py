@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ PLACES = ("solvers", "kernels", "federated", "datafit.py", "samples.py", "rows.p
 """Where thresholds of size are, below the package's folder."""
 
 
+@cache
 def whole_numbers(places: tuple[str, ...] = PLACES) -> dict[str, int]:
     """Every upper-case name that a module of these places gives an integer from 2 on: 'folder/module.NAME' -> its value."""
     package, found = Path(rs.__file__).parent, {}

@@ -317,7 +317,7 @@ def campaign(
 
 def report(console: Console, found: list[Finding]) -> int:
     """The counts, and every claim that is false or crashed with the command that repeats it; how many are false."""
-    for key in ("solver", "loss", "penalty"):
+    for key in ("solver", "certificate", "loss", "penalty"):
         table = Table(title=f"by {key}", title_justify="left")
         for heading in (key, "tol", "runs", *VERDICTS):
             table.add_column(heading, justify="left" if heading == key else "right")

@@ -50,8 +50,8 @@ def seeds_of(version: str) -> range:
 SEEDS = seeds_of(rs.__version__)
 
 
-def is_quick(found: Attack) -> bool:
-    return bool(found.X.shape[0] * found.model.size <= SMALL)
+def is_quick(found: Attack, most: int = SMALL) -> bool:
+    return bool(found.X.shape[0] * found.model.size <= most)
 
 
 def wrong(found: list[Finding]) -> list[str]:
@@ -193,13 +193,13 @@ def test_the_objective_is_that_of_the_package(first: int) -> None:
         assert theirs.value(zero) == pytest.approx(found.at_zero, rel=1e-12), seed
 
 
-@pytest.mark.parametrize("first", [200, 215, 230])
+@pytest.mark.parametrize("first", [200, 230, 260])
 def test_bounds_from_anywhere_hold(first: int) -> None:
     """The lower bound at any point is below P at the best point that independent solvers find."""
     proved = 0
-    for seed in range(first, first + 15):
+    for seed in range(first, first + 30):
         found = drawn(seed)
-        if not is_quick(found):
+        if not is_quick(found, 5_000):
             continue
         best = Bracket(found)
         for solve in (by_newton, by_cones):
