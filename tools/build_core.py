@@ -120,30 +120,40 @@ def nanobind(folder: Path) -> Path:
     return copy
 
 
+def run(*command: str | Path) -> None:
+    """Run a command that says itself what is wrong."""
+    if subprocess.run(command, check=False).returncode:
+        raise SystemExit("reshuffle's compiled core was not built; the lines above say why.")
+
+
 def build_in_place(*, sanitize: bool = False) -> None:
-    """CMake and ninja, in ``build/core-*``, with the modules put into ``src/reshuffle/core``."""
-    kind = "san" if sanitize else "core"
-    folder = (
-        ROOT
-        / "build"
-        / f"{kind}-{sysconfig.get_config_var('SOABI') or sys.implementation.cache_tag}"
-    )
-    folder.mkdir(parents=True, exist_ok=True)
+    """CMake and ninja, in a folder of ``build``, with the modules put into ``src/reshuffle/core``."""
     cmake, ninja = shutil.which("cmake"), shutil.which("ninja")
     if cmake is None:
         raise SystemExit('cmake was not found: `pip install -e ".[dev]"` brings what is needed.')
-    options = [
+    kind = ("sanitized" if sanitize else "core") + ("-zig" if needs_zig() else "")
+    abi = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
+    folder = ROOT / "build" / f"{kind}-{abi}"
+    folder.mkdir(parents=True, exist_ok=True)
+    configure: list[str | Path] = [cmake, "-S", ROOT, "-B", folder]
+    configure += [
         f"-DPython_EXECUTABLE={sys.executable}",
         f"-Dnanobind_ROOT={(nanobind(ROOT / 'build') / 'cmake').as_posix()}",
         "-DIN_PLACE=ON",
         f"-DSANITIZE={'ON' if sanitize else 'OFF'}",
     ]
     if sys.platform != "win32" and ninja is not None:
-        options += ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
+        configure += ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
     with compiler(ROOT / "build" / "zig"):
-        extra = shlex.split(os.environ.get("CMAKE_ARGS", ""))
-        subprocess.run([cmake, "-S", ROOT, "-B", folder, *options, *extra], check=True)
-        subprocess.run([cmake, "--build", folder, "--config", "Release", "--parallel"], check=True)
+        configure += shlex.split(os.environ.get("CMAKE_ARGS", ""))
+        again = (folder / "CMakeCache.txt").exists()
+        if again and subprocess.run(configure, check=False).returncode:
+            # The clone was moved, or a tool that the cache names is gone.
+            shutil.rmtree(folder)
+            again = False
+        if not again:
+            run(*configure)
+        run(cmake, "--build", folder, "--config", "Release", "--parallel")
 
 
 if __name__ == "__main__":
