@@ -28,14 +28,13 @@ LONG = 5.0  # seconds, from which on one try is enough
 
 
 def first_fit(quick: bool, out: Path | None = None) -> list[Finding]:
-    """Seconds of the first fit of a new process on a1a, import and compilation included."""
+    """Seconds of the first fit of a new process on a1a, import included."""
     case = CASES["a1a"](quick)[0]
     best, rounds = reference(case), 1 if quick else 4
     seconds: dict[str, float] = {}
     details: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         _store(Path(folder), case)
-        _process(folder, OURS, "time")  # compiles what is not yet
         for name in FITS:
             run = _process(folder, name, "time")
             gap = case.judge.objective(np.array(run["x"])) - best
@@ -43,20 +42,14 @@ def first_fit(quick: bool, out: Path | None = None) -> list[Finding]:
             tries = [run, *(_process(folder, name, "time") for _ in range(again))]
             seconds[name] = min(run["seconds"] for run in tries)
             details[name] = f"relative gap {gap / (case.at_zero - best):.0e}"
-        with tempfile.TemporaryDirectory() as cache:
-            cold = _process(folder, OURS, "time", NUMBA_CACHE_DIR=cache)["seconds"]
     findings = [
         Finding(f"first fit: {name}", s, "s", detail=details[name]) for name, s in seconds.items()
     ]
-    findings.append(Finding("first fit: ours, nothing compiled", cold, "s"))
     ratio = seconds["skglm ProxNewton"] / seconds[OURS]
     findings.append(Finding("skglm over ours", ratio, "×", "at least", 5.0))
     if out is not None:
         points = [{"fit": name, "seconds": s} for name, s in seconds.items()]
-        write_points(
-            out / "first-fit-points.csv",
-            [*points, {"fit": "ours, nothing compiled", "seconds": cold}],
-        )
+        write_points(out / "first-fit-points.csv", points)
     return findings
 
 
@@ -129,12 +122,10 @@ def _store(folder: Path, case: Case) -> int:
     return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes + case.y.nbytes)
 
 
-def _process(folder: str, name: str, what: str, **variables: str) -> dict[str, Any]:
+def _process(folder: str, name: str, what: str) -> dict[str, Any]:
     """What a fit prints in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.fit_process", folder, name, what]
     inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    done = subprocess.run(
-        command, env=inherited | variables, check=True, stdout=subprocess.PIPE, text=True
-    )
+    done = subprocess.run(command, env=inherited, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

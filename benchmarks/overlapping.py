@@ -69,7 +69,6 @@ def main() -> None:
             whole = float(x @ x)
             for strength in strengths:
                 psi: Any = kind(strength, groups)
-                psi.prepare()
                 first = psi.prox_from(x, 1.0, COLD, 0.5e-9 * whole)
                 row = []
                 for gap in (0.5e-6 * whole, 0.5e-12 * whole):

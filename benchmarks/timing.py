@@ -16,7 +16,7 @@ Contestant = Callable[[], float]
 """Does its work once and returns the seconds that count."""
 
 Name = TypeVar("Name")
-PACKAGES = ("reshuffle", "numpy", "scipy", "numba", "scikit-learn", "cyanure", "skglm", "celer")
+PACKAGES = ("reshuffle", "numpy", "scipy", "scikit-learn", "cyanure", "skglm", "celer")
 
 
 def timed(work: Callable[[], object]) -> Contestant:

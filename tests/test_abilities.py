@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numba import njit
 from numpy.typing import NDArray
 from oracles import LOSSES
 
 import reshuffle as rs
-from reshuffle.kernels.prox import prox as compiled_prox
+from reshuffle.core import native
+from reshuffle.penalties.forms import native_form
 from reshuffle.penalties import ability
 
 pytestmark = pytest.mark.usefixtures("vanishing")
@@ -37,9 +37,8 @@ def able(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("psi", "shape"), chosen, ids=ids)
 
 
-@njit
 def in_kernel(form: Any, flat: Any, step: float) -> None:
-    compiled_prox(form, flat, step)  # type: ignore[no-untyped-call]
+    native.prox(native_form(form), flat, step)
 
 
 @able("compiled")

@@ -1,4 +1,4 @@
-"""Machines where neither the package nor the home can be written: kernels compile all the same."""
+"""Machines where nothing can be written: a fit needs no folder; and variables that are set for others."""
 
 from __future__ import annotations
 
@@ -11,89 +11,41 @@ from pathlib import Path
 import pytest
 
 import reshuffle as rs
+from reshuffle.core import native
 
 CODE = """
-import sys, tempfile, warnings
-if sys.argv[1] == "no temporary folder":
-    def refuse(*_, **__): raise OSError(30, "Read-only file system")
-    tempfile.mkdtemp = refuse
-if sys.argv[1] == "read-only":  # the folder that NUMBA_CACHE_DIR names
-    import os
-    plain = tempfile.TemporaryFile
-    def locked(*given, dir=None, **more):
-        if dir is not None and str(dir).startswith(os.environ["NUMBA_CACHE_DIR"]): raise OSError(30, "read-only")
-        return plain(*given, dir=dir, **more)
-    tempfile.TemporaryFile = locked
-import numpy as np
-with warnings.catch_warnings(record=True) as said:
-    warnings.simplefilter("always")
-    from reshuffle.orders import shuffled
-    from reshuffle.kernels.shuffle import shuffle
-    order = shuffled(np.arange(9, dtype=np.uint32), np.random.default_rng(0))
-assert sorted(order) == list(range(9))
-from reshuffle.solvers import compiling
-print(compiling._line(), file=sys.stderr)
-print(sum(shuffle.stats.cache_hits.values()), *[w.message for w in said if w.category.__name__ == "CacheWarning"], sep="|")
+import tempfile
+def refuse(*_, **__): raise OSError(30, "Read-only file system")
+for name in ("mkdtemp", "mkstemp", "TemporaryFile", "NamedTemporaryFile", "TemporaryDirectory"):
+    setattr(tempfile, name, refuse)
+import numpy as np, reshuffle as rs
+X = np.random.default_rng(0).standard_normal((50, 4))
+problem = rs.Problem(X, np.sign(X[:, 0]), penalty=rs.penalties.L1(0.1))
+assert rs.ExactProxRR(tol=1e-8).solve(problem).converged
+rs.ProxRR(epochs=2).solve(problem)
 """
 
 
-@pytest.fixture
-def locked(tmp_path: Path) -> dict[str, str]:
-    """A copy of the package, and a home, where no cache can be made: a file stands in its place."""
+def test_a_fit_writes_nothing_anywhere(tmp_path: Path) -> None:
+    """A copy of the package and a home that cannot be written: the core was built before."""
     package = tmp_path / "package" / "reshuffle"
     shutil.copytree(
         Path(rs.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "*.npz")
     )
-    (package / "kernels" / "__pycache__").touch()
+    core = Path(native.__file__).parent
+    for module in core.glob("_*.so"):  # an editable install keeps them elsewhere
+        shutil.copy(module, package / "core")
     (tmp_path / "home").touch()
-    (tmp_path / "temporary").mkdir()
-    names = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "PYTHONPATH")
-    kept = {name: value for name, value in os.environ.items() if name not in names}
-    return kept | {
+    before = sorted(path for path in tmp_path.rglob("*"))
+    environment = os.environ | {
         "PYTHONPATH": str(package.parent), "HOME": str(tmp_path / "home"), "PYTHONDONTWRITEBYTECODE": "1",
-        "TMPDIR": str(tmp_path / "temporary"),
+        "TMPDIR": str(tmp_path / "home"),
     }  # fmt: skip
-
-
-def run(case: str, environment: dict[str, str]) -> tuple[int, list[str]]:
-    """How many kernels were found compiled, and what was said.
-
-    The line for who waits promises no more than is kept: what a folder of the process holds is gone with it.
-    """
-    command = [sys.executable, "-c", CODE, case]
+    command = [sys.executable, "-c", CODE]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert ("kept for the next time" in done.stderr) == (case == "fill")
-    hits, *said = done.stdout.strip().split("|")
-    return int(hits), said
-
-
-def test_kernels_compile_in_a_folder_of_the_process_and_say_so(
-    locked: dict[str, str], tmp_path: Path
-) -> None:
-    hits, said = run("nothing can be written", locked)
-    assert hits == 0
-    assert len(said) == 1
-    assert "NUMBA_CACHE_DIR" in said[0]
-    assert list((tmp_path / "temporary").iterdir()) == []  # it is removed at the end
-
-
-def test_kernels_compile_without_a_cache_where_there_is_no_folder_at_all(
-    locked: dict[str, str],
-) -> None:
-    hits, said = run("no temporary folder", locked)
-    assert hits == 0
-    assert "NUMBA_CACHE_DIR" in said[0]
-
-
-def test_a_cache_that_was_filled_before_is_used_where_it_cannot_be_written(
-    locked: dict[str, str], tmp_path: Path
-) -> None:
-    environment = locked | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
-    assert run("fill", environment) == (0, [])
-    before = sorted(p.name for p in (tmp_path / "kernels").rglob("*"))
-    assert run("read-only", environment) == (1, [])
-    assert sorted(p.name for p in (tmp_path / "kernels").rglob("*")) == before
+    assert done.stderr == ""
+    assert sorted(path for path in tmp_path.rglob("*")) == before
 
 
 # --- the environment ---------------------------------------------------------------------------

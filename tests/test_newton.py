@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 import reshuffle as rs
-from reshuffle.kernels.quadratic import model_kernel
-from reshuffle.kernels.room import rented
-from reshuffle.kernels.stamp import stamp_of
 from reshuffle.losses import Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from reshuffle.penalties import Separable
 from reshuffle.penalties.forms import Coordinates, Form, Groups
 from reshuffle.solvers.certificate import certificate_of
 from reshuffle.solvers.curves import Bend, Curves
 from reshuffle.solvers.newton import Newton, Progress, can_finish
+from reshuffle.solvers.newton_model import descend
 
 Array = NDArray[np.float64]
 LOSSES: list[Loss] = [Logistic(), Squared(), Huber(0.7), SquaredHinge(), Multinomial()]
@@ -46,8 +44,8 @@ def newton(problem: rs.Problem, tol: float, most: int = 100) -> Finished:
     at_zero = problem.value(np.zeros(problem.shape))
     target, made = tol * at_zero, 0
     while made < most:
+        move = steps.run(x, progress, target, at_zero, 1)
         made += 1
-        move = steps.step(x, progress, target, at_zero)
         x, progress = move.at.x, move.progress
         if move.stuck or progress.bound <= target:
             break
@@ -162,7 +160,7 @@ def test_a_column_of_ones_needs_no_dense_rows(weighted: bool) -> None:
     curves = Curves(problem.datafit)
     at = curves.linearise(rng.standard_normal(problem.shape))
     active = np.arange(12, dtype=np.uint32)
-    assert not curves._packs(active)
+    assert not curves.packs(active)
     H = curves.hessian(Bend(at.curvatures), active)
     rows = np.column_stack([dense - curves.centre, np.ones(300)])
     wanted = rows.T @ ((curves.weights * at.curvatures / 300)[:, None] * rows)
@@ -249,8 +247,7 @@ def test_the_model_is_minimised(name: str, correlation: float) -> None:
     A = rng.standard_normal((30, 9)) + 5 * correlation * rng.standard_normal((30, 1))
     H, g, x = A.T @ A / 30, rng.standard_normal(9), prox_of(form)(rng.standard_normal(9), 1.0)
     u = x.copy()
-    kernel = model_kernel(stamp_of())
-    decrease, left, length, _ = kernel(form, H, g, x, u, 1e-12, 0.0, 100, np.empty(9), rented(9))
+    decrease, left, length, *_ = descend(form, H, g, x, u, 1e-12, 0.0)
     reference = proximal_gradient(prox_of(form), H, g, x)
 
     def model(u: Array) -> float:
@@ -271,8 +268,7 @@ def test_columns_of_zeros_and_copies_of_columns(name: str) -> None:
     A[:, 1], A[:, 6] = 0.0, A[:, 2]
     H, g = A.T @ A / 30, A.T @ rng.standard_normal(30) / 10
     x, u = np.zeros(9), np.zeros(9)
-    kernel = model_kernel(stamp_of())
-    decrease, left, _, _ = kernel(form, H, g, x, u, 1e-12, 0.0, 100, np.empty(9), rented(9))
+    decrease, left, *_ = descend(form, H, g, x, u, 1e-12, 0.0)
     reference = proximal_gradient(prox_of(form), H, g, x)
     value = g @ reference + 0.5 * reference @ H @ reference + value_of(form, reference)
     assert np.isfinite(u).all()
@@ -281,11 +277,10 @@ def test_columns_of_zeros_and_copies_of_columns(name: str) -> None:
 
 
 def test_a_slope_without_curvature_is_seen() -> None:
-    kernel = model_kernel(stamp_of())
     H, g = np.diag([1.0, 0.0]), np.array([1.0, 1.0])
     for form, finite in ((coordinates(2), False), (coordinates(2, low=-2.0, high=2.0), True)):
         u = np.zeros(2)
-        decrease, *_ = kernel(form, H, g, np.zeros(2), u, 1e-12, 0.0, 10, np.empty(2), rented(2))
+        decrease, *_ = descend(form, H, g, np.zeros(2), u, 1e-12, 0.0)
         assert np.isfinite(decrease) == finite
         assert np.isfinite(u).all()
 
@@ -476,24 +471,14 @@ def test_a_loss_without_a_second_derivative_has_no_newton_steps() -> None:
 
 def test_equal_columns_have_equal_products() -> None:
     """To the last bit, wherever they stand: what depends on each other must be seen to, or steps drift along it."""
-    from numba import njit
-
-    from reshuffle.kernels import gram
-
-    multiply: Any = gram.multiply
-
-    def products(T: Array, out: Array) -> None:
-        multiply(T, T.shape[1], out)
-
-    product: Any = njit(products)
     rng = np.random.default_rng(0)
     for width, rows in ((2, 1), (3, 5), (5, 40), (6, 17), (8, 256), (11, 255)):
         T = rng.standard_normal((width, rows)) * 10.0 ** rng.uniform(-6, 6, rows)
         for a in range(width):
             for b in range(a):
-                same, H = T.copy(), np.zeros((width, width))
+                same = T.copy()
                 same[a] = same[b]
-                product(same, H)
-                H = np.triu(H) + np.triu(H, 1).T
+                fit = rs.Problem(same.T, np.ones(rows), loss=Squared()).datafit
+                H = Curves(fit).gram(np.ones(rows), np.arange(width, dtype=np.uint32))
                 assert np.array_equal(H[a], H[b])
                 np.testing.assert_allclose(H, same @ same.T, rtol=1e-11, atol=0.0)

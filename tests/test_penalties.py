@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numba import njit
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, brentq, minimize
 
 import reshuffle as rs
-from reshuffle.kernels.prox import prox, separable_prox
+from reshuffle.core import native
+from reshuffle.penalties.forms import native_form
 from reshuffle.penalties import (
     L1,
     L2,
@@ -85,9 +85,8 @@ def points(shape: tuple[int, ...], bound: float = 1e3) -> st.SearchStrategy[Arra
     return arrays(np.float64, shape, elements=st.floats(-bound, bound, allow_subnormal=False))
 
 
-@njit
 def kernel_prox(form: Any, flat: Array, step: float) -> None:
-    prox(form, flat, step)  # type: ignore[no-untyped-call]
+    native.prox(native_form(form), flat, step)
 
 
 @pytest.mark.parametrize(
@@ -305,15 +304,16 @@ def test_group_lasso_of_a_zero_group_is_silent(recwarn: pytest.WarningsRecorder)
 def test_compiled_prox_is_the_numpy_prox(psi: Separable, data: st.DataObject) -> None:
     shape = next(shape for p, shape in EXAMPLES if p is psi)
     x, step = data.draw(points(shape)), data.draw(steps)
-    pairs = zip(x.ravel(), *psi.compiled(shape), strict=True)
-    compiled = [separable_prox(v, step, *coefficients) for v, *coefficients in pairs]
+    compiled = x.ravel().copy()
+    kernel_prox(psi.compiled(shape), compiled, step)
     np.testing.assert_allclose(compiled, psi.prox(x, step).ravel(), rtol=1e-14, atol=1e-300)
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 def test_compiled_prox_hides_no_divergence(special: float) -> None:
-    compiled = separable_prox(special, 1.0, 0.5, 0.5, -np.inf, np.inf)
-    np.testing.assert_equal(compiled, ElasticNet(0.5, 0.5).prox(np.array([special]), 1.0)[0])
+    psi, compiled = ElasticNet(0.5, 0.5), np.array([special])
+    kernel_prox(psi.compiled((1,)), compiled, 1.0)
+    np.testing.assert_equal(compiled, psi.prox(np.array([special]), 1.0))
 
 
 @pytest.mark.parametrize(

@@ -73,14 +73,18 @@ def test_seconds_leave_out_evaluation_and_compilation() -> None:
     assert result.trace["seconds"][-1] < 0.05
 
 
-@pytest.mark.parametrize("importance", [False, True])
 @pytest.mark.parametrize("kind", [partial(rs.ExactProxRR, finish=False), rs.ExactProxRR, rs.ProxRR])
-def test_a_first_run_compiles_nothing_while_its_clock_runs(kind: Any, importance: bool) -> None:
-    """What is compiled beforehand is what the epochs call, to the last type: one form of each kernel."""
-    from reshuffle.kernels.exact import epoch_kernel
-    from reshuffle.kernels.newton import register_second
-    from reshuffle.kernels.sweep import sweep_kernel
-    from reshuffle.kernels.whole import whole_kernel
+def test_a_loss_of_ones_own_is_compiled_before_the_clock_runs(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is compiled, is compiled by ``prepare``: once for a class, and not again by another run."""
+    from reshuffle.losses import native as native_losses
+
+    made: list[str] = []
+    plain = native_losses._compiled
+    monkeypatch.setattr(
+        native_losses, "_compiled", lambda f, *more: made.append(f.__name__) or plain(f, *more)
+    )
 
     class Own(rs.losses.Squared):
         @staticmethod
@@ -89,42 +93,11 @@ def test_a_first_run_compiles_nothing_while_its_clock_runs(kind: Any, importance
 
     X, y = random_data(rs.losses.Squared(), n=40)
     task = rs.Problem(X, y, Own(), rs.penalties.ElasticNet(0.01, 0.1))
-    kind(epochs=3, importance=importance).solve(task)
-    kernel = {rs.ExactProxRR: whole_kernel, rs.ProxRR: sweep_kernel}.get(kind, epoch_kernel)
-    stamp = task.datafit.stamp
-    if kernel is whole_kernel:
-        stamp = register_second(Own().functions, Own.second)
-    assert len(kernel(stamp).signatures) == 1
-
-
-def test_newton_steps_on_a_small_set_load_two_kernels_before_the_clock_runs() -> None:
-    from reshuffle.kernels.exact import conjugate_kernel
-    from reshuffle.kernels.laid import lay_kernel
-    from reshuffle.kernels.newton import register_second
-    from reshuffle.kernels.passes import value_kernel
-    from reshuffle.kernels.whole import whole_kernel
-
-    class Own(rs.losses.Squared):
-        @staticmethod
-        def value(z: float, y: float) -> float:
-            return 0.5 * (y - z) ** 2
-
-    X, y = random_data(rs.losses.Squared(), n=40)
-    task = rs.Problem(X, y, Own(), rs.penalties.ElasticNet(0.01, 0.1))
-    method = rs.ExactProxRR().bind(task)
-    assert method.setup_seconds > 0.0
-    stamp = task.datafit.stamp
-    steps = whole_kernel(register_second(Own().functions, Own.second))
-    needed = [lay_kernel(stamp, True), steps]
-    others = [kernel(stamp) for kernel in (value_kernel, conjugate_kernel)]
-    assert [len(kernel.signatures) for kernel in needed + others] == [1, 1, 0, 0]
-    rs.ExactProxRR().solve(task)
-    assert [len(kernel.signatures) for kernel in needed + others] == [1, 1, 0, 0]
-    # a start of one's own is measured by a dual point, and so is the end where groups are held
-    warm = rs.ExactProxRR().bind(task)
-    warm.start(np.ones(task.shape))
-    assert warm.setup_seconds > 0.0
-    assert [len(kernel.signatures) for kernel in needed + others] == [1, 1, 1, 1]
+    task.prepare()
+    assert made == ["value", "derivative", "second", "conjugate"]
+    assert kind(epochs=3).solve(task).trace["objective"][-1] < task.objective(np.zeros(task.shape))
+    kind(epochs=3).solve(rs.Problem(X, y, Own(), rs.penalties.ElasticNet(0.01, 0.1)))
+    assert len(made) == 4
 
 
 def test_csv(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,38 @@ def test_what_it_does_not_is_refused_with_its_line(line: str, tmp_path: Path) ->
 def test_the_line_is_named(tmp_path: Path) -> None:
     with pytest.raises(rs.InputError, match=r"line 3 is 'nan 1:1'"):
         load(tmp_path, b"+1 1:1\n-1 1:2\nnan 1:1\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("+1 2:1 1:1", "indices must rise, and those of line 3 do not: '+1 2:1 1:1'"),
+        ("+1 2:1 2:1", "indices must rise, and those of line 3 do not"),
+        ("1e999 1:1", "a label that is too large for a number, in line 3"),
+        ("+1 1:-1e999", "a value that is too large for a number, in line 3"),
+        ("+1 2147483648:1", "an index beyond 2147483647, the largest there is, in line 3"),
+        ("1e999 2:1 1:1 3", "line 3 is '1e999 2:1 1:1 3'"),  # its form before all else
+    ],
+)
+def test_what_is_wrong_with_a_line_is_told(line: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(rs.InputError, match=re.escape(sentence)):
+        load(tmp_path, b"+1 1:1\n# remark\n" + line.encode() + b"\nnan\n")
+
+
+@pytest.mark.parametrize("size", range(1, 30))
+def test_pieces_of_a_file_may_end_anywhere(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reshuffle.datasets import svmlight
+
+    X, y = load(tmp_path, TEXT)
+    monkeypatch.setattr(svmlight, "PIECE", size)
+    for text in (TEXT, TEXT.rstrip()):
+        found, labels = load(tmp_path, text)
+        assert np.array_equal(found, X)
+        assert np.array_equal(labels, y)
+    with pytest.raises(rs.InputError, match=r"line 7 is 'nan'"):
+        load(tmp_path, TEXT + b"nan\n1 1:1\n")
 
 
 @pytest.mark.parametrize("index", [10_000_001, 2**31 - 1])

@@ -8,7 +8,7 @@ from typing import Any
 
 from numba import njit
 
-from reshuffle.kernels.prox import prox
+from reshuffle.own_loops import prox
 from reshuffle.solvers import Epoch, Method, Solver
 
 

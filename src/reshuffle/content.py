@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.cached import cached_property
-from reshuffle.kernels.stamp import code_parts
+from reshuffle.code_identity import code_parts
 
 
 def digest(*values: Any) -> str:

@@ -1,4 +1,4 @@
-"""The losses of all samples: every call of a kernel on them."""
+"""The losses of all samples: passes over the rows in storage order, and shuffled ones."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
+from reshuffle.core import native
 from reshuffle.errors import InputError
 from reshuffle.interruption import WORK, cuts, listen
-from reshuffle.losses import named
-from reshuffle.penalties.forms import NO_PENALTY, Form
-from reshuffle.rows import Rows
-from reshuffle.samples import Samples
+from reshuffle.penalties.forms import NO_PENALTY, Form, native_form
+from reshuffle.samples import Range, Samples
 from reshuffle.validation import read_only
 
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
-AHEAD = 8  # rows asked of the memory before their turn: see benchmarks/NOTES.md
-SHORT = 1 << 13  # stored values, which are read in less time than they are left out
+SHORT = 1 << 13  # Stored values: fewer are read in less time than they are left out.
 LEAST = (
     1 << 10
-)  # visits of one kernel call, where rows are not far too long: calls cost microseconds
+)  # Visits of one call of the core, where rows are not far too long: a call costs microseconds.
 NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
+NOTHING = np.empty(0)
+"""A table that is not wanted."""
 
 
 class Copies(NamedTuple):
@@ -54,17 +54,14 @@ class Datafit(Samples):
 
     def value(self, x: Array) -> float:
         """Σ_i w_i·l(a_iᵀx + b, y_i)."""
-        from reshuffle.kernels.passes import BLOCK, value_kernel
-
+        core, x = self.core, self.checked(x)
         if self.pieces:
-            return sum(self.each(lambda part: part.value(x)))
-        total, x, coefs = 0.0, self.checked(x), self.scratch(min(BLOCK, self.n))
-        with named(self.loss):
-            kernel = value_kernel(self.stamp)
-            for rows, targets, weights in self.in_turn(self.rows, self.targets, self.weights):
-                total = kernel(
-                    *rows, targets, weights, self.loss.params, self.bias, x, coefs, total
-                )
+            total = sum(self.each(lambda part: native.value(core, x, *part, 0.0)))
+        else:
+            total = 0.0
+            for part in self.in_turn():
+                total = native.value(core, x, *part, total)
+        self.raise_own_errors()
         return float(total)
 
     @cached_property
@@ -75,51 +72,48 @@ class Datafit(Samples):
 
     def gradient(self, x: Array, factor: float) -> Array:
         """factor times the gradient of ``value``."""
-        from reshuffle.kernels.passes import BLOCK, gradient_kernel
-
-        out, x, coefs = np.zeros(self.shape), self.checked(x), self.scratch(min(BLOCK, self.n))
-        with named(self.loss):
-            kernel = gradient_kernel(self.stamp)
-            for rows, targets, weights in self.in_turn(self.rows, self.targets, self.weights):
-                kernel(*rows, targets, weights, self.loss.params, self.bias, x, coefs, factor, out)
+        out, x, core = np.zeros(self.shape), self.checked(x), self.core
+        for part in self.in_turn():
+            native.tabulate(core, x, *part, factor, NOTHING, out)
+        self.raise_own_errors()
         return out
 
     def margins(self, x: Array) -> Array:
         """a_iᵀx + b for every row."""
-        return self._margins(self.rows, x)
+        return self._margins(self.core, x)
 
     def quick_margins(self, x: Array) -> Array:
         """The same, by the quick rows."""
+        return self._margins(self.quick_core, x)
+
+    def _margins(self, core: Any, x: Array) -> Array:
+        found, x = np.empty((self.n, *self.outputs)), self.checked(x)
+
+        def fill(part: Range) -> None:
+            if self.multiplies:
+                self._multiply_margins(part, x, part.of(found))
+            else:
+                native.margins(core, x, *part, part.of(found))
+
         if self.pieces:
-            return np.concatenate(self.each(lambda part: part.quick_margins(x)))
-        return self._margins(self.quick, x)
-
-    def _margins(self, of: Rows, x: Array) -> Array:
-        from reshuffle.kernels.passes import margins_kernel
-        from reshuffle.kernels.stamp import stamp_of
-
-        found, x, coefs = np.empty((self.n, *self.outputs)), self.checked(x), self.scratch()
-        if self.multiplies:
-            with np.errstate(all="ignore"):  # as the kernels do
-                for rows, out in self.in_turn(of, found):
-                    np.matmul(rows.values, x[: self.features], out=out)
-                    if self.bias:
-                        out += x[-1]
-            return found
-        kernel = margins_kernel(stamp_of())
-        for rows, out in self.in_turn(of, found):
-            kernel(*rows, self.bias, x, coefs, out)
+            self.each(fill)
+        else:
+            for part in self.in_turn():
+                fill(part)
         return found
+
+    def _multiply_margins(self, part: Range, x: Array, out: Array) -> None:
+        with np.errstate(all="ignore"):  # as in the core
+            np.matmul(part.of(self.quick.values), x[: self.features], out=out)
+            if self.bias:
+                out += x[-1]
 
     def column_means(self) -> Array:
         """(1/n) Σ w_i a_i, one number per feature."""
-        from reshuffle.kernels.exact import combine_kernel
-        from reshuffle.kernels.stamp import stamp_of
-
-        out, kernel = np.zeros(self.features + 1), combine_kernel(stamp_of())
-        for rows, weights, ones in self.in_turn(self.quick, self.weights, np.ones(self.n)):
-            kernel(*rows, weights, True, 1.0 / self.n, ones, out)
-        return out[:-1]
+        out, core = np.zeros(self.features), self.quick_core
+        for part in self.in_turn():
+            native.column_sums(core, *part, 1.0 / self.n, out)
+        return out
 
     @cached_property
     def column_squares(self) -> Array:
@@ -131,46 +125,44 @@ class Datafit(Samples):
             return squares
         if self.quick.unit and not self.weights.size:
             return self.column_counts / self.n
-        from reshuffle.kernels.columns import add_squares
-
         out = np.zeros(self.features)
-        add_squares(values, indices, indptr, weights, out)
+        native.add_squares(values, indices, indptr, weights, out)
         return out / self.n
 
     def curvature_product(self, v: Array, factor: float) -> Array:
         """factor·Σ_i w_i a_i a_iᵀ v, for v with one entry per feature (and the intercept)."""
-        from reshuffle.kernels.passes import curvature_kernel
-        from reshuffle.kernels.stamp import stamp_of
-
-        out = np.zeros(self.shape[0])
+        out, core = np.zeros(self.shape[0]), self.core
         v = np.ascontiguousarray(v, dtype=np.float64).ravel()
-        kernel = curvature_kernel(stamp_of())
-        for rows, targets, weights in self.in_turn(self.rows, self.targets, self.weights):
-            kernel(*rows, weights, len(targets), self.bias, v, factor, out)
+        for part in self.in_turn():
+            native.bent_product(core, self.weights, *part, v, factor, out)
         return out
 
     def bent_product(self, curvatures: Array, v: Array) -> Array:
         """(1/n) Σ_i c_i a_i a_iᵀ v: margins and sum in one pass, by the quick rows."""
-        from reshuffle.kernels.passes import curvature_kernel
-        from reshuffle.kernels.stamp import stamp_of
+        core, v = self.quick_core, self.checked(v)
 
+        def product(part: Range, out: Array) -> Array:
+            native.bent_product(core, curvatures, *part, v, 1.0 / self.n, out)
+            return out
+
+        return self._summed(product)
+
+    def _summed(self, work: Callable[[Range, Array], Array]) -> Array:
+        """What ``work`` adds to an array of the shape of x, over all rows: stretch after stretch, or piece by piece."""
         if self.pieces:
-            share = self.n
-            parts = self.each_with(
-                curvatures, lambda part, own: part.n / share * part.bent_product(own, v)
-            )
+            parts = self.each(lambda part: work(part, np.zeros(self.shape)))
             whole: Array = np.sum(parts, axis=0)
             return whole
-        out, kernel, v = np.zeros(self.shape), curvature_kernel(stamp_of()), self.checked(v)
-        for rows, own in self.in_turn(self.quick, read_only(curvatures)):
-            kernel(*rows, own, len(own), self.bias, v, 1.0 / self.n, out)
+        out = np.zeros(self.shape)
+        for part in self.in_turn():
+            work(part, out)
         return out
 
     def squared_norms(self) -> Array:
         """‖a_i‖² of every row."""
         found = np.empty(self.n)
-        for rows, out in self.in_turn(self.rows, found):
-            rows.squared_norms(out)
+        for part in self.in_turn():
+            self.rows.stretch(slice(*part)).squared_norms(part.of(found))
         return found
 
     def constants(self, curvature: float | None = None) -> Array:
@@ -190,61 +182,56 @@ class Datafit(Samples):
 
     def slopes(self, x: Array) -> tuple[Array, Array]:
         """l'(a_iᵀx + b, y_i) for every row, and the mean gradient (1/n) Σ w_i l'_i a_i."""
-        from reshuffle.kernels.exact import slopes_kernel, table_kernel
-
-        if self.pieces:
-            found = self.each(lambda part: part.slopes(x))
-            shares = [part.n / self.n for part in self.pieces]
-            means = [share * mean for share, (_, mean) in zip(shares, found, strict=True)]
-            return np.concatenate([table for table, _ in found]), np.sum(means, axis=0)
+        core = self.quick_core
         if self.multiplies:
-            table = self._margins(self.quick, x)
-            for _, targets, out in self.in_turn(self.quick, self.targets, table):
-                slopes_kernel(self.stamp)(targets, self.loss.params, out)
+            table = self._margins(core, x)
+            for part in self.in_turn():
+                native.slopes_at(core, *part, part.of(table))
             return table, self.combined(table)
-        table, mean = np.empty((self.n, *self.outputs)), np.zeros(self.shape)
-        kernel, x, coefs = table_kernel(self.stamp), self.checked(x), self.scratch()
-        for rows, *own, out in self.in_turn(self.quick, self.targets, self.weights, table):
-            kernel(*rows, *own, self.loss.params, self.bias, x, coefs, 1.0 / self.n, out, mean)
+        table, x = np.empty((self.n, *self.outputs)), self.checked(x)
+
+        def tabulate(part: Range, out: Array) -> Array:
+            native.tabulate(core, x, *part, 1.0 / self.n, part.of(table), out)
+            return out
+
+        mean = self._summed(tabulate)
+        self.raise_own_errors()
         return table, mean
 
     def combined(self, slopes: Array) -> Array:
         """(1/n) Σ w_i slopes_i a_i."""
-        from reshuffle.kernels.exact import combine_kernel
-        from reshuffle.kernels.stamp import stamp_of
+        core, multiplies = self.quick_core, self.multiplies
 
-        if self.pieces:
-            parts = self.each_with(slopes, lambda part, own: part.n / self.n * part.combined(own))
-            whole: Array = np.sum(parts, axis=0)
-            return whole
-        if self.multiplies:
-            return self._multiplied(slopes)
-        out, kernel = np.zeros(self.shape), combine_kernel(stamp_of())
-        for rows, weights, table in self.in_turn(self.quick, self.weights, slopes):
-            kernel(*rows, weights, self.bias, 1.0 / self.n, table, out)
-        return out
+        def combine(part: Range, out: Array) -> Array:
+            if multiplies:
+                return self._multiplied(part, part.of(slopes), out)
+            native.combine(core, part.of(slopes), *part, 1.0 / self.n, out)
+            return out
 
-    def _multiplied(self, slopes: Array) -> Array:
+        return self._summed(combine)
+
+    def _multiplied(self, part: Range, table: Array, out: Array) -> Array:
         """``combined`` as a product of matrices."""
-        out, features = np.zeros(self.shape), self.features
-        with np.errstate(all="ignore"):  # as the kernels do
-            for rows, weights, table in self.in_turn(self.quick, self.weights, slopes):
-                own = weights[:, None] * table if weights.size else table
-                out[:features] += rows.values.T @ own
-                if self.bias:
-                    out[-1] += np.ones(len(own)) @ own
-            out /= self.n
+        with np.errstate(all="ignore"):  # as in the core
+            own = part.of(self.weights)[:, None] * table if self.weights.size else table
+            own = own / self.n
+            out[: self.features] += part.of(self.quick.values).T @ own
+            if self.bias:
+                out[-1] += np.ones(len(own)) @ own
         return out
 
     def conjugates(self, slopes: Array, scale: float) -> float:
         """Σ_i w_i·l*(scale·slopes_i, y_i): what the dual objective is made of."""
-        from reshuffle.kernels.exact import conjugate_kernel
-
+        core = self.core
         if self.pieces:
-            return sum(self.each_with(slopes, lambda part, own: part.conjugates(own, scale)))
-        total, kernel, coefs = 0.0, conjugate_kernel(self.stamp), self.scratch()
-        for _, *own, table in self.in_turn(self.rows, self.targets, self.weights, slopes):
-            total = kernel(*own, self.loss.params, table, scale, coefs, total)
+            parts = self.each(
+                lambda part: native.conjugates(core, part.of(slopes), *part, scale, 0.0)
+            )
+            return float(sum(parts))
+        total = 0.0
+        for part in self.in_turn():
+            total = native.conjugates(core, part.of(slopes), *part, scale, total)
+        self.raise_own_errors()
         return float(total)
 
     # --- shuffled passes -----------------------------------------------------------------------
@@ -292,43 +279,40 @@ class Datafit(Samples):
         form: Form = NO_PENALTY,
     ) -> None:
         """Steps over the visits, in place; see ``FiniteSum.sweep``. The visits must be in range."""
-        from reshuffle.kernels.sweep import sweep_kernel
-
         each, scale = self.weights if weights is None else weights, 1.0
         flat, penalised = self.checked(x).reshape(-1), self.flat(x)
         besides = x.size / batch if prox_step > 0.0 else 0.0
+        core, psi = self.core, native_form(form)
         for start, stop in self.calls(visits.size, lambda: visits, besides, batch):
             listen()
-            scale = sweep_kernel(self.stamp)(
-                *self.rows, self.targets, each, self.loss.params, self.bias, visits[start:stop],
-                batch, average, x, flat, penalised, step, ridge, prox_step, form,
-                self.scratch(batch), AHEAD, scale,
-            )  # fmt: skip
+            scale = native.sweep(
+                core,
+                each,
+                visits[start:stop],
+                batch,
+                average,
+                x,
+                step,
+                ridge,
+                prox_step,
+                psi,
+                scale,
+            )
         if scale != 1.0:
             flat[:penalised] *= scale
+        self.raise_own_errors()
 
     def block(
         self, y: Array, visits: Visits, step: float, table: Array, q: Array, copies: Copies = ALONE
     ) -> None:
         """Steps along differences to the slopes of a table; see ``FiniteSum.block``."""
-        from reshuffle.kernels.exact import block_kernel
-
-        owner = copies.owner
+        owner, core = copies.owner, self.quick_core
         weights = copies.weights if owner.size else self.weights
         samples = (lambda: owner[visits]) if owner.size else (lambda: visits)
         for start, stop in self.calls(visits.size, samples, 0.0):
             listen()
-            block_kernel(self.stamp)(
-                *self.quick, self.targets, weights, self.loss.params, self.bias, owner, visits, 0,
-                start, stop, table, y, q, step, self.scratch(), AHEAD,
-            )  # fmt: skip
-
-    def single_functions(self) -> tuple[Any, Any, tuple[Any, ...]]:
-        """The slope and the gradient of one loss, compiled, and the data that they take."""
-        from reshuffle.kernels.functions import single_functions
-
-        arrays = (*self.quick, *self.arrays[3:])
-        return (*single_functions(self.stamp), (*arrays, self.scratch()))
+            native.block(core, owner, weights, visits, start, stop, table, y, q, step)
+        self.raise_own_errors()
 
     def sweep_clients(
         self,
@@ -345,18 +329,17 @@ class Datafit(Samples):
         Client c has the samples bounds[c] … bounds[c+1]-1, visits them as ``orders.Reshuffle`` does with
         the same random numbers, and sweeps them as ``sweep`` does.
         """
-        from reshuffle.kernels.clients import clients_kernel
-
         models, visits = np.empty((bounds.size - 1, *self.shape)), np.empty(self.n, dtype=np.uint32)
+        core, x = self.core, self.checked(x)
 
         def before(client: int) -> int:
             return self._before(int(bounds[client])) + int(bounds[client]) + client * x.size
 
         for some in cuts(len(models), before):
             listen()
-            clients_kernel(self.stamp)(
-                *self.arrays, bounds[some.start : some.stop + 1], uniforms, visits, batch,
-                averages[some], self.checked(x), models[some], self.flat(x), step, ridge,
-                NO_PENALTY, self.scratch(batch), AHEAD,
+            native.clients(
+                core, bounds[some.start : some.stop + 1], uniforms, visits, batch, averages[some], x,
+                models[some], step, ridge,
             )  # fmt: skip
+        self.raise_own_errors()
         return models

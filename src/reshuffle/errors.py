@@ -52,8 +52,8 @@ class ConversionWarning(UserWarning):
     """Data was copied into the layout that the kernels read."""
 
 
-class CacheWarning(UserWarning):
-    """Compiled kernels cannot be kept for the next process."""
+class SpeedWarning(UserWarning):
+    """A part of one's own is called from Python where it could be compiled."""
 
 
 class StepWarning(UserWarning):

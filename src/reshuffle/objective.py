@@ -154,14 +154,9 @@ class Objective(ABC):
 
     # --- the run's business --------------------------------------------------------------------
 
-    def compile(self, *, gradient: bool = False) -> None:
-        """Compile (or load) the kernels of a run now, so that its clock does not see it."""
-        return  # most problems have none
-
-    @property
-    def signature(self) -> tuple[object, ...]:
-        """Which kernels ``compile`` gets ready: problems with the same signature share them."""
-        return (type(self),)
+    def prepare(self) -> None:
+        """What is to be done once before a run's clock starts."""
+        return  # most problems have nothing
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
@@ -290,7 +285,7 @@ class FiniteSum(Objective):
         return gradient
 
     def first(self) -> FiniteSum:
-        """The first function alone, to compile kernels with."""
+        """The first function alone, to try a method of one's own on."""
         return self.take(np.zeros(1, dtype=np.uint32))
 
     def take(self, order: Visits) -> FiniteSum:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.core import native
 from reshuffle.errors import InputError, shown
 from reshuffle.validation import check_visits
 
@@ -85,10 +86,8 @@ def visits_of(order: Order, pool: Visits, rng: np.random.Generator, epoch: int) 
 
 def shuffled(pool: Visits, rng: np.random.Generator) -> Visits:
     """The pool itself, in a uniformly random order."""
-    from reshuffle.kernels.shuffle import shuffle
-
     for last in range(pool.size - 1, 0, -PIECE):
-        shuffle(pool, rng.random(min(PIECE, last)), last)
+        native.shuffle(pool, rng.random(min(PIECE, last)), last)
     return pool
 
 

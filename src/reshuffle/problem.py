@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from reshuffle.cached import cached_property
 from reshuffle.capacity import check_unknown
 from reshuffle.content import digest, on_demand
+from reshuffle.core import native
 from reshuffle.datafit import ALONE, NO_VISITS, Copies, Datafit
 from reshuffle.design import check_rows
 from reshuffle.errors import InputError, shown
@@ -19,7 +20,7 @@ from reshuffle.losses.targets import check_targets
 from reshuffle.objective import Array, FiniteSum, Visits, check_penalty
 from reshuffle.penalties import ability
 from reshuffle.penalties.abilities import compiled_form
-from reshuffle.penalties.forms import Form
+from reshuffle.penalties.forms import Form, native_form
 from reshuffle.rows import Rows
 from reshuffle.smoothness import Smoothness
 from reshuffle.validation import (
@@ -297,7 +298,7 @@ class Problem(FiniteSum):
         fit.block(fit.checked(y), visits, step, table, fit.checked(q), copies)
 
     @cached_property
-    def functions(self) -> tuple[Any, Any, tuple[Any, ...]]:
+    def functions(self) -> tuple[Any, Any, int]:
         """(slope, add, data): single functions for a compiled loop of one's own.
 
         ``slope(data, i, x)`` is l'(a_iᵀx + b, y_i), and ``add(data, i, s, out)`` adds w_i·s·a_i to ``out``:
@@ -306,44 +307,27 @@ class Problem(FiniteSum):
         """
         if self.datafit.outputs:
             raise InputError("functions are for losses of one output; use component(i, x)")
-        return self.datafit.single_functions()
+        from reshuffle.own_loops import add, slope  # needs numba, which only such loops need
+
+        return slope, add, native.address(self.datafit.quick_core)
 
     @property
-    def compiled_penalty(self) -> Form:
-        """ψ with the ridge, as ``kernels.prox.prox(form, x, step)`` takes it inside a compiled loop."""
+    def compiled_penalty(self) -> int:
+        """ψ with the ridge, as ``own_loops.prox(psi, x, step)`` takes it inside a compiled loop."""
         if self.form_with_ridge is None:
             raise InputError(f"penalty {self.penalty!r} has no compiled form; use prox_with_ridge")
-        return self.form_with_ridge
+        address: int = native.address(self._native_form_with_ridge)
+        return address
 
-    def first(self) -> Problem:
-        return self.with_datafit(self.datafit.first())
+    @cached_property
+    def _native_form_with_ridge(self) -> Any:
+        return native_form(self.form_with_ridge)
 
     # --- the run's business --------------------------------------------------------------------
 
-    def compile(self, *, gradient: bool = False) -> None:
-        from reshuffle.kernels.shuffle import shuffle
-
-        first = self.first()
-        x = np.zeros(self.shape)
-        first.sweep(x, NO_VISITS, 1.0)
-        first.value(x)
-        first.datafit.constants(1.0)
-        shuffle(NO_VISITS.copy(), np.empty(0), 0)
-        first.datafit.take(NO_VISITS)
-        prepare = ability(self.penalty, "prepare")
-        if prepare is not None:
-            prepare()
-        if gradient:
-            first.gradient(x)
-            first.datafit.curvature_product(np.zeros(self.shape[0]), 1.0)
-
-    @property
-    def signature(self) -> tuple[object, ...]:
-        fit = self.datafit
-        arrays = (*fit.quick, fit.targets, fit.rows.values)
-        kinds = tuple((array.dtype.str, array.ndim) for array in arrays)
-        psi = type(self.penalty) if self.form is None else type(self.form)
-        return (fit.stamp, kinds, psi, self.fit_intercept)
+    def prepare(self) -> None:
+        """Check the data for the core, and compile a loss of one's own."""
+        _ = self.datafit.core
 
     def contents(self) -> Mapping[str, str]:
         fit = self.datafit

@@ -11,12 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.core import native
 from reshuffle.validation import read_only
 
 Visits = NDArray[np.uint32]
 PIECE = 1 << 14  # values compared at once: they stay in the first cache
 UNIT = read_only(np.empty(0, dtype=np.bool_))
 """What stands for values that are all 1."""
+ABSENT = np.uint32(2**32 - 1)
+"""The place of a column that is not kept: the largest number of 32 bits, which no column has."""
 
 
 class Rows(NamedTuple):
@@ -61,16 +64,17 @@ class Rows(NamedTuple):
         """The rows in the given order, in memory in that order (a copy)."""
         if self.dense:
             return self._replace(values=read_only(self.values[order]))
-        from reshuffle.kernels.shuffle import gather
-
         lengths = self.indptr[1:][order] - self.indptr[order]
         stored = int(lengths.sum(dtype=np.int64))
         indptr = np.zeros(order.size + 1, dtype=np.uint32 if stored < 2**32 else np.uint64)
         np.cumsum(lengths, out=indptr[1:])
         del lengths  # freed before the large arrays are made
-        values = np.empty(stored, dtype=self.values.dtype)
         indices = np.empty(stored, dtype=self.indices.dtype)
-        gather(self.values, self.indices, self.indptr, order, values, indices, indptr)
+        native.gather(self.indices, self.indptr, order, indices)
+        values = self.values
+        if not self.unit:
+            values = np.empty(stored, dtype=self.values.dtype)
+            native.gather(self.values, self.indptr, order, values)
         return Rows(read_only(values), read_only(indices), read_only(indptr))
 
     def piece(self, start: int, stop: int) -> Rows:
@@ -103,54 +107,48 @@ class Rows(NamedTuple):
         """How many values each column has."""
         if self.dense:
             return np.full(features, len(self.values))
-        from reshuffle.kernels.columns import count_columns
-
         counts = np.zeros(features, dtype=np.int64)
-        count_columns(self.indices, counts)
+        native.count_columns(self.indices, counts)
         return counts
 
     def columns(self, kept: Visits, features: int) -> Rows:
         """These columns alone, of so many (a copy)."""
         if self.dense:
             return self._replace(values=read_only(np.take(self.values, kept, axis=1)))
-        from reshuffle.kernels.columns import ABSENT, count_kept, keep_columns, keep_indices
-
         place = np.full(features, ABSENT, dtype=np.uint32)
         place[kept] = np.arange(kept.size, dtype=np.uint32)
         indptr = np.zeros_like(self.indptr)
         stored = 0
         if kept.size:
-            count_kept(self.indices, self.indptr, place, indptr)
+            native.count_kept(self.indices, self.indptr, place, indptr)
             np.cumsum(indptr, out=indptr)
             stored = int(indptr[-1])
         indices = np.empty(stored + 1, dtype=self.indices.dtype)
         values = self.values if self.unit else np.empty(stored + 1, dtype=self.values.dtype)
         if stored and self.unit:
-            keep_indices(self.indices, self.indptr, place, indices, indptr)
+            native.keep_indices(self.indices, self.indptr, place, indices, indptr)
         elif stored:
-            keep_columns(self.values, self.indices, self.indptr, place, values, indices, indptr)
+            native.keep_columns(
+                self.values, self.indices, self.indptr, place, values, indices, indptr
+            )
         kept_values = values if self.unit else read_only(values[:stored])
         return Rows(kept_values, read_only(indices[:stored]), read_only(indptr))
 
     def add_to(self, out: NDArray[np.float64]) -> None:
-        """Add the matrix to a dense one."""
+        """Add the matrix to a dense one, which lies column by column."""
         if self.dense:
             out += self.values
         else:
-            from reshuffle.kernels.columns import add_entries
-
-            add_entries(self.values, self.indices, self.indptr, out)
+            native.add_entries(self.values, self.indices, self.indptr, out.T)
 
     def squared_norms(self, out: NDArray[np.float64]) -> None:
         """out_i = ‖a_i‖² of every row."""
-        from reshuffle.kernels.passes import csr_squared_norms, dense_squared_norms
-
         if self.dense:
-            dense_squared_norms(self.values, out)
+            native.dense_squared_norms(self.values, out)
         elif self.unit:
             out[:] = np.diff(self.indptr)
         else:
-            csr_squared_norms(self.values, self.indptr, out)
+            native.csr_squared_norms(self.values, self.indptr, out)
 
     def read_only(self) -> Rows:
         """The same arrays, not to be written: what a copy from another process has to become."""

@@ -1,4 +1,4 @@
-"""Samples and their loss, as the kernels read them: whole, in pieces for threads, or in calls that are bounded."""
+"""Samples and their loss, as the core reads them: whole, in pieces for threads, or in calls that are bounded."""
 
 from __future__ import annotations
 
@@ -6,23 +6,38 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
+from reshuffle.core import native
 from reshuffle.errors import InputError
 from reshuffle.interruption import cuts, listen
 from reshuffle.losses import Loss
+from reshuffle.losses.native import native_loss, own_errors
 from reshuffle.rows import Rows
 from reshuffle.validation import read_only
 
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
 T = TypeVar("T")
-PIECE = 1 << 13  # rows of a piece: a fraction of a millisecond, so that threads share evenly
-SUMMED = 1 << 10  # rows whose losses are added up before they join the total, as the kernels do it
+PIECE = (
+    1 << 13
+)  # Rows of a piece: a fraction of a millisecond of work, so that threads share evenly.
+SUMMED = 1 << 10  # Rows whose losses the core adds up before they join a total; calls end there.
+
+
+class Range(NamedTuple):
+    """Rows ``begin`` up to ``end``."""
+
+    begin: int
+    end: int
+
+    def of(self, array: NDArray[Any]) -> NDArray[Any]:
+        """The entries of these rows, in an array with one for each row."""
+        return array[self.begin : self.end]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,37 +68,59 @@ class Samples:
         """Of x."""
         return (self.features + self.bias, *self.outputs)
 
-    # --- what the kernels take -----------------------------------------------------------------
+    # --- what the core takes -------------------------------------------------------------------
+
+    @property
+    def core(self) -> Any:
+        """These samples, checked once, as the core takes them.
+
+        An error that a loss of one's own raised where the core had called it is raised again here.
+        """
+        self.raise_own_errors()
+        return self._core
+
+    @property
+    def quick_core(self) -> Any:
+        """The same by the quick rows."""
+        self.raise_own_errors()
+        return self._quick_core
 
     @cached_property
-    def stamp(self) -> int:
-        """The integer under which the kernels know this loss and their own code."""
-        from reshuffle.kernels.loss import register
-
-        stamp = self.loss.stamp
-        register(stamp, *self.loss.functions)
-        return stamp
+    def _core(self) -> Any:
+        return self._handle(self.rows)
 
     @cached_property
-    def arrays(self) -> tuple[Any, ...]:
-        """The first arguments of most kernels."""
-        return (*self.rows, self.targets, self.weights, self.loss.params, self.bias)
+    def _quick_core(self) -> Any:
+        return self._core if self.quick is self.rows else self._handle(self.quick)
+
+    def _handle(self, rows: Rows) -> Any:
+        loss = native_loss(self.loss, self.targets.dtype == np.int32)
+        return native.Samples(
+            *rows, self.targets, self.weights, loss, self.bias, self.features, prod(self.outputs) if self.outputs else 0
+        )  # fmt: skip
+
+    @cached_property
+    def _own_errors(self) -> list[Exception]:
+        return own_errors(self.loss)
+
+    def raise_own_errors(self) -> None:
+        """Raise what a loss of one's own has raised inside the core."""
+        if self._own_errors:
+            error = self._own_errors[0]
+            self._own_errors.clear()
+            raise error
 
     @cached_property
     def quick(self) -> Rows:
         """The rows without their values, where all of these are 1."""
         return self.rows.without_ones()
 
-    def scratch(self, batch: int = 1) -> Array:
-        """Room for the margins of a batch."""
-        return np.empty((batch, *self.outputs))
-
     def flat(self, x: Array) -> int:
         """How many entries of x, flat, come before the intercept."""
         return self.features * (x.size // len(x))
 
     def checked(self, x: Array) -> Array:
-        """x, refused where a kernel would read beyond it."""
+        """x, refused where it has not the shape and the type that the core reads."""
         good = isinstance(x, np.ndarray) and x.dtype == np.float64 and x.flags.c_contiguous
         if not good or x.shape != self.shape:
             found = f"{getattr(x, 'dtype', type(x).__name__)} of shape {np.shape(x)}"
@@ -92,55 +129,45 @@ class Samples:
             )
         return x
 
+    # --- pieces for threads, calls that are bounded ----------------------------------------------
+
     @cached_property
-    def pieces(self) -> list[Self]:
+    def pieces(self) -> list[Range]:
         """The rows in pieces of a fixed size, for threads; none where they fit into one."""
         if self.threads is None or self.n <= PIECE:
             return []
         ends = [*range(PIECE, self.n, PIECE), self.n]
-        parts = []
-        for start, stop in zip([0, *ends], ends, strict=False):
-            part = replace(self.piece(start, stop), threads=None)
-            vars(part)["quick"] = self.quick.piece(start, stop)
-            parts.append(part)
-        return parts
+        return [Range(*ends_of) for ends_of in zip([0, *ends], ends, strict=False)]
 
-    def each(self, work: Callable[[Self], T]) -> list[T]:
+    def each(self, work: Callable[[Range], T]) -> list[T]:
         """What ``work`` makes of the pieces, in their order, on as many threads as there should be."""
         if self.threads == 1:
             return [work(part) for part in self.pieces]
         with ThreadPoolExecutor(self.threads) as pool:
             return list(pool.map(work, self.pieces))
 
-    def each_with(self, rows: Array, work: Callable[[Self, Array], T]) -> list[T]:
-        """The same, with the entries of an array that has one for each row."""
-        places = np.cumsum([0, *(part.n for part in self.pieces)])
-        own = {
-            id(part): rows[a:b] for part, a, b in zip(self.pieces, places, places[1:], strict=False)
-        }
-        return self.each(lambda part: work(part, own[id(part)]))
-
-    # --- in calls that are bounded ---------------------------------------------------------------
-
     @cached_property
-    def stretches(self) -> list[slice]:
-        """The rows in storage order, as many at a time as one call of a kernel may read."""
-        return cuts(self.n, lambda i: self._before(i) + i, SUMMED)
+    def stretches(self) -> list[Range]:
+        """The rows in storage order, as many at a time as one call of the core may read."""
+        found = cuts(self.n, lambda i: self._before(i) + i, SUMMED)
+        return [Range(part.start, part.stop) for part in found]
 
     def _before(self, i: int) -> int:
-        """Values of the rows before row i, times the outputs; targets may go on beyond the rows."""
+        """Values of the rows before row i, times the outputs."""
         last = len(self.rows.indptr) - 1
         values = i * self.features if self.rows.dense else int(self.rows.indptr[min(i, last)])
         return values * prod(self.outputs)
 
-    def in_turn(self, rows: Rows, *beside: NDArray[Any]) -> Iterator[tuple[Any, ...]]:
-        """The rows, and arrays with an entry for each, stretch after stretch; as they are where there is one."""
-        if len(self.stretches) <= 1:
-            yield rows, *beside
-            return
-        for part in self.stretches:
-            listen()
-            yield rows.stretch(part), *(array[part] for array in beside)
+    def in_turn(self, within: Range | None = None) -> Iterator[Range]:
+        """The rows (of a piece, where one is given), stretch after stretch."""
+        if within is not None:
+            yield within
+        elif len(self.stretches) <= 1:
+            yield Range(0, self.n)
+        else:
+            for part in self.stretches:
+                listen()
+                yield part
 
     # --- other samples, other features ---------------------------------------------------------
 
@@ -154,12 +181,6 @@ class Samples:
         return self.on_samples(
             self.rows.piece(start, stop), self.targets[start:stop], self.weights[start:stop]
         )
-
-    def first(self) -> Self:
-        """The first sample alone, to compile kernels with: all types are those of the whole."""
-        other = self.piece(0, 1)
-        vars(other)["quick"] = self.quick.piece(0, 1)
-        return other
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
@@ -176,7 +197,7 @@ class Samples:
         """The same samples in these features alone; an intercept stays (a copy of the rows)."""
         rows = self.quick.columns(kept, self.features)
         other = replace(self, rows=rows, features=int(kept.size))
-        vars(other)["quick"] = rows  # read by the kernels of the whole, also where all are 1 now
+        vars(other)["quick"] = rows  # a matrix of ones has no values to look at again
         for known in {"column_counts", "column_squares"} & vars(self).keys():
             vars(other)[known] = vars(self)[known][kept]
         return other
@@ -187,7 +208,7 @@ class Samples:
         return self.rows.column_counts(self.features)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is computed on demand: kernels belong to one process."""
+        """Without what is computed on demand: what the core was handed belongs to one process."""
         return {name: vars(self)[name] for name in self.__dataclass_fields__}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

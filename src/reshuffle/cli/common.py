@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
@@ -87,12 +87,6 @@ class Group(click.Group):
             raise click.ClickException(said) from None
 
 
-def _silence() -> AbstractContextManager[None]:
-    from reshuffle.solvers.compiling import unannounced
-
-    return unannounced()
-
-
 def _discard_output() -> None:
     """What is still to be written goes nowhere, so that the end of the process does not try again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -157,8 +151,7 @@ def output_options(command: Command) -> Command:
     def wrapped(*args: Any, as_json: bool, quiet: bool, **options: Any) -> Any:
         if as_json and quiet:
             raise click.UsageError("--json and --quiet exclude each other")
-        with _silence() if quiet else nullcontext():
-            return command(*args, output=Output(as_json, quiet), **options)
+        return command(*args, output=Output(as_json, quiet), **options)
 
     return wrapped  # type: ignore[return-value]
 

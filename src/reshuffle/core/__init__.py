@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from reshuffle.core.variant import load
 
-native = load()
+if TYPE_CHECKING:
+    from reshuffle.core import native  # the signatures, in native.pyi
+else:
+    native = load()
+
+__all__ = ["native"]

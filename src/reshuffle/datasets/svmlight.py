@@ -1,15 +1,14 @@
 """LIBSVM's text format, read strictly: ``label index:value index:value …``, a line for each sample.
 
-Every line is matched against the format before a number is made of it, so that what Python would also take for a
-number (``1_0``, ``nan``, digits of other scripts) is refused with its line. Memory is bounded by the file: a packed
-file may be larger than it is packed by a factor that text does not reach, and indices have a bound.
+``core/libsvm.hpp`` says what a line may be. What Python would also take for a number (``1_0``, ``nan``, digits of other
+scripts) is refused with its line. Memory is bounded by the file: a packed file may be larger than it is packed by a
+factor that text does not reach, and indices have a bound.
 """
 
 from __future__ import annotations
 
 import bz2
 import gzip
-import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,19 +19,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle.core import native
 from reshuffle.errors import InputError
 from reshuffle.files import Location, opened
 
 MOST_FEATURES = 10_000_000  # 80 MB for each vector of this length
+LARGEST = 2**31 - 1  # the largest index that the arrays of indices can hold
 PACKED = (
     200  # times as large as the packed file: text of numbers packs to a fifth or a twentieth, and
 )
 SMALL = 1 << 26  # bytes that any packed file may have
-NUMBER = rb"[+-]?(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?\d++)?+"
-LINE = re.compile(
-    rb"[ \t]*+(?:" + NUMBER + rb"(?:[ \t]++qid:\d++)?+(?:[ \t]++\d++:" + NUMBER + rb")*+)?+[ \t]*+"
-    rb"(?:#[^\n]*+)?+\r?\n?"
-)
+PIECE = (
+    1 << 22
+)  # bytes that are parsed at a time, within some 20 ms, so that an interruption is heard
+SHOWN = 40  # bytes of a wrong line in a message
 DAMAGE = (ValueError, OSError, EOFError, OverflowError, zlib.error, MemoryError)
 """What reading a damaged file may raise."""
 
@@ -44,57 +44,74 @@ def read_svmlight(
 
     Everything that is wrong with it is an ``InputError``. For the parameters see ``load_libsvm``.
     """
-    from sklearn.datasets import load_svmlight_file
-
     with opened(path) as file:
         try:
             with _unpacked(file) as stream:
-                X, labels = load_svmlight_file(_Lines(stream, path, fstat(file.fileno()).st_size))
+                size = fstat(file.fileno()).st_size
+                values, indices, ends, labels = _parsed(_pieces(stream, path, size), path)
         except InputError:
             raise
-        except OverflowError:
-            raise InputError(
-                f"{path} has an index beyond {2**31 - 1}, the largest there is"
-            ) from None
         except DAMAGE as error:
-            reason = str(error) or type(error).__name__
-            raise InputError(f"{path} is not in LIBSVM format, or is damaged: {reason}") from None
-    if not X.shape[0]:
+            raise InputError(_damaged(path, str(error) or type(error).__name__)) from None
+    if not labels.size:
         raise InputError(f"{path} holds no sample")
-    width = X.shape[1]
+    if indices.size and indices.min() > 0:  # the first index is 1
+        indices -= 1
+    width = int(indices.max(initial=0)) + 1
     if width > (max_features if n_features is None else n_features):
         raise InputError(_too_wide(path, width, n_features, max_features))
-    for name, numbers in (("label", labels), ("value", X.data)):
-        if not np.isfinite(numbers).all():
-            raise InputError(f"{path} has a {name} that is too large for a number")
-    pointers = np.int32 if X.nnz < 2**31 else np.int64
-    rows = (X.data, X.indices.astype(np.int32), X.indptr.astype(pointers))
-    return sp.csr_matrix(rows, shape=(X.shape[0], n_features or width)), labels
+    pointers: NDArray[Any] = ends.astype(np.int32 if values.size < 2**31 else np.int64)
+    rows = (values, indices, pointers)
+    return sp.csr_matrix(rows, shape=(labels.size, n_features or width)), labels
 
 
-class _Lines:
-    """The lines of a file, each of which has the form that it should have."""
+def _pieces(stream: BinaryIO, path: Location, size: int) -> Iterator[bytes]:
+    """Whole lines, as many as some MB hold, or a longer one alone."""
+    read, most = 0, PACKED * size + SMALL
+    held: list[bytes] = []
+    while text := stream.read(min(PIECE, most + 1 - read)):
+        read += len(text)
+        if read > most:
+            raise InputError(
+                f"{path} is {PACKED} times as large as it is packed, and goes on: "
+                "that is no data; unpack it first if it is"
+            )
+        cut = text.rfind(b"\n") + 1
+        if cut:
+            yield b"".join([*held, text[:cut]])
+            held = []
+        held.append(text[cut:])
+    yield b"".join(held)
 
-    def __init__(self, stream: BinaryIO, path: Location, size: int) -> None:
-        self.stream, self.path, self.most = stream, path, PACKED * size + SMALL
 
-    def read(self) -> bytes:
-        """What makes this a file to scikit-learn, which reads lines."""
-        raise NotImplementedError
+def _parsed(pieces: Iterator[bytes], path: Location) -> tuple[NDArray[Any], ...]:
+    """Values, indices as they are written, ends of rows and labels of all pieces."""
+    parts: list[tuple[NDArray[Any], ...]] = []
+    lines = stored = 0
+    for text in pieces:
+        values, indices, ends, labels, fault, line, at = native.parse_libsvm(text, LARGEST)
+        if fault:
+            raise InputError(_wrong(path, fault, lines + line, text[at : at + SHOWN]))
+        parts.append((values, indices, ends[1:] + stored, labels))
+        lines, stored = lines + line, stored + values.size
+    values, indices, ends, labels = map(np.concatenate, zip(*parts, strict=True))
+    return values, indices, np.concatenate([[0], ends]), labels
 
-    def __iter__(self) -> Iterator[bytes]:
-        read = 0
-        for number, line in enumerate(iter(lambda: self.stream.readline(self.most), b""), 1):
-            read += len(line)
-            if read > self.most:
-                raise InputError(
-                    f"{self.path} is {PACKED} times as large as it is packed, and goes on: "
-                    "that is no data; unpack it first if it is"
-                )
-            if not LINE.fullmatch(line):
-                start = line[:40].decode("ascii", "replace").strip()
-                raise ValueError(f"line {number} is {start!r}")
-            yield line
+
+def _wrong(path: Location, fault: str, line: int, text: bytes) -> str:
+    """What is wrong with a line that begins so."""
+    start = text.split(b"\n")[0].decode("ascii", "replace").strip()
+    if fault == "form":
+        return _damaged(path, f"line {line} is {start!r}")
+    if fault == "order":
+        return _damaged(path, f"indices must rise, and those of line {line} do not: {start!r}")
+    if fault == "index":
+        return f"{path} has an index beyond {LARGEST}, the largest there is, in line {line}"
+    return f"{path} has a {fault} that is too large for a number, in line {line}"
+
+
+def _damaged(path: Location, reason: str) -> str:
+    return f"{path} is not in LIBSVM format, or is damaged: {reason}"
 
 
 @contextmanager

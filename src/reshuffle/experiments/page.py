@@ -29,7 +29,7 @@ th:first-child, td:first-child, .words td { text-align: left; }
 def versions() -> dict[str, str]:
     """What the numbers were made with."""
     found = {"reshuffle": __version__, "Python": platform.python_version()}
-    found |= {name: version(name) for name in ("numpy", "scipy", "numba", "matplotlib")}
+    found |= {name: version(name) for name in ("numpy", "scipy", "matplotlib")}
     return found | {"system": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"}
 
 

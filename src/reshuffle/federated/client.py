@@ -61,8 +61,8 @@ class ClientHost:
         return self._problems
 
     def sizes(self) -> dict[int, int]:
-        """N_m of each client. The kernels are compiled here, before the clock of the first round runs."""
-        self.local.compile(self.problems[0])
+        """N_m of each client. Work of one's own is tried here, before the clock of the first round runs."""
+        self.local.rehearse(self.problems[0])
         return {c: problem.n for c, problem in zip(self.clients, self.problems, strict=True)}
 
     def work(self, task: Task) -> list[Reply | Failure]:

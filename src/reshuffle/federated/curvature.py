@@ -97,12 +97,6 @@ class Curved(Local):
     def gradients(self, visits: int, samples: int, number: int) -> int:
         return samples
 
-    def compile(self, client: FiniteSum) -> None:
-        first = client.take(np.zeros(1, dtype=np.uint32))
-        x, all_of = np.ones(self.shape), np.ones(self.features, dtype=bool)
-        message = Question(x, x, 0.0, all_of).packed()
-        self.bind(first, 0, 1.0)(message, 1.0, 0, Stream(0), None)
-
     def load(self, client: FiniteSum) -> Load:
         return Load(0, client.n, 1.0)
 

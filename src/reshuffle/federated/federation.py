@@ -217,12 +217,8 @@ class Federation(Objective):
         """What goes along with every task: to all clients, and to each."""
         return {}, {}
 
-    def compile(self, *, gradient: bool = False) -> None:
-        self.clients[0].compile(gradient=gradient)
-
-    @property
-    def signature(self) -> tuple[object, ...]:
-        return (Federation, self.clients[0].signature)
+    def prepare(self) -> None:
+        self.clients[0].prepare()  # a loss of one's own is compiled once for all
 
     def contents(self) -> Mapping[str, str]:
         """One digest of all clients in their order: another split is another problem."""

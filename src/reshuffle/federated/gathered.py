@@ -149,12 +149,8 @@ class Gathered(Federation):
         """What every message says to a client: the factor of its weights, and which data it said that it has."""
         return {"weight": self.agreed.weights[client], "data": self.agreed.data[client]}
 
-    def compile(self, *, gradient: bool = False) -> None:
-        return  # sites compile for themselves
-
-    @property
-    def signature(self) -> tuple[object, ...]:
-        return (Gathered,)
+    def prepare(self) -> None:
+        """Nothing: sites prepare for themselves."""
 
     def contents(self) -> Mapping[str, str]:
         return {

@@ -65,9 +65,8 @@ class Local(ABC):
     def __init__(self, solver: Any) -> None:
         self.solver, self.seed = solver, solver.seed
 
-    def compile(self, client: FiniteSum) -> None:
-        """Compile, or load, the kernels of a round; work of one's own is tried on the first sample."""
-        client.compile()
+    def rehearse(self, client: FiniteSum) -> None:
+        """Work of one's own, tried on the first sample: what it has to compile is compiled then."""
         if type(self).work is not Local.work:
             zero = np.zeros(client.shape)
             self.bind(client.first(), 0, 1.0)(zero, 1.0, 0, Stream(self.seed, 0), zero)
@@ -145,13 +144,6 @@ class Shuffled(Local):
     batch: int
     importance: bool
     seed: int
-
-    def compile(self, client: FiniteSum) -> None:
-        super().compile(client)
-        first = client.take(np.zeros(1, dtype=np.uint32))
-        together = self.bind_group(Group([first], 0, [1.0]))
-        if together is not None:
-            together(np.zeros(client.shape), 1.0, Stream(0))
 
     def load(self, client: FiniteSum) -> Load:
         rng = Stream(self.seed, 0).at(0)
@@ -232,12 +224,6 @@ class Corrected(Local):
 
     def gradients(self, visits: int, samples: int, number: int) -> int:
         return visits + samples  # the pass at y
-
-    def compile(self, client: FiniteSum) -> None:
-        super().compile(client)
-        if client.datafit is not None:
-            first = client.take(np.zeros(1, dtype=np.uint32))
-            self.bind(first, 0, 1.0)(np.zeros(client.shape), 1.0, 0, Stream(0), None)
 
     def load(self, client: FiniteSum) -> Load:
         owner, _, largest = resampled(client, self.importance)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
-
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.curvature import Curved
 from reshuffle.federated.federation import Federation
@@ -79,15 +77,6 @@ class FedNewton(FederatedSolver):
                 f"FedNewton needs a penalty that can be part of a quadratic model, and {problem.penalty!r} "
                 f"lacks {', '.join(lacks)}: use ExactFedRR"
             )
-
-    def compile(self, problem: Federation) -> None:
-        if self.tol > 0:
-            super().compile(problem)
-        local = self.local(problem)
-        server = NewtonServer(problem, local)
-        state = server.start(np.zeros(problem.shape))
-        shape = local.reply_shape(server.message(state))
-        server.step(state, {0: np.zeros(shape)}, 1.0)
 
     def bind(self, problem: Federation) -> Rounds:
         rounds = super().bind(problem)

@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.core import native
 from reshuffle.errors import InputError
 from reshuffle.federated.curvature import LENGTHS, Answer, Curved, Question
 from reshuffle.federated.federation import Federation
@@ -88,8 +89,6 @@ class NewtonServer(Server):
     # --- a round -------------------------------------------------------------------------------
 
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
-        from reshuffle.kernels.progress import adapted, another
-
         active, search = state["active"] != 0.0, Search(*state["search"].tolist())
         x, base = state["x"], state["base"]
         total = np.zeros_like(next(iter(models.values())))
@@ -104,13 +103,13 @@ class NewtonServer(Server):
             return self._onward(x, found, active, search._replace(objective=float(heights[0])))
         which = _longest(heights, search)
         if which is None:  # back, and with more damping
-            again, damping, *_ = another.py_func(search.damping, 0.0, 1.0, search.decrease)
+            again, damping, *_ = native.another(search.damping, 0.0, 1.0, search.decrease)
             if not again and search.damping < self.most:
                 again, damping = True, 30.0 * search.damping
             return self._state(base, base, active, search._replace(damping=damping, done=not again))
         gained = search.objective - float(heights[which])
         spent = 0.5 * search.damping * found.spread
-        damping, _ = adapted.py_func(
+        damping, _ = native.adapted(
             search.damping, search.decrease, LENGTHS[which], gained, False, spent
         )
         if which > 0 and search.damping > 1.0:
@@ -122,13 +121,10 @@ class NewtonServer(Server):
 
     def _onward(self, x: Array, found: Answer, active: NDArray[np.bool_], search: Search) -> State:
         """The step from x, where f and its derivatives are known."""
-        from reshuffle.kernels.search import EPS, ROUNDING
-        from reshuffle.kernels.whole import FINE, TRACE
-
         g, own = found.gradient, np.append(active, np.ones(self.shape[0] - self.features, bool))
-        start, floor = x[own].ravel(), TRACE * EPS * abs(search.objective)
+        start, floor = x[own].ravel(), native.TRACE * native.EPSILON * abs(search.objective)
         u, form = start.copy(), self._form(active)
-        decrease = descend(form, found.hessian, g[own], start, u, FINE, floor).gained
+        decrease = descend(form, found.hessian, g[own], start, u, native.FINE, floor).gained
         d = np.zeros(self.shape)
         d[own] = (u - start).reshape(-1, *self.shape[1:])
         if d.ndim > 1:  # a common shift of rows that no penalty holds changes nothing
@@ -144,7 +140,8 @@ class NewtonServer(Server):
         promised = float(np.sum(g * d)) + self._psi(to) - self._psi(x)
         beyond = self.penalty.excess(x[: self.features], g[: self.features])
         missing = rows(beyond > 0.0) & ~active
-        if decrease <= ROUNDING * abs(search.objective):  # P sees no more, but slopes still do
+        # below the rounding of P nothing is seen of a step in P, but slopes still show it
+        if decrease <= native.ROUNDING * abs(search.objective):
             promised = 0.0
             if not decrease < SHRINKS * search.decrease:
                 return self._state(x, x, wanted, search._replace(done=not missing.any()))
@@ -199,11 +196,9 @@ class NewtonServer(Server):
 
 def _longest(heights: Array, search: Search) -> int | None:
     """Which of the lengths to go: all of it where P falls as promised, else where P is lowest."""
-    from reshuffle.kernels.search import ARMIJO, ROUNDING
-
     lengths = np.array(LENGTHS)
-    bars = search.objective + ARMIJO * lengths * search.promised
-    bars[0] += ROUNDING * abs(search.objective)
+    bars = search.objective + native.ARMIJO * lengths * search.promised
+    bars[0] += native.ROUNDING * abs(search.objective)
     good = np.flatnonzero(heights <= bars)
     if not good.size:
         return None

@@ -100,7 +100,7 @@ class SiteHost:
     def _load(self, client: int, task: Task) -> dict[str, Plain]:
         """What the local work amounts to, and the constants that steps are chosen by."""
         problem, local = self._problem(client, task), local_of(task.more)
-        local.compile(problem)
+        local.rehearse(problem)
         load, constants, typical = (
             local.load(problem),
             problem.smoothness,

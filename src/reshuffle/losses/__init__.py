@@ -5,7 +5,6 @@ A new loss is one file and one line here: the conformance tests find it in ``LOS
 
 from reshuffle.losses.base import Loss as Loss
 from reshuffle.losses.base import check_loss as check_loss
-from reshuffle.losses.base import named as named
 from reshuffle.losses.huber import Huber as Huber
 from reshuffle.losses.logistic import Logistic as Logistic
 from reshuffle.losses.multinomial import Multinomial as Multinomial

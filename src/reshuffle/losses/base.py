@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from functools import cache
 from math import inf
 from typing import Any, ClassVar, Self
 
 from reshuffle.errors import InputError
+from reshuffle.losses.native import address_of
 from reshuffle.losses.targets import KINDS, Targets
 
 
 class Loss:
     """A loss l(z, y) of one margin z = aᵀx and one target y.
 
-    A subclass gives, as static functions that numba can compile,
+    A subclass gives, as static functions (compiled by numba where the extra of that name is installed),
 
     - ``value(z, y)``: l(z, y);
     - ``derivative(z, y)``: l'(z, y) in z;
@@ -24,7 +23,7 @@ class Loss:
     and ``curvature``, a bound on l''(z, y) over all z and y (infinite where there is none: then
     Newton steps are all that is left, and ``second`` is wanted). Parameters are the fields of a
     dataclass; the functions take them as further arguments, in order. Nothing else is needed: the
-    kernels compile the functions into their inner loops.
+    core calls the functions by their addresses, and takes addresses of compiled ones as they are.
 
     ``conjugate(s, y)`` = sup_z sz - l(z, y) is wanted only for slopes s that the derivative can take
     (and for s scaled towards zero); with it the exact method can bound the gap to the minimum.
@@ -35,15 +34,14 @@ class Loss:
 
     A loss over several outputs (``vector = True``) gets z as an array with one entry per output
     and its ``derivative`` overwrites z. Its ``second`` overwrites z with numbers p ≥ 0 that sum to 1,
-    which stand for the Hessian diag(p) - ppᵀ; a vector loss with another Hessian does without. With ``expansion``
-    it gives all three at once, where they have most of their work in common.
+    which stand for the Hessian diag(p) - ppᵀ; a vector loss with another Hessian does without.
 
     The losses of the package also have ``oracle(z, y)``, the formula once more in plain numpy for
     arrays of margins and targets, which the tests compare the compiled functions with.
 
     Examples
     --------
-    The log-cosh loss, at the speed of the built-in ones:
+    The log-cosh loss, compiled where numba is installed:
 
     >>> from math import cosh, exp, log, log1p, tanh
     >>> import numpy as np
@@ -72,9 +70,8 @@ class Loss:
     derivative: ClassVar[Callable[..., Any]]
     conjugate: ClassVar[Callable[..., Any] | None] = None
     second: ClassVar[Callable[..., Any] | None] = None
-    expansion: ClassVar[Callable[..., Any] | None] = None
-    """Of a vector loss, for rows of margins: (z, y, weights, slopes, p) leaves l' and the p of ``second`` in the last
-    two, and returns Σ_i w_i l_i; no weights stand for ones."""
+    core: ClassVar[str]
+    """The name under which the core has this loss, compiled in; a loss of one's own has none."""
     self_concordance: ClassVar[float] = inf
     """M with ``|l'''| ≤ M·l''`` everywhere, where there is one: how fast l'' may fall. Of a vector loss, where M
     times the range of a change of its margins bounds the change of the logarithm of l'' along it."""
@@ -114,17 +111,6 @@ class Loss:
             return ()
         return tuple(float(getattr(self, field.name)) for field in fields(self))
 
-    @property
-    def stamp(self) -> int:
-        """The integer under which the kernels know the code of this loss."""
-        return _stamp(*self.functions)
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """What the kernels compile: value, derivative and, where there is one, conjugate."""
-        kind = type(self)
-        return (kind.value, kind.derivative, *([kind.conjugate] if kind.conjugate else []))
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.params))})"
 
@@ -134,31 +120,10 @@ def check_loss(loss: Any) -> Loss:
     if not isinstance(loss, Loss):
         raise InputError(f"loss must be an instance of reshuffle.losses.Loss, got {loss!r}")
     for name in ("value", "derivative"):
-        if not callable(getattr(type(loss), name, None)):
+        function = getattr(type(loss), name, None)
+        if not callable(function) and (function is None or address_of(function) is None):
             raise InputError(f"loss {loss!r} must have a static function {name}(z, y)")
     bound = getattr(loss, "curvature", None)
     if not isinstance(bound, (int, float)) or isinstance(bound, bool) or not bound > 0:
         raise InputError(f"loss {loss!r}: curvature must be a positive number, got {bound!r}")
     return loss
-
-
-@contextmanager
-def named(loss: Loss | None) -> Iterator[None]:
-    """What numba has to say about a loss's functions, as an error that names the loss."""
-    try:
-        yield
-    except Exception as error:
-        if not type(error).__module__.startswith("numba."):
-            raise
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        told = [line for line in lines if not line.startswith(("Failed in", "During:", "File "))]
-        raise InputError(
-            f"loss {loss!r}: its functions cannot be compiled: {' '.join(told[:2])}"
-        ) from None
-
-
-@cache
-def _stamp(*functions: Callable[..., Any]) -> int:
-    from reshuffle.kernels.stamp import stamp_of
-
-    return stamp_of(*functions)

@@ -26,6 +26,7 @@ class Huber(Loss):
     array([3.])
     """
 
+    core = "huber"
     delta: float = 1.35
     curvature = 1.0
 

@@ -22,6 +22,7 @@ class Logistic(Loss):
     0.7201
     """
 
+    core = "logistic"
     curvature = 0.25
     self_concordance = 1.0
     targets: ClassVar[str] = "signs"

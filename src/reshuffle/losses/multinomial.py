@@ -27,6 +27,7 @@ class Multinomial(Loss):
     True
     """
 
+    core = "multinomial"
     curvature = 0.5
     self_concordance = 1.0
     targets: ClassVar[str] = "classes"
@@ -69,31 +70,6 @@ class Multinomial(Loss):
         for k in range(z.size):
             z[k] /= total
         return z
-
-    @staticmethod
-    def expansion(z: Any, y: Any, weights: Any, slopes: Any, p: Any) -> float:
-        rows, classes = z.shape
-        for i in range(rows):
-            top = z[i, 0]
-            for k in range(1, classes):
-                top = max(top, z[i, k])
-            for k in range(classes):
-                slopes[i, k] = z[i, k] - top
-        below, raised = slopes.reshape(-1), p.reshape(-1)
-        for k in range(below.size):  # one long loop: as many at a time as the machine can
-            raised[k] = exp(below[k])
-        loss = 0.0
-        for i in range(rows):
-            total = 0.0
-            for k in range(classes):
-                total += p[i, k]
-            own = log(total) - slopes[i, y[i]]
-            loss += weights[i] * own if weights.size > 0 else own
-            for k in range(classes):
-                p[i, k] /= total
-                slopes[i, k] = p[i, k]
-            slopes[i, y[i]] -= 1.0
-        return loss
 
     @staticmethod
     def conjugate(s: Any, y: int) -> float:

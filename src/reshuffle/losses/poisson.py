@@ -23,6 +23,7 @@ class Poisson(Loss):
     array([2.])
     """
 
+    core = "poisson"
     curvature = np.inf
     self_concordance = 1.0
     targets: ClassVar[str] = "counts"

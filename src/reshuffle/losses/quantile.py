@@ -30,6 +30,7 @@ class Quantile(Loss):
     array([90.])
     """
 
+    core = "quantile"
     level: float = 0.5
     width: float = 1.0
 

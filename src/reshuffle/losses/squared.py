@@ -26,6 +26,7 @@ class Squared(Loss):
            [0.   , 0.   ]])
     """
 
+    core = "squared"
     curvature = 1.0
     quadratic = True
 
@@ -59,6 +60,7 @@ class SquaredOutputs(Loss):
     Its Hessian is the identity, which no p with the Hessian diag(p) - ppᵀ gives: it has no ``second``.
     """
 
+    core = "squared_outputs"
     curvature = 1.0
     targets: ClassVar[str] = "rows"
     vector = True

@@ -18,6 +18,7 @@ class SquaredHinge(Loss):
     1.0
     """
 
+    core = "squared_hinge"
     curvature = 1.0
     targets: ClassVar[str] = "signs"
 

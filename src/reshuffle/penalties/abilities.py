@@ -11,7 +11,6 @@ the class. What is missing costs speed or a certificate, never correctness.
 | ``part``, ``holds_at_zero``, ``excess``, ``together`` | working sets |
 | ``curvature_product`` | second-order steps of one's own |
 | ``prox_from`` | methods, which keep a warm start and ask for no more accuracy than they need (``inexact``) |
-| ``prepare`` | a run, before its clock starts: it compiles a prox outside the kernels |
 | ``lambda_max`` | paths, and strengths given as a fraction of it |
 | ``weak_convexity`` | solvers that need a convex penalty, which refuse one that has it |
 | ``homogeneous``, ``comonotone``, ``radial`` | ``Sum``, whose prox is composed where these allow it |
@@ -84,10 +83,6 @@ class Able(Penalty, Protocol):
         what the penalty's own tolerance or rounding allow. The gap of a ``homogeneous`` ψ is found in one of the
         two ways named there. A start of another size, or of numbers that are not finite, counts as none.
         """
-        ...
-
-    def prepare(self) -> None:
-        """Compile, or load, what the prox needs."""
         ...
 
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:

@@ -1,6 +1,6 @@
 """The projection onto cylinders where coordinates of very different size share groups: Newton's method, step by whole step.
 
-``kernels.cylinders`` says what is solved, and takes steps that are cheap. Where multipliers trade places (one goes to zero
+``core/cylinders.hpp`` says what is solved, and takes steps that are cheap. Where multipliers trade places (one goes to zero
 while another grows a thousandfold) these stall. Here a step minimises the whole quadratic model of d over m ≥ 0,
 
     min_t  ‖Bᵀt‖²/2 - ⟨c, t⟩,   t ≥ 0,       B_gj = |y_j|/√s_j for j in g,   c = r + BBᵀm,   r = -∇d(m),
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.core import native
 from reshuffle.penalties.least_distance import least_move
 from reshuffle.penalties.overlapping import Members
 
@@ -40,8 +41,6 @@ def newton(
     x: Array, groups: Members, bounds: Array, gap: float, most: int, multipliers: Array
 ) -> tuple[State, int]:
     """From these multipliers to a gap of at most ``gap``, and the rounds: negative where ``most`` do not do."""
-    from reshuffle.kernels.cylinders import cylinder_pass
-
     members, starts, _ = groups
     within = np.zeros((bounds.size, x.size))
     within[np.repeat(np.arange(bounds.size), np.diff(starts)), members] = 1.0
@@ -50,7 +49,7 @@ def newton(
         if not now.gap > gap:
             return now, k
         m, s = now.multipliers.copy(), now.s.copy()
-        cylinder_pass(x, members, starts, bounds, m, s)
+        native.cylinder_pass(x, members, starts, bounds, m, s)
         now = _state(x, groups, bounds, m)
         if not now.gap > gap:
             return now, k + 1
@@ -63,11 +62,9 @@ def newton(
 
 
 def _state(x: Array, groups: Members, bounds: Array, multipliers: Array) -> State:
-    from reshuffle.kernels.cylinders import cylinder_state
-
     members, starts, _ = groups
     s, y, parts, point = (np.empty(size) for size in (x.size, x.size, members.size, x.size))
-    d, gap = cylinder_state(x, members, starts, bounds, multipliers, s, y, parts, point)
+    d, gap = native.cylinder_state(x, members, starts, bounds, multipliers, s, y, parts, point)
     return State(multipliers, s, y, parts, point, d, gap)
 
 

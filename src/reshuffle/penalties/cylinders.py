@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.core import native
 from reshuffle.penalties.cylinder_newton import newton
 from reshuffle.penalties.overlapping import Members
 
@@ -54,8 +55,6 @@ def project(
 
     Coordinates of a group whose bound is 0 are free. All else is scaled to ``|x_j| ≤ 1``.
     """
-    from reshuffle.kernels.cylinders import cylinder_solve
-
     members, starts, _ = groups
     largest = float(np.abs(x).max(initial=0.0)) or 1.0
     with np.errstate(over="ignore"):
@@ -67,7 +66,7 @@ def project(
     enough = 0.5 * (tolerance * float(np.linalg.norm(scaled))) ** 2
     enough = max(gap / largest / largest, enough)
     small = bounds.size * x.size <= LARGE
-    rounds, left = cylinder_solve(
+    rounds, left = native.cylinder_solve(
         scaled,
         members,
         starts,
@@ -95,9 +94,6 @@ def split(x: Array, groups: Members, weights: Array) -> Split:
     go to those of x. What they lack of x is shared out, and y is brought into the balls, so that every step has an
     upper and a lower bound. x_j counts where t·x_j is as large as y_j: t grows until the small ones do.
     """
-    from reshuffle.kernels.latent import apart_from_support, into_balls
-    from reshuffle.kernels.overlap import renew_rest
-
     members, starts, _ = groups
     best, covered = Split(np.zeros(members.size), np.inf, np.inf), np.zeros(x.size, dtype=bool)
     covered[members] = True
@@ -114,10 +110,10 @@ def split(x: Array, groups: Members, weights: Array) -> Split:
     for _ in range(STEPS):
         found = project(y + t * x, groups, weights, ROUNDED * t * least, 0.0, multipliers)
         v = found.parts / t
-        renew_rest(x, v, members, lack)
+        native.renew_rest(x, v, members, lack)
         v += takes * lack[members]
-        into_balls(found.y, members, starts, weights, y)
-        gap = float(apart_from_support(y, v, members, starts, weights))
+        native.into_balls(found.y, members, starts, weights, y)
+        gap = native.apart_from_support(y, v, members, starts, weights)
         if gap > best.gap / STEP:
             t *= STEP
         best = min(best, Split(v, float(weights @ _norms(v, starts)), gap), key=lambda s: s.gap)

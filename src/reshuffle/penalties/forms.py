@@ -1,14 +1,17 @@
-"""Penalties as the kernels read them: numbers per coordinate, or per coordinate and group.
+"""Penalties as the core reads them: numbers per coordinate, or per coordinate and group.
 
 The coordinates are those of x without its intercept, flat (row after row for a matrix unknown).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import singledispatch
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from reshuffle.core import native
 
 Array = NDArray[np.float64]
 
@@ -38,3 +41,19 @@ class Groups(NamedTuple):
 
 Form = Coordinates | Groups
 NO_PENALTY = Coordinates(*(np.empty(0) for _ in range(4)))
+
+
+@singledispatch
+def native_form(form: Any) -> Any:
+    """A compiled penalty as the core takes it, its arrays checked."""
+    raise TypeError(f"a compiled penalty is Coordinates or Groups, got {type(form).__name__}")
+
+
+@native_form.register
+def _(form: Coordinates) -> Any:
+    return native.coordinates(*form)
+
+
+@native_form.register
+def _(form: Groups) -> Any:
+    return native.groups(*form)

@@ -6,6 +6,7 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.core import native
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.base import (
     Array,
@@ -69,23 +70,15 @@ class FusedLasso(ByContent):
         return float(self._bounds(len(x)) @ jumps + self.l1 * np.abs(x).sum())
 
     def prox(self, x: Array, step: float) -> Array:
-        from reshuffle.kernels.chain import chain_prox
-
         columns, bounds = np.ascontiguousarray(x.T, dtype=np.float64), step * self._bounds(len(x))
         if x.ndim > 1:  # one column after the other, with a bound of 0 between them
             bounds = np.tile(np.append(bounds, 0.0), len(columns))[:-1]
         fused = np.empty(x.size)
-        chain_prox(columns.ravel(), bounds, fused)
+        native.chain_prox(columns.ravel(), bounds, fused)
         shrunk = soft(fused, step * self.l1)
         return np.ascontiguousarray(shrunk.reshape(columns.shape).T).reshape(x.shape)
 
     # --- abilities -----------------------------------------------------------------------------
-
-    def prepare(self) -> None:
-        from reshuffle.kernels.chain import chain_holds, chain_prox
-
-        chain_prox(np.zeros(1), np.empty(0), np.empty(1))
-        chain_holds(np.zeros(1), np.empty(0), 0.0)
 
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
         """With l1 or a ridge: the differences alone hold no common shift."""
@@ -119,11 +112,9 @@ class FusedLasso(ByContent):
         return high
 
     def _holds(self, g: Array) -> bool:
-        from reshuffle.kernels.chain import chain_holds
-
         bounds = self._bounds(len(g))
         columns = np.ascontiguousarray(g.reshape(len(g), -1).T, dtype=np.float64)
-        return all(chain_holds(column, bounds, float(self.l1)) for column in columns)
+        return all(native.chain_holds(column, bounds, float(self.l1)) for column in columns)
 
     def _bounds(self, size: int) -> Array:
         if self.weights is None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.core import native
 from reshuffle.penalties.base import Array, ByContent, DualByNorm
 from reshuffle.penalties.fused_lasso import soft
 
@@ -16,7 +17,7 @@ RATIOS = 100  # rounds of a search that ends after a handful: each finds a set o
 
 
 class Arcs(NamedTuple):
-    """The edges as the kernel reads them: for each node its neighbours, see ``kernels/cuts.py``."""
+    """The edges as the kernel reads them: for each node its neighbours, see ``core/cuts.hpp``."""
 
     first: NDArray[np.int64]
     target: NDArray[np.int64]
@@ -59,12 +60,6 @@ class GraphDifferences(DualByNorm, ByContent, ABC):
 
     # --- abilities -----------------------------------------------------------------------------
 
-    def prepare(self) -> None:
-        from reshuffle.kernels.cuts import cut_prox
-
-        arcs = arcs_of(np.zeros((0, 2), dtype=np.int64), 1)
-        cut_prox(np.zeros(1), *arcs, np.empty(0), np.empty(1))
-
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
         """With l1 or a ridge: the differences alone hold no common shift."""
         return self.l1 > 0 or ridge > 0
@@ -96,11 +91,9 @@ class GraphDifferences(DualByNorm, ByContent, ABC):
 
     def _fused(self, column: Array, step: float) -> Array:
         """The prox of the differences alone."""
-        from reshuffle.kernels.cuts import cut_prox
-
         _, bounds, arcs = self._graph(column.size)
         fused = np.empty(column.size)
-        cut_prox(column, *arcs, step * bounds, fused)
+        native.cut_prox(column, *arcs, step * bounds, fused)
         return fused
 
     def _graph(self, nodes: int) -> tuple[Edges, Array, Arcs]:

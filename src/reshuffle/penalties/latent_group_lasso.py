@@ -84,9 +84,6 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
 
     # --- abilities -----------------------------------------------------------------------------
 
-    def prepare(self) -> None:
-        LatentGroupLasso(1.0, [[0]]).norm(np.ones(1))
-
     def prox_from(self, x: Array, step: float, start: Array, gap: float) -> Approximate:
         """``start`` holds step times the multipliers, which changes little from one call to the next."""
         flat = np.ascontiguousarray(x.ravel(), dtype=np.float64)

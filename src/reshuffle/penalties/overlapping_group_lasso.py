@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from reshuffle.core import native
 from reshuffle.penalties.base import Array, DualWithRidge
 from reshuffle.penalties.inexact import COLD, Approximate
 from reshuffle.penalties.overlapping import GroupLists, Members, OverlappingGroups
@@ -56,18 +57,8 @@ class OverlappingGroupLasso(DualWithRidge, OverlappingGroups):
 
     # --- abilities -----------------------------------------------------------------------------
 
-    def prepare(self) -> None:
-        from reshuffle.kernels.overlap import overlap_gap, overlap_solve
-
-        members, starts = np.zeros(1, dtype=np.int64), np.array([0, 1])
-        groups = members, starts, np.ones(1)
-        overlap_solve(np.zeros(1), *groups, 0.0, 0.0, 1, np.empty(1), np.zeros(1))
-        overlap_gap(np.zeros(1), np.zeros(1), np.zeros(1), *groups, np.empty(1))
-
     def prox_from(self, x: Array, step: float, start: Array, gap: float) -> Approximate:
         """``start`` holds v_g/step end to end: a subgradient, which changes little from one call to the next."""
-        from reshuffle.kernels.overlap import overlap_gap, overlap_solve
-
         flat = np.ascontiguousarray(x.ravel(), dtype=np.float64)
         members, starts, _ = self._structure(flat.size)
         bounds, rest = step * self._bounds(flat.size), np.empty(flat.size)
@@ -75,11 +66,11 @@ class OverlappingGroupLasso(DualWithRidge, OverlappingGroups):
         parts = step * start if known else np.zeros(members.size)
         groups = members, starts, bounds
         small = self.tolerance * float(np.linalg.norm(flat))
-        passes = overlap_solve(flat, *groups, small, gap, MOST, rest, parts)
+        passes = native.overlap_solve(flat, *groups, small, gap, MOST, rest, parts)
         if passes < 0 and np.isfinite(flat).all():
             self._gave_up(f"{MOST} passes")
         point = np.empty(flat.size)
-        left = float(overlap_gap(flat, rest, parts, *groups, point))
+        left = native.overlap_gap(flat, rest, parts, *groups, point)
         left = left if left >= 0 else np.inf  # not a number where x is none
         warm = parts / step if step > 0 else COLD
         return Approximate(point.reshape(x.shape), warm, left, abs(passes))

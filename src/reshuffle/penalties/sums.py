@@ -86,12 +86,6 @@ class Sum(DualWithRidge, ByContent):
 
     # --- abilities -----------------------------------------------------------------------------
 
-    def prepare(self) -> None:
-        for part in (self.first, self.second):
-            known = ability(part, "prepare")
-            if known is not None:
-                known()
-
     @property
     def prox_from(self) -> Callable[[Array, float, Array, float], Approximate] | None:
         """There where that of a part is, and its gap is one of the sum.

@@ -1,27 +1,22 @@
-"""Passes over the rows for Newton steps: f linearised, its Hessian, products with it."""
+"""f to second order: linearised, its Hessian, products with it, and P along a line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from math import prod
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
+from reshuffle.core import native
 from reshuffle.datafit import Datafit
 from reshuffle.interruption import listen
 from reshuffle.objective import Array, Visits
-from reshuffle.penalties.forms import Form
-from reshuffle.solvers.products import NARROW, between, dense_gram, kernel_gram
 
-APART = 1e-6  # of a column's mean square: a variance that leaves ten digits when subtracted
-FULL = (
-    0.7  # of the values: from here on rows of a sparse matrix are quicker multiplied as dense ones
-)
+NOT_KNOWN = np.empty(0)
+NO_COUNTS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,21 +44,27 @@ class Bend(NamedTuple):
 
 @dataclass(eq=False)
 class Curves:
-    """The compiled pieces of a Newton step for the losses of one problem."""
+    """The losses of one problem to second order; the core listens for interruption on the way."""
 
     fit: Datafit
-    passes: int = 0
     origin: Array | None = None
     """What is taken from the columns where there is an intercept: their means, where not given."""
 
     @cached_property
-    def stamp(self) -> int:
-        from reshuffle.kernels.newton import register_second
+    def system(self) -> native.RowMajor:
+        """The rows as the core makes Newton steps on them."""
+        fit, loss = self.fit, self.fit.loss
+        counts = NO_COUNTS if fit.quick.dense else fit.column_counts
+        return native.RowMajor(
+            fit.quick_core, float(loss.curvature), float(loss.self_concordance), loss.quadratic,
+            fit.threads or 0, self.centre, self._ones, counts,
+            vars(fit).get("column_squares", NOT_KNOWN), listen,
+        )  # fmt: skip
 
-        loss, kind = self.fit.loss, type(self.fit.loss)
-        return register_second(
-            loss.functions, cast(Callable[..., Any], kind.second), kind.expansion
-        )
+    @property
+    def passes(self) -> int:
+        """Over all rows, so far."""
+        return int(self.system.passes)
 
     @property
     def outputs(self) -> int:
@@ -78,86 +79,45 @@ class Curves:
     # --- passes --------------------------------------------------------------------------------
 
     def linearise(self, x: Array) -> Linear:
-        from reshuffle.kernels.newton import linearise_kernel
-
-        if self.fit.pieces:
-            return self._linearised_in_pieces(x)
-        if self.fit.multiplies:
-            return self._linearised_by_products(x)
         listen()
-        p, shape = self.fit, (self.fit.n, *self.fit.outputs)
-        margins, slopes, curvatures = (np.empty(shape) for _ in range(3))
-        g, total, coefs = np.zeros(p.shape), 0.0, p.scratch()
-        kernel, found = linearise_kernel(self.stamp), (margins, slopes, curvatures)
-        for rows, targets, weights, *own in p.in_turn(p.quick, p.targets, p.weights, *found):
-            total = kernel(
-                *rows, targets, weights, p.loss.params, p.bias, x, coefs, 1.0 / p.n, *own, g, total
-            )
-        self.passes += 1
-        return Linear(x, margins, slopes, curvatures, g, float(total / p.n))
-
-    def _linearised_by_products(self, x: Array) -> Linear:
-        """The same where margins and gradient are products of matrices."""
-        from reshuffle.kernels.newton import expand_kernel
-
-        fit, kernel, total = self.fit, expand_kernel(self.stamp), 0.0
-        margins = fit.quick_margins(x)
-        slopes, curvatures = np.empty(margins.shape), np.empty(margins.shape)
-        beside = (fit.targets, fit.weights, margins, slopes, curvatures)
-        for _, targets, weights, *own in fit.in_turn(fit.quick, *beside):
-            total = kernel(targets, weights, fit.loss.params, *own, total)
-        self.passes += 1
-        return Linear(x, margins, slopes, curvatures, fit.combined(slopes), float(total / fit.n))
-
-    def _linearised_in_pieces(self, x: Array) -> Linear:
-        """The same on threads, the sums of the pieces added in order."""
-        fit = self.fit
-        _ = self.stamp  # the loss is made known before threads ask for it
-        found = fit.each(lambda part: Curves(part).linearise(x))
-        self.passes += 1
-        shares = [part.n / fit.n for part in fit.pieces]
-        pairs = list(zip(shares, found, strict=True))
-        margins = np.concatenate([at.margins for at in found])
-        slopes = np.concatenate([at.slopes for at in found])
-        curvatures = np.concatenate([at.curvatures for at in found])
-        gradient = np.sum([share * at.gradient for share, at in pairs], axis=0)
-        value = sum(share * at.value for share, at in pairs)
-        return Linear(x, margins, slopes, curvatures, gradient, value)
+        shape, g = (self.fit.n, *self.fit.outputs), np.empty(self.fit.shape)
+        margins, slopes, curvatures = np.empty(shape), np.empty(shape), np.empty(shape)
+        value = self.system.linearise(self.fit.checked(x), margins, slopes, curvatures, g)
+        self.fit.raise_own_errors()
+        return Linear(x, margins, slopes, curvatures, g, value)
 
     def margins(self, d: Array) -> Array:
         """a_iᵀd for every row, and what d has for an intercept."""
         listen()
-        self.passes += 1
-        return self.fit.quick_margins(d)
+        out = np.empty((self.fit.n, *self.fit.outputs))
+        self.system.margins(self.fit.checked(d), out)
+        return out
 
     def combine(self, table: Array) -> Array:
         """(1/n) Σ w_i table_i a_iᵀ."""
         listen()
-        self.passes += 1
-        return self.fit.combined(table)
+        out = np.empty(self.fit.shape)
+        self.system.combine(table, out)
+        return out
 
     def product(self, scales: Array, v: Array) -> Array:
         """(1/n) Σ scales_i a_i a_iᵀ v, for one output."""
         listen()
-        self.passes += 1
+        self.system.passes += 1
         return self.fit.bent_product(scales, v)
 
     def search(
-        self, at: Linear, d: Array, change: Array, form: Form, psi: float
+        self, at: Linear, d: Array, change: Array, form: native.Form, psi: float
     ) -> tuple[float, Array]:
         """The length of the step d, 0 where none lowers P as promised, and where it leads.
 
-        ``change`` is that of the margins, ``psi`` is ψ(x).
+        ``change`` is that of the margins, ``form`` ψ as the core takes it, ``psi`` is ψ(x).
         """
-        from reshuffle.kernels.search import search_kernel
-
-        p, to = self.fit, np.empty_like(at.x)
-        slope = float(np.vdot(at.gradient, d))
-        t = search_kernel(self.stamp)(
-            form, p.targets, p.weights, p.loss.params, at.margins, change, at.x.reshape(-1),
-            d.reshape(-1), slope, at.value, psi, to.reshape(-1), p.scratch(),
-        )  # fmt: skip
-        return float(t), to
+        to, slope = np.empty_like(at.x), float(np.vdot(at.gradient, d))
+        t = native.search(
+            self.fit.quick_core, form, at.margins, change, at.x, d, slope, at.value, psi, to
+        )
+        return t, to
 
     # --- curvature -----------------------------------------------------------------------------
 
@@ -172,14 +132,38 @@ class Curves:
 
     def bent(self, bend: Bend, change: Array) -> Array:
         """The Hessian of every row's loss times the change of its margins."""
-        curvatures, extra, factors = bend
-        if change.ndim == 1:
-            return (curvatures * factors + extra) * change
-        whole = np.sum(curvatures, axis=1, keepdims=True)
-        moved = whole * change - np.sum(curvatures * change, axis=1, keepdims=True)
-        plain = change - change.mean(axis=1, keepdims=True)
-        bent: Array = np.reshape(factors, (-1, 1)) * curvatures * moved + extra * plain
-        return bent
+        out = np.empty_like(change)
+        self.system.bent(bend.curvatures, self._factors(bend), bend.extra, change, out)
+        return out
+
+    def gram(self, scales: Array, active: Visits) -> Array:
+        """Σ scales_i b_i b_iᵀ for rows b_i of the centred active columns (and 1)."""
+        listen()
+        width = active.size + self.fit.bias
+        out = np.empty((width, width))
+        self.system.gram(scales, active, out)
+        return out
+
+    def hessian(self, bend: Bend, active: Visits, kept: NDArray[np.int64] | None = None) -> Array:
+        """(1/n) Σ w_i·(curvature of row i)·b_i b_iᵀ, flat over features and outputs; of it, what is ``kept``."""
+        listen()
+        if kept is None:
+            kept = np.arange((active.size + self.fit.bias) * self.outputs)
+        out = np.empty((kept.size, kept.size))
+        self.system.hessian(bend.curvatures, self._factors(bend), bend.extra, active, kept, out)
+        return out
+
+    def packs(self, active: Visits) -> bool:
+        """Whether these columns are multiplied as dense ones, less their means, however they are stored."""
+        return bool(self.system.packs(active))
+
+    @property
+    def constant(self) -> NDArray[np.bool_]:
+        """Columns that were found to be constant, where there is an intercept."""
+        return np.frombuffer(self.system.constant, dtype=np.bool_)
+
+    def _factors(self, bend: Bend) -> Array:
+        return np.array(np.broadcast_to(bend.factors, self.fit.n), dtype=np.float64)
 
     @cached_property
     def centre(self) -> Array:
@@ -199,96 +183,3 @@ class Curves:
         if not (fit.bias and fit.quick.unit and self.origin is None):
             return np.zeros(fit.features, dtype=bool)
         return np.asarray(fit.column_counts == fit.n)
-
-    @cached_property
-    def constant(self) -> NDArray[np.bool_]:
-        """Columns known to be constant, where there is an intercept; others are found."""
-        return self._ones.copy()
-
-    def gram(self, scales: Array, active: Visits) -> Array:
-        """Σ scales_i b_i b_iᵀ for rows b_i of the centred active columns (and 1)."""
-        p, shift = self.fit, self.centre[active]
-        packed = p.quick.dense or self._packs(active)
-        wide = p.quick.dense and active.size > NARROW
-        gram_of = partial(dense_gram if wide else kernel_gram, active, shift, packed)
-        out = np.sum(p.each_with(scales, gram_of), axis=0) if p.pieces else gram_of(p, scales)
-        if p.bias and not packed:  # (b - m)(b - m)ᵀ, from bbᵀ
-            ones = out[:-1, -1].copy()
-            cross = np.multiply.outer(shift, ones)
-            out[:-1, :-1] += np.multiply.outer(shift, shift) * out[-1, -1] - cross - cross.T
-            out[:-1, -1] -= shift * out[-1, -1]
-            out[-1, :-1] = out[:-1, -1]
-        if p.bias:  # what rounding leaves of a column that is constant, so a second intercept
-            from reshuffle.kernels.laid import CONSTANT
-
-            dust = (CONSTANT**2 if packed else CONSTANT) * shift**2 * out[-1, -1]
-            dusty = (out.diagonal()[:-1] <= dust) & (shift != 0.0)
-            constant = np.flatnonzero(dusty | self._ones[active])
-            out[constant], out[:, constant] = 0.0, 0.0
-            self.constant[active[constant]] |= out[-1, -1] > 0.0
-        return out
-
-    def _packs(self, active: Visits) -> bool:
-        """Whether sparse rows are multiplied as dense ones, less the means of the columns.
-
-        So they are where many values are stored, and where a column hardly differs from its mean:
-        entry by entry, the little that is left of it would be lost in rounding. Of ones nothing is left.
-        """
-        stored = self.fit.column_counts[active]
-        if stored.sum() >= FULL * self.fit.n * active.size:
-            return True
-        full = active[(stored == self.fit.n) & ~self._ones[active]] if self.fit.bias else active[:0]
-        if not full.size:
-            return False
-        variances = self.fit.column_squares[full] - self.centre[full] ** 2
-        return bool(np.any(variances <= APART * self.fit.column_squares[full]))
-
-    def hessian(self, bend: Bend, active: Visits, kept: NDArray[np.int64] | None = None) -> Array:
-        """(1/n) Σ w_i·(curvature of row i)·b_i b_iᵀ, flat over features and outputs; of it, what is ``kept``."""
-        curvatures, extra, factors = bend
-        scales = self.weights / self.fit.n
-        self.passes += 1
-        if curvatures.ndim == 1:
-            return self.gram(scales * (curvatures * factors + extra), active)
-        outputs = curvatures.shape[1]
-        width = active.size + self.fit.bias
-        kept = np.arange(width * outputs) if kept is None else kept
-        if self.fit.quick.dense:
-            return self._blocks(bend, active, *np.divmod(kept, outputs))
-        H = np.zeros((width, outputs, width, outputs))
-        for k in range(outputs):
-            for other in range(k):
-                pair = factors * curvatures[:, k] * curvatures[:, other] + extra / outputs
-                G = self.gram(scales * pair, active)
-                H[:, k, :, other] = H[:, other, :, k] = -G
-                H[:, k, :, k] += G
-                H[:, other, :, other] += G
-        return H.reshape(width * outputs, width * outputs)[np.ix_(kept, kept)]
-
-    def _blocks(
-        self, bend: Bend, active: Visits, feature: NDArray[np.int64], output: NDArray[np.int64]
-    ) -> Array:
-        """The Hessian of dense rows and several outputs, in some coordinates: their active feature, and output.
-
-        Between outputs it is one product of matrices, -Σ_i (p_ik b_i)(p_il b_i)ᵀ; of one output it is a Gram
-        matrix with the weights p_k Σ_{l ≠ k} p_l, a sum that loses nothing where p_k is next to one.
-        """
-        p, extra, factors = bend
-        outputs, scales = p.shape[1], self.weights / self.fit.n
-        roots = np.sqrt(scales * factors)[:, None] * p
-        pairs = partial(between, active, self.centre[active], feature, output)
-        pieces = self.fit.each_with(roots, pairs) if self.fit.pieces else [pairs(self.fit, roots)]
-        H: Array = -np.sum(pieces, axis=0)
-        if extra > 0.0:
-            H -= self.gram(scales * extra / outputs, active)[np.ix_(feature, feature)]
-        before, after = np.zeros(p.shape), np.zeros(p.shape)
-        np.cumsum(p[:, :-1], axis=1, out=before[:, 1:])
-        np.cumsum(p[:, :0:-1], axis=1, out=after[:, -2::-1])
-        for k in range(outputs):
-            own = np.flatnonzero(output == k)
-            some = feature[own[feature[own] < active.size]]
-            each = factors * p[:, k] * (before[:, k] + after[:, k]) + extra * (1.0 - 1.0 / outputs)
-            H[np.ix_(own, own)] = self.gram(scales * each, active[some])
-        dead = np.append(self.constant[active], False)[feature]
-        H[dead], H[:, dead] = 0.0, 0.0
-        return H

@@ -5,15 +5,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from reshuffle.datafit import NO_VISITS
 from reshuffle.errors import InputError
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
-from reshuffle.penalties import ability
 from reshuffle.problem import Problem
 from reshuffle.solvers.descent import descent_on
 from reshuffle.solvers.exact_method import ExactMethod
-from reshuffle.solvers.memory import SlopeMemory, memory_of
+from reshuffle.solvers.memory import memory_of
 from reshuffle.solvers.method import Method
 from reshuffle.solvers.newton import ABILITIES as NEEDED
 from reshuffle.solvers.newton import can_finish
@@ -21,7 +19,6 @@ from reshuffle.solvers.newton_method import NewtonMethod
 from reshuffle.solvers.sampling import resampled
 from reshuffle.solvers.solver import Solver
 from reshuffle.solvers.whole import is_small
-from reshuffle.solvers.working_sets import ABILITIES
 from reshuffle.steps import check_step
 from reshuffle.validation import check_positive
 
@@ -88,31 +85,6 @@ class ExactProxRR(Solver):
         check_order(self.order)
         if self.threads is not None:
             check_positive("threads", self.threads, integer=True)
-
-    def kernels(self, problem: FiniteSum) -> tuple[object, ...]:
-        return () if self._by_newton(problem) else super().kernels(problem)
-
-    def compile(self, problem: FiniteSum) -> None:
-        if self._by_newton(problem):
-            return  # their kernels, when their time comes
-        super().compile(problem)
-        if problem.datafit is not None:
-            self._compile_kernels(problem)  # type: ignore[arg-type]
-
-    def _compile_kernels(self, problem: Problem) -> None:
-        """An epoch, a certificate and a working set of the first sample alone."""
-        first = problem.with_datafit(problem.datafit.first())
-        memory, x = SlopeMemory(first, NO_VISITS, np.empty(0)), np.zeros(problem.shape)
-        state = memory.start(x)
-        memory.epoch(state, np.zeros(1, dtype=np.uint32), np.ones(1))
-        if self.tol > 0 and first.loss.conjugate is not None:
-            first.datafit.conjugates(state["table"], 1.0)
-        if all(ability(problem.penalty, name) for name in ABILITIES):
-            first.datafit.column_counts  # noqa: B018 -- it compiles the count
-            fit = first.datafit.columns(np.zeros(1, dtype=np.uint32))
-            x = np.zeros(fit.shape)
-            first.datafit.combined(fit.slopes(x)[0])
-            fit.value(x)
 
     def _by_newton(self, problem: FiniteSum) -> bool:
         """Whether Newton steps are all that is made: on small sets, and where no other step is safe.

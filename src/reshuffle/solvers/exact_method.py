@@ -19,7 +19,6 @@ from reshuffle.randomness import Stream
 from reshuffle.solvers.acceleration import CHECKED, Acceleration
 from reshuffle.solvers.certificate import Proof
 from reshuffle.solvers.curves import Linear
-from reshuffle.solvers.face import prepare as prepare_faces
 from reshuffle.solvers.finish import FOUND, LOOSEST, PRECISION, REST, Finish, Steps
 from reshuffle.solvers.inexact import beginning, columns, kept
 from reshuffle.solvers.memory import Memory, SlopeMemory
@@ -28,7 +27,6 @@ from reshuffle.solvers.newton import Progress, can_finish
 from reshuffle.solvers.pace import OFTEN, Pace
 from reshuffle.solvers.sampling import bind_step
 from reshuffle.solvers.smooth import QuasiNewton, is_smooth
-from reshuffle.solvers.smooth import prepare as prepare_smooth
 from reshuffle.solvers.whole import STEPS
 from reshuffle.solvers.working_sets import WorkingSets
 from reshuffle.steps import Setting
@@ -192,41 +190,40 @@ class ExactMethod(Method):
         target = max(min(self.solver.tol, LOOSEST), PRECISION) * at_zero
         part = self.sets.on(active)
         descent = finish.descent(part)
-        compiled = descent.prepare()
-        move = descent.run(descent.inner(x), steps.progress, target, at_zero, STEPS)
+        most = STEPS if descent.at_once else 1
+        move = descent.run(descent.inner(x), steps.progress, target, at_zero, most)
         finish.led(part, move.at)
         objective, stalled = move.objective, ""
         steps = steps._replace(made=steps.made + move.steps, progress=move.progress)
-        if move.stuck:
+        if move.stuck or not (move.steps or move.progress.bound <= self.solver.tol * at_zero):
             proved = move.progress.bound <= PRECISION * at_zero
             known = not objective < steps.stuck - ROUNDING * abs(objective)
             if active.size == self.sets.size and (proved or known):
                 stalled = "no step lowers P(x) any further"
             steps = steps._replace(rest=epoch + 1 + REST, stuck=objective)
         new, work = self._led_to(state, move.at, steps), move.passes * self.problem.n
-        return Epoch(new, work, move.rounds, step, stalled, compiled)
+        return Epoch(new, work, move.rounds, step, stalled)
 
     def _face_step(self, state: State, finish: Finish, x: Array, epoch: int, step: float) -> Epoch:
         """A step on the face of x in the active features; an epoch is due after it."""
-        compiled, part = prepare_faces(cast(Problem, self.problem)), self.sets.on(state["active"])
+        part = self.sets.on(state["active"])
         begun, gap = Steps.of(state["newton"]).made > 0, Pace.of(state["pace"]).checked
         tol = self.solver.tol if self.solver.tol >= VISIBLE else 0.0
         wanted = tol / gap if begun else np.inf
         at, gained, passes, _ = finish.face(part).step(x, wanted)
         finish.led(part, at)
         new = self._led_to(state, at, self._rested(state, epoch, gained, 1))
-        return Epoch(new, passes * self.problem.n, 0, step, "", compiled)
+        return Epoch(new, passes * self.problem.n, 0, step)
 
     def _smooth_steps(self, state: State, smooth: QuasiNewton, epoch: int, step: float) -> Epoch:
         """Quasi-Newton steps, where nothing holds x at zero."""
-        compiled = prepare_smooth(cast(Problem, self.problem))
         tol, first = self.solver.tol, not Steps.of(state["newton"]).made
         at, gained, passes, iterations = smooth.descend(
             state["x"], first, lambda at: self._gap_at(at) <= tol, tol * abs(self._at_zero)
         )
         between = 0 if smooth.has_metric else 1
         new = self._led_to(state, at, self._rested(state, epoch, gained, iterations, between))
-        return Epoch(new, passes * self.problem.n, 0, step, "", compiled)
+        return Epoch(new, passes * self.problem.n, 0, step)
 
     def _gap_at(self, at: Linear) -> float:
         """The certificate at a point where f is known in all features."""

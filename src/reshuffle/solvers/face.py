@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
+from reshuffle.core import native
 from reshuffle.objective import Array
 from reshuffle.penalties import Able, ability
-from reshuffle.penalties.forms import Coordinates, Form
+from reshuffle.penalties.forms import Coordinates, Form, native_form
 from reshuffle.problem import Problem
-from reshuffle.solvers.compiling import once
 from reshuffle.solvers.curves import Curves, Linear
 
 MOST = 40  # products of a step at most
@@ -46,19 +46,13 @@ def has_faces(problem: Problem) -> bool:
     return able and not problem.datafit.outputs
 
 
-def prepare(problem: Problem) -> float:
-    """Compile, or load, the kernels where this process has not yet; the seconds it took."""
-    first = problem.with_datafit(problem.datafit.first())
-    kind = ("face", *problem.signature)
-    return once(kind, problem.loss, lambda: FaceSteps(first).step(np.zeros(problem.shape)))
-
-
 class FaceSteps:
     """Steps on the face of points of one problem."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.penalty = problem, cast(Able, problem.penalty)
         self.curves, self.form = Curves(problem.datafit), cast(Form, problem.form_with_ridge)
+        self._native = native_form(self.form)
 
     def step(self, x: Array, wanted: float = 0.0) -> Taken:
         """One step from x, with a search along it; where none lowers P, x again.
@@ -74,7 +68,7 @@ class FaceSteps:
         to = self._retracted(x, x + d)
         d = to - x
         psi = self._psi(x)
-        t, to = self.curves.search(at, d, self.curves.margins(d), self.form, psi)
+        t, to = self.curves.search(at, d, self.curves.margins(d), self._native, psi)
         new, gained = at, 0.0
         if t > 0.0:
             new = self.curves.linearise(to)
@@ -91,21 +85,13 @@ class FaceSteps:
 
     def _face(self, x: Array) -> tuple[NDArray[np.bool_], Array]:
         """Coordinates that are free to move, and the slope of ψ along them."""
-        from reshuffle.kernels.face_of import face_kernel
-        from reshuffle.kernels.stamp import stamp_of
-
         free, slopes = np.empty(x.shape, dtype=np.bool_), np.empty(x.shape)
-        face_kernel(stamp_of())(
-            self.form, np.ascontiguousarray(x).reshape(-1), free.reshape(-1), slopes.reshape(-1)
-        )
+        native.face(self._native, np.ascontiguousarray(x), free, slopes)
         return free, slopes
 
     def _retracted(self, x: Array, to: Array) -> Array:
         """The point, with coordinates that changed their sign at zero, and others within their bounds."""
-        from reshuffle.kernels.face_of import retract_kernel
-        from reshuffle.kernels.stamp import stamp_of
-
-        retract_kernel(stamp_of())(self.form, x.reshape(-1), to.reshape(-1))
+        native.retract(self._native, x, to)
         return to
 
     def _direction(

@@ -14,7 +14,7 @@ from reshuffle.penalties.forms import Coordinates, Form
 from reshuffle.problem import Problem
 from reshuffle.solvers.certificate import Certificate, Proof
 from reshuffle.solvers.curves import Linear
-from reshuffle.solvers.descent import Descent, Stepwise
+from reshuffle.solvers.descent import Descent
 from reshuffle.solvers.face import FaceSteps, has_faces
 from reshuffle.solvers.memory import Memory
 from reshuffle.solvers.newton import Newton, Progress
@@ -118,7 +118,7 @@ class Finish:
     def certified(self, at: Linear, bound: float, measure: Certificate, tol: float) -> float:
         """What is proved at a point that Newton steps in all features led to, over f(0)."""
         newton = self.newton(self.memory)
-        return certified(newton.problem, newton.model.form, lambda: measure, at, bound, tol)
+        return certified(newton.problem, newton.form, lambda: measure, at, bound, tol)
 
     def newton(self, part: Memory) -> Newton:
         """The steps on this part; those of the last one are kept."""
@@ -146,7 +146,7 @@ class Finish:
     def descent(self, part: Memory) -> Descent:
         """The same as a run makes them: all in one call, where the set is small in a working set."""
         small = self.is_small(part)
-        return Whole(cast(Problem, part.problem)) if small else Stepwise(self.newton(part))
+        return Whole(cast(Problem, part.problem)) if small else self.newton(part)
 
     def is_small(self, part: Memory) -> bool:
         """Whether all steps on this working set are made in one call."""

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
-from reshuffle.datafit import AHEAD, Copies, Datafit
+from reshuffle.core import native
+from reshuffle.datafit import Copies, Datafit
 from reshuffle.interruption import listen
 from reshuffle.objective import Array, FiniteSum, Visits
-from reshuffle.penalties.forms import Form
+from reshuffle.penalties.forms import Form, native_form
 from reshuffle.problem import Problem
 from reshuffle.solvers.inexact import taken
 from reshuffle.validation import read_only
@@ -91,7 +92,7 @@ class Memory(ABC):
     def epoch(self, state: State, visits: Visits, steps: Array, corrected: bool = True) -> State:
         """An epoch in as many blocks as there are steps, a prox after each.
 
-        See ``kernels/exact.py`` for the formulas. An epoch that is not ``corrected`` must have nothing
+        See ``core/exact_epoch.hpp`` for the formulas. An epoch that is not ``corrected`` must have nothing
         to remember (table, g and q zero): it is one of ProxRR, and remembers what it sees. A state that has a
         warm start of the prox (``solvers.inexact``) keeps one.
         """
@@ -161,18 +162,15 @@ class SlopeMemory(Memory):
     def epoch(self, state: State, visits: Visits, steps: Array, corrected: bool = True) -> State:
         if self._form is None:
             return super().epoch(state, visits, steps, corrected)
-        from reshuffle.kernels.exact import epoch_kernel
-
         new = {name: value.copy() for name, value in state.items()}
-        x, q = new["x"], new["q"]
-        start = x.ravel().copy()
-        for begin, end in self._calls(visits, x.size * steps.size / max(visits.size, 1)):
+        start, core, form = new["x"].ravel().copy(), self.fit.quick_core, native_form(self._form)
+        for begin, end in self._calls(visits, start.size * steps.size / max(visits.size, 1)):
             listen()
-            epoch_kernel(self.fit.stamp)(
-                *self._data, visits, begin, end, steps, float(corrected), new["table"], x,
-                x.reshape(-1), q, q.reshape(-1), start, new["g"].reshape(-1), self._form,
-                self.fit.scratch(), AHEAD,
+            native.epoch(
+                core, self.owner, self._weights, visits, begin, end, steps, float(corrected), new["table"], new["x"],
+                new["q"], start, new["g"], form,
             )  # fmt: skip
+        self.fit.raise_own_errors()
         return new
 
     def _calls(self, visits: Visits, besides: float) -> Iterator[tuple[int, int]]:
@@ -191,11 +189,6 @@ class SlopeMemory(Memory):
         if not (self.owner.size and self.fit.weights.size):
             return self.weights if self.owner.size else self.fit.weights
         return read_only(self.weights * self.fit.weights[self.owner])
-
-    @cached_property
-    def _data(self) -> tuple[object, ...]:
-        fit = self.fit
-        return (*fit.quick, fit.targets, self._weights, fit.loss.params, fit.bias, self.owner)
 
 
 class GradientMemory(Memory):

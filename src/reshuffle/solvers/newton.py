@@ -1,25 +1,21 @@
 """Proximal Newton steps, with a bound on what is left: P(x) - P* ≤ bound.
 
-Each step minimises the quadratic model of f with ψ as it is (``newton_model``) and searches along the
-line to that point, where P needs the margins alone. Far from the end models are rough; near it their
-curvatures lie below those of P, and a step proves how far P can still fall (``newton_bounds``).
-Where the model promises too much, curvature of the loss's bound is added to every row: damping in
-the metric of the rows, which no scale of columns changes.
+The steps are made in the core (``core/newton.hpp``, which says how; ``core/lower_model.hpp`` has the proof of the bound):
+on rows as they lie and working sets of features here, and on a small set laid out column by column in ``whole``.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from reshuffle.losses import Loss
+from reshuffle.core import native
 from reshuffle.objective import Array
-from reshuffle.penalties import Able, ability
+from reshuffle.penalties import ability
+from reshuffle.penalties.forms import Form, native_form
 from reshuffle.problem import Problem
-from reshuffle.solvers.curves import Bend, Curves, Linear
-from reshuffle.solvers.newton_bounds import Below, Bounds
-from reshuffle.solvers.newton_model import Model, Step, within
+from reshuffle.solvers.curves import Curves, Linear
 
 ABILITIES = ("compiled", "part", "excess", "together")
 """What a penalty must be able to do."""
@@ -37,23 +33,6 @@ class Progress(NamedTuple):
     bound: float = np.inf
     """On P(x) - P*; infinite where nothing was proved at this x."""
 
-    def on(self, loss: Loss) -> Progress:
-        """What a step on this loss begins with: where f is a quadratic, the model is f itself."""
-        return self._replace(expected=-np.inf) if loss.quadratic else self
-
-
-class Move(NamedTuple):
-    """What a Newton step did."""
-
-    at: Linear
-    """f at the new point."""
-    progress: Progress
-    stuck: bool
-    """Whether no model at this point has a step that lowers P."""
-    passes: int
-    rounds: int
-    """Of the solver of the models."""
-
 
 class Ended(NamedTuple):
     """Where one or more steps ended, and how it went."""
@@ -69,102 +48,62 @@ class Ended(NamedTuple):
     steps: int
     passes: int
     rounds: int
+    """Of the solver of the models."""
+
+
+def run_on(
+    system: native.ColumnMajor | native.RowMajor, form: native.Form, shapes: tuple[tuple[int, ...], tuple[int, ...]], u: Array,
+    progress: Progress, target: float, at_zero: float, most: int,
+) -> Ended:  # fmt: skip
+    """At most so many steps from u on a system of the core; shapes of x and of the margins."""
+    u, x, g, at = np.array(u), np.empty(shapes[0]), np.empty(shapes[0]), np.empty((3, *shapes[1]))
+    value, psi, damping, expected, seen, bound, stuck, steps, passes, rounds = system.run(
+        form, u, x, g, at, progress, target, at_zero, most
+    )
+    linear = Linear(x, at[0], at[1], at[2], g, value)
+    then = Progress(damping, expected, seen, bound)
+    return Ended(linear, u, value + psi, then, stuck, steps, passes, rounds)
 
 
 class Newton:
-    """Newton steps on one problem, whose loss has a second derivative and whose penalty is able."""
+    """Newton steps on one problem, whose loss has a second derivative and whose penalty is able.
+
+    A step looks at the features that matter.
+    """
+
+    at_once: ClassVar[bool] = False
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.penalty = problem, cast(Able, problem.penalty)
+        self.problem = problem
+        self.form = cast(Form, problem.form_with_ridge)
         self.curves = Curves(problem.datafit)
-        self.model = Model(self.curves, self.penalty, problem.ridge)
-        self.bounds, self.rounds = Bounds(self.curves), 0
-        self.last: Linear | None = None
+        self._native = native_form(self.form)
+        self._last: Linear | None = None
+
+    @property
+    def at_zero(self) -> float:
+        return self.problem.datafit.at_zero
 
     def at(self, x: Array) -> Linear:
         """f at x; what the last step left is not computed again."""
-        if self.last is None or not np.array_equal(self.last.x, x):
-            self.last = self.curves.linearise(x)
-        return self.last
+        if self._last is None or not np.array_equal(self._last.x, x):
+            self._last = self.curves.linearise(x)
+        return self._last
 
-    def step(self, x: Array, progress: Progress, target: float, at_zero: float) -> Move:
-        """One step from x, by as many models as it takes.
+    def inner(self, x: Array) -> Array:
+        return x
 
-        ``target`` is the bound that is wanted, ``at_zero`` f(0).
+    def run(self, u: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
+        """At most so many steps from u, by as many models as it takes, until P(x) - P* ≤ ``target`` is proved.
+
+        ``at_zero`` is f(0). A call that has done much work ends after a step, to be gone on with.
         """
-        x = self.feasible(x)
-        if progress != Progress():  # the pass at x was counted with the step that led to it
-            self.at(x)
-        passes, rounds = self.curves.passes, self.rounds
-        at, progress, stuck = self._step(self.at(x), progress, target, at_zero)
-        passes, rounds = self.curves.passes - passes, self.rounds - rounds
-        return Move(at, progress, stuck, passes, rounds)
-
-    def _step(
-        self, at: Linear, progress: Progress, target: float, at_zero: float
-    ) -> tuple[Linear, Progress, bool]:
-        from reshuffle.kernels.progress import adapted, another, from_below
-        from reshuffle.kernels.search import ROUNDING
-        from reshuffle.kernels.whole import SPARE
-
-        psi = self.psi(at.x)
-        objective = at.value + psi
-        progress = progress.on(self.problem.loss)
-        while True:
-            cap = from_below.py_func(*progress[:2], target, at_zero, self.problem.n)
-            below = self.bounds.below(at, cap) if cap > 0.0 else None
-            extra = 0.0 if below else progress.damping * self.curves.largest(at)
-            step = self._minimum(at, below, extra, objective)
-            t, to = self.curves.search(at, step.d, step.change, self.model.form, psi)
-            now, bound = objective, np.inf
-            if t > 0.0:
-                at = self.last = self.curves.linearise(to)
-                now = at.value + self.psi(at.x)
-                spent = 0.5 * extra * self.curves.mean_square(step.change)
-                progress = Progress(
-                    *adapted.py_func(
-                        progress.damping,
-                        step.decrease,
-                        t,
-                        objective - now,
-                        below is not None,
-                        spent,
-                    )
-                )
-            if below is not None and self.bounds.proves(step, below, target):
-                left = max(step.decrease - (objective - now), 0.0) + SPARE * step.left
-                bound = left + ROUNDING * abs(objective)
-            bound = min(bound, max(now - self.bounds.floor, 0.0) + ROUNDING * abs(now))
-            if t > 0.0 or bound <= target:
-                return at, progress._replace(bound=bound), t == 0.0
-            again, *numbers = another.py_func(*progress[:3], step.decrease)
-            if not again:
-                return at, progress._replace(bound=bound), True
-            progress = Progress(*numbers)
-
-    def psi(self, x: Array) -> float:
-        """ψ(x) + (ridge/2)‖x‖²."""
-        x = x[: self.problem.features]
-        return self.penalty.value(x) + 0.5 * self.problem.ridge * float(np.sum(x * x))
-
-    def feasible(self, x: Array) -> Array:
-        """x within the bounds of the penalty, where it has some."""
-        return within(self.model.form, x)
-
-    # --- the model -----------------------------------------------------------------------------
-
-    def _minimum(self, at: Linear, below: Below | None, extra: float, objective: float) -> Step:
-        from reshuffle.kernels.search import EPS
-        from reshuffle.kernels.whole import FINE, ROUGH, TRACE
-
-        floor = TRACE * EPS * abs(objective)
-        if below is None:
-            damped = Bend(at.curvatures, extra)
-            step = self.model.minimise(at, damped, ROUGH, floor, complete=False)
-        else:
-            step = self.model.minimise(at, below.bend, FINE, floor, complete=True)
-        self.rounds += step.rounds
-        return step
+        fit = self.problem.datafit
+        system, shapes = self.curves.system, (fit.shape, (fit.n, *fit.outputs))
+        end = run_on(system, self._native, shapes, u, progress, target, at_zero, most)
+        fit.raise_own_errors()
+        self._last = end.at
+        return end
 
 
 def can_step(problem: Problem) -> bool:

@@ -8,11 +8,9 @@ import numpy as np
 
 from reshuffle.errors import InputError
 from reshuffle.objective import Array
-from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
 from reshuffle.smoothness import OVERFLOW
 from reshuffle.solvers.certificate import Certificate, Gap, Proof, certificate_of
-from reshuffle.solvers.compiling import once
 from reshuffle.solvers.descent import Descent
 from reshuffle.solvers.finish import LOOSEST, PRECISION, Steps, certified
 from reshuffle.solvers.method import Check, Epoch, Method, State
@@ -37,22 +35,6 @@ class NewtonMethod(Method):
             "certificate": f"{Proof.meaning}, or {Gap.meaning}",
         }
         self._last: Ended | None = None
-        self.setup_seconds = descent.prepare()
-
-    def _prepare_gap(self) -> None:
-        """Compile, or load, what a dual point is made by."""
-        problem = self.problem
-        rows = problem.rows
-        kind = ("around Newton steps", problem.loss.stamp, rows.layout, rows.values.dtype.char)
-        self.setup_seconds += once(kind, problem.loss, self._compile)
-
-    def _compile(self) -> None:
-        first = self.problem.datafit.first()
-        first.value(np.zeros(first.shape))
-        slopes = np.zeros((1, *first.outputs))
-        first.combined(slopes)
-        if first.loss.conjugate is not None:
-            first.conjugates(slopes, 1.0)
 
     def start(self, x0: Array) -> State:
         if not np.isfinite(self._value_at_zero):
@@ -60,8 +42,6 @@ class NewtonMethod(Method):
                 f"f(0) is {self._value_at_zero}: the losses overflow; bring y (or the columns of X) nearer "
                 "to 1"
             )
-        if x0.any() or not (self.descent.at_once and isinstance(self.descent.form, Coordinates)):
-            self._prepare_gap()
         return {"x": x0.copy(), "inner": self.descent.inner(x0), "newton": Steps().array()}
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:

@@ -12,9 +12,7 @@ import numpy as np
 from reshuffle.callbacks import Callback
 from reshuffle.errors import DivergenceError, InputError, not_converged, shown, warn_user
 from reshuffle.interruption import OutOfTime, until
-from reshuffle.losses import named
 from reshuffle.objective import Array, Objective
-from reshuffle.solvers.compiling import announced
 from reshuffle.solvers.method import Check, Epoch, Method, Seen, State
 from reshuffle.solvers.recession import why_endless
 from reshuffle.solvers.resume import BEST, BEST_VALUE, Previous
@@ -24,8 +22,6 @@ from reshuffle.validation import check_number
 if TYPE_CHECKING:
     from reshuffle.solvers.solver import BaseSolver
 
-READY: set[tuple[object, ...]] = set()
-"""What kernels have been compiled for in this process."""
 COLUMNS = ("epoch", "objective", "gradients", "prox_evals", "seconds", "step")
 """Of every trace, in front of the certificate and those of the method."""
 SAME = 1e-14  # of P: a difference that is rounding, where the last point is as good as the best
@@ -52,11 +48,8 @@ class Run:
         if previous:
             previous.check_run(self.config, problem)
 
-        ready = solver.kernels(problem)
-        if ready not in READY:
-            with named(getattr(problem, "loss", None)), announced():
-                solver.compile(problem)
-            READY.add(ready)
+        problem.prepare()
+        solver.rehearse(problem)
         clock = time.perf_counter()
         self.method = solver.bind(problem)
         try:

@@ -17,7 +17,6 @@ import numpy as np
 from reshuffle.objective import Array
 from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
-from reshuffle.solvers.compiling import once
 from reshuffle.solvers.curves import Curves, Linear
 
 ITERATIONS = (
@@ -52,18 +51,6 @@ def is_smooth(problem: Problem) -> bool:
         return False
     free = np.all(form.l1 == 0.0) and np.all(form.low == -np.inf) and np.all(form.high == np.inf)
     return bool(free)
-
-
-def prepare(problem: Problem) -> float:
-    """Compile, or load, the kernels where this process has not yet; the seconds it took."""
-    first = QuasiNewton(problem.with_datafit(problem.datafit.first()))
-
-    def try_one() -> None:
-        at = first.curves.linearise(np.zeros(problem.shape))
-        if first.has_metric:
-            first.blocks(at, True)
-
-    return once(("smooth", *problem.signature), problem.loss, try_one)
 
 
 class QuasiNewton:

@@ -109,23 +109,17 @@ class BaseSolver:
             raise InputError(f"{kind.__name__}: __init__ must take (problem, solver)") from None
         return kind(problem, self)
 
-    def kernels(self, problem: Any) -> tuple[object, ...]:
-        """What ``compile`` depends on: it is called once in a process for each."""
-        return (type(self), self.tol > 0, problem.signature)
+    def rehearse(self, problem: Any) -> None:
+        """One epoch of a method of one's own on the first function alone, before the clock of a run starts.
 
-    def compile(self, problem: Any) -> None:
-        """Compile, or load, the kernels of a run before its clock starts.
-
-        Where the solver names its ``method_class``, that includes an epoch on the first function alone, by which
-        kernels of one's own are compiled too.
+        What such a method has to compile is compiled then.
         """
-        problem.compile(gradient=self.tol > 0)
-        if self.method_class is not None:
-            with held_warnings(), suppress(Exception):  # the run itself says what is wrong
-                rehearsal = self.bind(problem.first())
-                rehearsal.advance(
-                    rehearsal.start(np.zeros(problem.shape)), 0, rehearsal.schedule(0)
-                )
+        kind = self.method_class
+        if kind is None or str(kind.__module__).startswith("reshuffle."):
+            return
+        with held_warnings(), suppress(Exception):  # the run itself says what is wrong
+            rehearsal = self.bind(problem.first())
+            rehearsal.advance(rehearsal.start(np.zeros(problem.shape)), 0, rehearsal.schedule(0))
 
     def solve(
         self,

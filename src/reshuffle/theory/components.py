@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from reshuffle.cached import cached_property
+from reshuffle.core import native
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.problem import Problem
 
@@ -72,13 +73,9 @@ class LinearModel(Components):
         return self._divergences(order, self.problem.margins(y), float(np.sum(moved**2)))
 
     def walk(self, order: Visits, step: float) -> Array:
-        from reshuffle.kernels.walk import passes
-
         problem, x = self.problem, self.x.copy()
-        z, scratch = np.empty_like(self.margins), np.empty((1, *problem.shape[1:]))
-        passes(problem.datafit.stamp).walk(
-            *problem.rows, problem.fit_intercept, order, self.slopes, step, x, scratch, z
-        )
+        z = np.empty((order.size, *problem.shape[1:]))
+        native.walk(problem.datafit.core, order, self.slopes, step, x, z)
         if problem.ridge == 0.0:
             return self._divergences(order, z, 0.0)
         # the ridge's share of x^k is -step·k·ridge·x: it is not in the compiled walk
@@ -102,11 +99,9 @@ class LinearModel(Components):
         return np.maximum(squares, 0.0)
 
     def _divergences(self, order: Visits, z: Array, squared_move: float | Array) -> Array:
-        from reshuffle.kernels.walk import passes
-
         problem = self.problem
         change = np.empty(order.size)
-        passes(problem.datafit.stamp).losses(z, problem.targets[order], problem.loss.params, change)
+        native.losses_at(problem.datafit.core, z, order, change)
         change -= self.losses[order]
         if problem.weights.size:
             change *= problem.weights[order]
@@ -124,23 +119,18 @@ class LinearModel(Components):
 
     @cached_property
     def losses(self) -> Array:
-        from reshuffle.kernels.walk import passes
-
         problem, out = self.problem, np.empty(self.problem.n)
-        passes(problem.datafit.stamp).losses(
-            self.margins.copy(), problem.targets, problem.loss.params, out
-        )
+        order = np.arange(problem.n, dtype=np.uint32)
+        native.losses_at(problem.datafit.core, self.margins.copy(), order, out)
         return out
 
     @cached_property
     def slopes(self) -> Array:
         """w_i·l'(a_iᵀx + b, y_i)."""
-        from reshuffle.kernels.walk import passes
-
         problem, out = self.problem, self.margins.copy()
-        passes(problem.datafit.stamp).slopes(
-            problem.targets, problem.weights, problem.loss.params, out
-        )
+        native.slopes_at(problem.datafit.core, 0, problem.n, out)
+        if problem.weights.size:
+            out *= problem.weights.reshape(-1, *[1] * (out.ndim - 1))
         return out
 
     @cached_property

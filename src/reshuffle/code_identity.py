@@ -1,0 +1,76 @@
+"""What identifies a function of one's own: its code, its constants and what it calls, in any process."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+Function = Callable[..., Any]
+
+
+def code_parts(function: Function) -> Iterator[str]:
+    """What identifies a function: its code, its constants, and (recursively) the globals it reads."""
+    return _parts(function, set())
+
+
+def _parts(function: Function, seen: set[int]) -> Iterator[str]:
+    function = getattr(function, "py_func", function)  # a numba dispatcher wraps its source
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    code = getattr(function, "__code__", None)
+    if code is None:  # a builtin or a numpy ufunc: its name is its identity
+        yield getattr(function, "__qualname__", repr(function))
+        return
+    yield str(function.__module__)
+    yield from _code_parts(code)
+    yield repr(getattr(function, "__defaults__", None))
+    cells = getattr(function, "__closure__", None) or ()
+    for cell in cells:
+        yield from _value_parts(cell.cell_contents, seen)
+    yield from _named_parts(function.__globals__, set(_names(code)), seen)
+
+
+def _named_parts(namespace: dict[str, Any], names: set[str], seen: set[int]) -> Iterator[str]:
+    """What the names stand for in a module, and in the modules that they lead to."""
+    for name in sorted(names & namespace.keys()):
+        value = namespace[name]
+        if not isinstance(value, types.ModuleType):
+            yield from _value_parts(value, seen)
+        elif id(value) not in seen:
+            seen.add(id(value))
+            yield from _named_parts(vars(value), names, seen)
+
+
+def _value_parts(value: Any, seen: set[int]) -> Iterator[str]:
+    if isinstance(value, np.ndarray):  # its repr rounds, and leaves out the middle
+        yield f"{value.dtype} {value.shape} {value.tobytes().hex()}"
+    elif isinstance(value, tuple):
+        for entry in value:
+            yield from _value_parts(entry, seen)
+    elif callable(value):
+        yield from _parts(value, seen)
+    else:
+        yield re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # an address is of one process only
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Every global and attribute that a code names, those of its inner functions included."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _code_parts(code: types.CodeType) -> Iterator[str]:
+    yield code.co_code.hex()
+    yield repr((code.co_names, code.co_varnames))
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _code_parts(constant)
+        else:
+            yield repr(constant)

@@ -1,0 +1,64 @@
+// What one Newton step tells the next: damping, and the decrease to expect.
+//
+// Where a model promises too much, curvature of the loss's bound is added to every row. Damping is a share of that bound.
+// Plain functions of numbers, for the loop in newton.hpp and for a server that leads from step to step itself.
+#pragma once
+#include "arrays.hpp"
+
+namespace reshuffle {
+
+namespace damping {
+inline constexpr double least = 1e-3;      // to begin with, of the largest curvature of the loss
+inline constexpr double short_step = 0.2;  // a step shorter than this share of the model's: the model promised too much
+inline constexpr double no_more = 0.01;    // of the model's decrease: below this damping does nothing
+inline constexpr double near = 0.1;        // of the tolerance: a decrease from where on models lie below P and prove something
+inline constexpr double sure = 100.0;      // times the tolerance,
+inline constexpr double sure_share = 1e-5; // and of f(0): where both are met such models are no worse as models
+inline constexpr double close = 1e-8;      // of the tolerance: a decrease that is not expected to be smaller than this
+}  // namespace damping
+
+struct Progress {
+    double damping = 0.0;         // of the largest curvature of the loss, added to every row
+    double expected = infinity;   // the decrease that the next model is expected to have; -infinity where it is f itself
+    double seen = 0.0;            // whether a model from below was made at this point without need
+    double bound = infinity;      // on P(x) - P*; infinite where nothing was proved at this x
+};
+
+// The decrease that a model from below is made for, where the end may be near; else 0. Any, where the model is f itself.
+inline double from_below(double damping, double expected, double target, double at_zero, Index n) {
+    if (expected < 0.0) return infinity;
+    const double sure = std::min(damping::sure * target, damping::sure_share * at_zero / double(n));
+    if (damping > 0.0 || !(expected <= std::max(damping::near * target, sure))) return 0.0;
+    return std::min(target, std::max(4.0 * expected, damping::close * target));
+}
+
+struct Adapted {
+    double damping, expected;
+};
+
+// Damping after a step of length t, and the decrease that the next model is expected to have.
+// `spent` is what damping took of the model's decrease, `gained` the decrease of P.
+inline Adapted adapted(double damping, double decrease, double t, double gained, bool lowered, double spent) {
+    if (t < damping::short_step && !lowered)
+        damping = std::min(std::max(4.0 * damping, damping::least), 1.0);
+    else if (t >= 1.0)
+        damping = spent <= damping::no_more * decrease ? 0.0 : damping / (10.0 * t);
+    const bool known = 0.0 < decrease && decrease < infinity;
+    const double off = known ? std::min(std::fabs(gained - decrease) / decrease, 1.0) : 1.0;
+    return {damping, t >= 1.0 ? off * off * decrease : infinity};
+}
+
+struct Another {
+    bool again;
+    double damping, expected, seen;
+};
+
+// Whether and how to make another model at a point where the last did not help: first the same from below, for what it
+// found (`seen` says that this was tried), then with more and more damping.
+inline Another another(double damping, double expected, double seen, double decrease) {
+    if (damping == 0.0 && seen == 0.0 && decrease < infinity) return {true, damping, decrease, 1.0};
+    if (damping < 1.0) return {true, std::min(std::max(30.0 * damping, damping::least), 1.0), expected, seen};
+    return {false, damping, expected, seen};
+}
+
+}  // namespace reshuffle

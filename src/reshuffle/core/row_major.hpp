@@ -1,0 +1,614 @@
+// Rows as they lie, and Newton's model on working sets of features.
+//
+// Most features of a wide set rest at zero. So the model
+//
+//     m(u) = <grad f(x), u - x> + (u - x)^T H (u - x) / 2 + psi(u)
+//
+// is minimised over those that are not zero, or want to move away from it, the most pressing first; then, where the model
+// has to prove something (`complete`), over more of them, until no other would move at its minimum. Where there is an
+// intercept, active columns are less their means, so that it and they do not depend on each other.
+#pragma once
+#include <numeric>
+
+#include "gram.hpp"
+#include "in_pieces.hpp"
+#include "lower_model.hpp"
+#include "quadratic_model.hpp"
+
+namespace reshuffle {
+
+namespace sets {
+inline constexpr Index few = 100;          // features that a first working set may have without a reason
+inline constexpr double constant = 1e-14;  // of a mean: a deviation that rounding explains
+inline constexpr double apart = 1e-6;      // of a column's mean square: a variance that leaves ten digits when subtracted
+inline constexpr double full = 0.7;        // of the values: from here on sparse rows are quicker multiplied as dense ones
+inline constexpr Index sparse = 4;         // times fewer entries of x than columns: then a dense row is read at these alone
+inline constexpr double work = 4.0 * pieces::work;  // products of a call, after which the next step is left to another
+inline constexpr Index cached = Index(1) << 15;  // values of rows that are read twice in a row: they stay in the second-level cache
+}  // namespace sets
+
+// The part of a penalty that belongs to some coordinates, the others held at zero.
+struct Part {
+    std::vector<double> l1, l2, low, high, strengths;
+    std::vector<Visit> members;
+    std::vector<Index> starts, place;
+
+    Coordinates of(const Coordinates &form, const std::vector<Index> &kept) {
+        auto take = [&](Span<const double> from, std::vector<double> &to) {
+            to.clear();
+            for (Index j : kept) to.push_back(from[j]);
+        };
+        take(form.l1, l1), take(form.l2, l2), take(form.low, low), take(form.high, high);
+        return {span(std::as_const(l1)), span(std::as_const(l2)), span(std::as_const(low)), span(std::as_const(high))};
+    }
+    // The coordinates hold whole groups, or none of one.
+    Groups of(const Groups &form, const std::vector<Index> &kept) {
+        place.assign(std::size_t(form.size()), -1);
+        l1.clear(), strengths.clear(), members.clear(), starts.assign(1, 0);
+        for (std::size_t k = 0; k < kept.size(); k++) place[std::size_t(kept[k])] = Index(k), l1.push_back(form.l1[kept[k]]);
+        for (Index g = 0; g < form.count(); g++) {
+            const Span<const Visit> group = form.group(g);
+            if (group.size == 0 || place[group[0]] < 0) continue;
+            for (Visit j : group) members.push_back(Visit(place[j]));
+            strengths.push_back(form.strengths[g]), starts.push_back(Index(members.size()));
+        }
+        return {span(std::as_const(l1)), form.l2, span(std::as_const(strengths)), span(std::as_const(members)),
+                span(std::as_const(starts))};
+    }
+};
+
+// Adds what a penalty keeps together with the chosen coordinates: nothing, or whole groups, and all outputs of a feature.
+inline void close_set(const Coordinates &, Index, Index, std::vector<unsigned char> &) {}
+
+inline void close_set(const Groups &form, Index features, Index outputs, std::vector<unsigned char> &chosen) {
+    bool more = true;
+    while (more) {
+        more = false;
+        auto add = [&](Index j) {
+            if (!chosen[std::size_t(j)]) chosen[std::size_t(j)] = true, more = true;
+        };
+        for (Index f = 0; f < features; f++) {
+            bool any = false;
+            for (Index o = 0; o < outputs; o++) any = any || chosen[std::size_t(f * outputs + o)];
+            for (Index o = 0; any && o < outputs; o++) add(f * outputs + o);
+        }
+        for (Index g = 0; g < form.count(); g++) {
+            bool any = false;
+            for (Visit j : form.group(g)) any = any || chosen[j];
+            if (any)
+                for (Visit j : form.group(g)) add(j);
+        }
+    }
+}
+
+class RowMajor {
+  public:
+    Samples losses;
+    Curvature curvature;
+    Point at;
+    std::vector<double> d, change;  // a step, and the change of the margins by it
+    double floor = -infinity;       // a bound from below on all losses
+    Index passes = 0;
+    Listener listener;  // it also says when a call has done enough
+    std::vector<unsigned char> constant;  // columns that are constant, where there is an intercept; found on the way
+
+    // centre: the means of the columns, which an intercept takes up. ones: columns of ones, whose entries are not stored.
+    // counts: stored entries of each column, none for dense rows. squares: (1/n) sum_i w_i a_ij^2, none where not yet known.
+    RowMajor(const Samples &s, const Curvature &c, Index threads, Span<const double> centre, Span<const bool> ones,
+             Span<const Index> counts, Span<const double> squares)
+        : losses(s), curvature(c), constant(ones.begin(), ones.end()), threads_(threads), ranges_(cut(s.n, threads)),
+          centre_(centre.begin(), centre.end()), ones_(ones.begin(), ones.end()), counts_(counts.begin(), counts.end()),
+          squares_(squares.begin(), squares.end()) {
+        dense_ = with_rows(s, [](const auto &rows) { return std::decay_t<decltype(rows)>::dense; });
+        const auto each = std::size_t(s.n * s.margins());
+        at.margins.resize(each), at.slopes.resize(each), at.curvatures.resize(each), change.resize(each);
+        at.gradient.resize(std::size_t(s.unknowns())), d.resize(std::size_t(s.unknowns()));
+    }
+    RowMajor(const RowMajor &) = delete;
+
+    Index size() const { return losses.unknowns(); }
+    bool has_worked_enough() const { return listener.total >= sets::work; }
+
+    // --- passes -------------------------------------------------------------------------------------------------------
+
+    // z, l'(z), l''(z) of every row and the gradient; nothing is done where the last call had the same x.
+    void linearise(const double *x) {
+        const auto count = std::size_t(size());
+        if (x_.size() == count && std::equal(x, x + count, x_.begin())) return;
+        x_.clear();
+        const Index outputs = losses.margins();
+        const std::vector<Index> some = few_entries(x);
+        std::vector<std::vector<double>> gradients(slots());
+        std::vector<double> values(slots());
+        std::fill(at.gradient.begin(), at.gradient.end(), 0.0);
+        double total = 0.0;
+        in_pieces(
+            ranges_, threads_,
+            [&](Range range, std::size_t slot) {
+                gradients[slot].assign(count, 0.0);
+                values[slot] = 0.0;
+                in_some(range, slot, 2, [&](Range r) {
+                    const Index start = r.begin * outputs;
+                    double *s = at.slopes.data() + start;
+                    margins_of(x, some, r, at.margins.data() + start);
+                    values[slot] += expand(losses, r, at.margins.data() + start, s, at.curvatures.data() + start);
+                    reshuffle::combine(losses, r, 1.0 / double(losses.n), s, gradients[slot].data());
+                });
+            },
+            [&](Range, std::size_t slot) {
+                total += values[slot];
+                for (std::size_t j = 0; j < count; j++) at.gradient[j] += gradients[slot][j];
+            });
+        at.value = total / double(losses.n);
+        passes++;
+        x_.assign(x, x + count);
+    }
+
+    void margins(const double *v, double *out) {  // a_i^T v for every row, and what v has for an intercept
+        const std::vector<Index> some = few_entries(v);
+        in_pieces(
+            ranges_, threads_,
+            [&](Range range, std::size_t slot) {
+                in_some(range, slot, 1, [&](Range r) { margins_of(v, some, r, out + r.begin * losses.margins()); });
+            },
+            [](Range, std::size_t) {});
+        passes++;
+    }
+
+    void combine(const double *table, std::vector<double> &out) {  // (1/n) sum_i w_i table_i a_i, added to out
+        std::vector<std::vector<double>> sums(slots());
+        in_pieces(
+            ranges_, threads_,
+            [&](Range range, std::size_t slot) {
+                sums[slot].assign(out.size(), 0.0);
+                in_some(range, slot, 1, [&](Range r) {
+                    reshuffle::combine(losses, r, 1.0 / double(losses.n), table + r.begin * losses.margins(),
+                                       sums[slot].data());
+                });
+            },
+            [&](Range, std::size_t slot) {
+                for (std::size_t j = 0; j < out.size(); j++) out[j] += sums[slot][j];
+            });
+        passes++;
+    }
+
+    // The Hessian of every row's loss times a change of its margins.
+    std::vector<double> bent(const Bends &bends, const double *moved) const {
+        std::vector<double> out(change.size());
+        const Index outputs = losses.outputs;
+        if (outputs == 0) {
+            for (std::size_t i = 0; i < out.size(); i++) out[i] = (bends.low[i] * bends.factors[i] + bends.extra) * moved[i];
+            return out;
+        }
+        for (Index i = 0; i < losses.n; i++) {
+            const double *p = bends.low.data() + i * outputs, *v = moved + i * outputs;
+            double whole = 0.0, along = 0.0, mean = 0.0;
+            for (Index k = 0; k < outputs; k++) whole += p[k], along += p[k] * v[k], mean += v[k] / double(outputs);
+            for (Index k = 0; k < outputs; k++)
+                out[std::size_t(i * outputs + k)] =
+                    bends.factors[std::size_t(i)] * p[k] * (whole * v[k] - along) + bends.extra * (v[k] - mean);
+        }
+        return out;
+    }
+
+    // --- the Hessian --------------------------------------------------------------------------------------------------
+
+    // Whether sparse rows are multiplied as dense ones, less the means of the columns. So they are where many values are
+    // stored, and where a column hardly differs from its mean: entry by entry, the little that is left of it would be lost
+    // in rounding. Of ones nothing is left.
+    bool packs(const Active &active) {
+        if (dense_) return true;
+        double stored = 0.0;
+        for (Index j : active.columns) stored += double(counts_[std::size_t(j)]);
+        if (stored >= sets::full * double(losses.n) * double(active.size())) return true;
+        if (!losses.bias) return false;
+        for (Index j : active.columns) {
+            const auto k = std::size_t(j);
+            if (counts_[k] != losses.n || ones_[k]) continue;
+            if (squares()[k] - centre_[k] * centre_[k] <= sets::apart * squares()[k]) return true;
+        }
+        return false;
+    }
+
+    // out = sum_i scales_i b_i b_i^T for rows b_i of the centred active columns (and 1).
+    void gram_of(const double *scales, const Active &active, Matrix<double> out) {
+        const std::vector<double> shift = shifts(active);
+        const bool packed = packs(active);
+        const Index width = out.rows;
+        summed(out, [&](Range r, Matrix<double> to) {
+            with_rows(losses, [&](const auto &rows) {
+                if (packed)
+                    add_packed_gram(rows, r, scales + r.begin, active, shift.data(), losses.bias, to);
+                else if constexpr (!std::decay_t<decltype(rows)>::dense)
+                    add_scattered_gram(rows, r, scales + r.begin, active, losses.bias, to);
+            });
+        });
+        if (!losses.bias) return;
+        const Index last = width - 1;
+        const double all = out[last][last];
+        if (!packed) {  // (b - m)(b - m)^T, from b b^T
+            std::vector<double> ones(std::size_t(last), 0.0);
+            for (Index j = 0; j < last; j++) ones[std::size_t(j)] = out[j][last];
+            for (Index j = 0; j < last; j++) {
+                const double m = shift[std::size_t(j)], s = ones[std::size_t(j)];
+                for (Index k = 0; k < last; k++) {
+                    const double n = shift[std::size_t(k)], t = ones[std::size_t(k)];
+                    out[j][k] += m * n * all - (m * t + n * s);
+                }
+                out[j][last] -= m * all;
+                out[last][j] = out[j][last];
+            }
+        }
+        for (Index j = 0; j < last; j++) {  // what rounding leaves of a column that is constant, so a second intercept
+            const double m = shift[std::size_t(j)];
+            const double dust = (packed ? sets::constant * sets::constant : sets::constant) * m * m * all;
+            const Index column = active.columns[std::size_t(j)];
+            if (!((out[j][j] <= dust && m != 0.0) || ones_[std::size_t(column)])) continue;
+            for (Index k = 0; k < width; k++) out[j][k] = out[k][j] = 0.0;
+            if (all > 0.0) constant[std::size_t(column)] = true;
+        }
+    }
+
+    // out = (1/n) sum_i w_i (curvature of row i) b_i b_i^T in the coordinates whose feature, a place among the active
+    // ones, and output are given; for one output these are all active features (and the intercept).
+    void hessian(const Bends &bends, const Active &active, const std::vector<Index> &feature,
+                 const std::vector<Index> &output, Matrix<double> out) {
+        const Index n = losses.n, outputs = losses.outputs;
+        std::vector<double> scales(std::size_t(n), 0.0);
+        auto weight = [&](Index i) { return (losses.weights ? losses.weights[i] : 1.0) / double(n); };
+        passes++;
+        if (outputs == 0) {
+            for (Index i = 0; i < n; i++) {
+                const auto k = std::size_t(i);
+                scales[k] = weight(i) * (bends.low[k] * bends.factors[k] + bends.extra);
+            }
+            gram_of(scales.data(), active, out);
+            return;
+        }
+        if (dense_)
+            blocks(bends, active, feature, output, scales, out);
+        else
+            pairs(bends, active, feature, output, scales, out);
+    }
+
+    // --- the model ----------------------------------------------------------------------------------------------------
+
+    template <class Form>
+    Minimum model(const Form &form, const double *x, const Bends &bends, double accuracy, double least, bool complete) {
+        const Index outputs = losses.margins(), penalised = losses.penalised();
+        const auto coordinates = std::size_t(penalised);
+        std::vector<double> model_gradient = at.gradient, beyond(coordinates), zeros;
+        std::vector<unsigned char> chosen(coordinates, 0), held(std::size_t(size()), 0);
+        Index support = penalised - std::count(x, x + penalised, 0.0);
+        hold(form, held.data());
+        Minimum all{0.0, 0.0, 0.0, 0};
+        std::fill(d.begin(), d.end(), 0.0);
+        while (true) {
+            excess(form, x, model_gradient.data(), beyond.data());
+            choose(form, beyond, support, chosen);
+            list(chosen);
+            const Minimum found = minimise_over(form, x, bends, accuracy, least, support);
+            all = {all.decrease + found.decrease, found.left, found.length, all.rounds + found.rounds};
+            if (losses.outputs > 0) take_out_shifts(held.data(), losses.width(), outputs, d.data());
+            margins(d.data(), change.data());
+            if (!complete || Index(kept_.size()) == penalised) break;
+            model_gradient = at.gradient;
+            combine(bent(bends, change.data()).data(), model_gradient);
+            zeros.assign(coordinates, 0.0);
+            excess(form, zeros.data(), model_gradient.data(), beyond.data());
+            bool missing = false;
+            for (std::size_t j = 0; j < coordinates; j++) missing = missing || (beyond[j] > 0.0 && !chosen[j]);
+            if (!missing) break;
+        }
+        return all;
+    }
+
+    void move_along_null(double *out) {
+        std::vector<double> null(std::size_t(size()), 0.0);
+        uncentred(room_.null.data(), null.data());
+        margins(null.data(), out);
+    }
+
+    double put_back(const double *u, double *x, double *g) const {
+        std::copy(u, u + size(), x);
+        std::copy(at.gradient.begin(), at.gradient.end(), g);
+        return 0.0;
+    }
+
+  private:
+    Index threads_;
+    std::vector<Range> ranges_;
+    std::vector<double> centre_;
+    std::vector<unsigned char> ones_;
+    std::vector<Index> counts_;
+    std::vector<double> squares_, x_;
+    bool dense_ = false;
+    Active active_;                        // of the last working set:
+    std::vector<Index> kept_;              // its coordinates that are penalised, in the numbering of all,
+    std::vector<Index> feature_, output_;  // the feature, as a place among the active ones, and output of every coordinate
+    std::vector<double> H_, start_, u_, slope_;
+    Part part_;
+    Workspace room_;
+
+    std::size_t slots() const { return std::size_t(std::max<Index>(threads_, 1)); }
+
+    // Parts of a range that are read `times` over while they are in the cache; the thread that called asks whether to go on.
+    template <class F>
+    void in_some(Range range, std::size_t slot, int times, F &&f) {
+        const double each = double(with_rows(losses, [&](const auto &rows) {
+            return losses.n > 0 ? rows.length(range.begin) : Index(0);
+        }));
+        const Index fit = times > 1 && dense_ ? sets::cached / std::max<Index>(losses.features, 1) : together;
+        const Index most = std::min(std::max<Index>(fit, 8), together);
+        for (Index i = range.begin; i < range.end; i += most) {
+            const Range r{i, std::min(i + most, range.end)};
+            f(r);
+            if (slot == 0) listener.worked(double(times) * double(r.end - r.begin) * (each + 16.0) * double(losses.margins()));
+        }
+    }
+
+    // Where v is not zero, if these are few entries of dense rows; else nothing.
+    std::vector<Index> few_entries(const double *v) const {
+        std::vector<Index> found;
+        if (!dense_ || losses.outputs > 0) return found;
+        for (Index j = 0; j < losses.features; j++)
+            if (v[j] != 0.0) found.push_back(j);
+        if (Index(found.size()) * sets::sparse > losses.features) found.clear();
+        return found;
+    }
+
+    void margins_of(const double *v, const std::vector<Index> &some, Range r, double *out) const {
+        with_rows(losses, [&](const auto &rows) {
+            if constexpr (std::decay_t<decltype(rows)>::dense) {
+                if (!some.empty()) {
+                    const double shift = losses.bias ? v[losses.width() - 1] : 0.0;
+                    for (Index i = r.begin; i < r.end; i++) {
+                        const auto *a = rows.row(i);
+                        double z = 0.0;
+                        for (Index j : some) z += double(a[j]) * v[j];
+                        out[i - r.begin] = z + shift;
+                    }
+                    return;
+                }
+            }
+            reshuffle::margins(losses, r, v, out);
+        });
+    }
+
+    // --- pieces of the Hessian ----------------------------------------------------------------------------------------
+
+    // out = the sum of work(range, to) over all rows, both triangles.
+    template <class Work>
+    void summed(Matrix<double> out, Work &&work) {
+        std::fill(out.data, out.data + out.rows * out.columns, 0.0);
+        const bool alone = ranges_.size() <= 1;
+        std::vector<std::vector<double>> sums(alone ? 0 : slots());
+        const double each = 0.5 * double(out.rows) * double(out.rows);
+        const Index most = std::max(Index(pieces::work / std::max(each, 1.0)) / gram::packed, Index(1)) * gram::packed;
+        in_pieces(
+            ranges_, threads_,
+            [&](Range range, std::size_t slot) {
+                Matrix<double> to = out;
+                if (!alone) {
+                    sums[slot].assign(std::size_t(out.rows * out.columns), 0.0);
+                    to.data = sums[slot].data();
+                }
+                for (Index i = range.begin; i < range.end; i += most) {
+                    const Range r{i, std::min(i + most, range.end)};
+                    work(r, to);
+                    if (slot == 0) listener.worked(each * double(r.end - r.begin));
+                }
+            },
+            [&](Range, std::size_t slot) {
+                if (!alone)
+                    for (std::size_t k = 0; k < sums[slot].size(); k++) out.data[k] += sums[slot][k];
+            });
+        mirror(out);
+    }
+
+    std::vector<double> shifts(const Active &active) const {
+        std::vector<double> found;
+        for (Index j : active.columns) found.push_back(centre_[std::size_t(j)]);
+        return found;
+    }
+
+    const std::vector<double> &squares() {
+        if (squares_.empty() && losses.features > 0) {
+            squares_.assign(std::size_t(losses.features), 0.0);
+            with_rows(losses, [&](const auto &rows) {
+                for (Index i = 0; i < losses.n; i++) {
+                    const double weight = (losses.weights ? losses.weights[i] : 1.0) / double(losses.n);
+                    rows.for_each(i, [&](Index j, double a) { squares_[std::size_t(j)] += weight * a * a; });
+                }
+            });
+        }
+        return squares_;
+    }
+
+    // Several outputs on sparse rows: a Gram matrix for each pair of outputs.
+    void pairs(const Bends &bends, const Active &active, const std::vector<Index> &feature, const std::vector<Index> &output,
+               std::vector<double> &scales, Matrix<double> out) {
+        const Index n = losses.n, outputs = losses.outputs, width = active.size() + losses.bias, size = out.rows;
+        std::vector<double> room(std::size_t(width * width));
+        const Matrix<double> G{room.data(), width, width};
+        std::fill(out.data, out.data + size * size, 0.0);
+        for (Index k = 0; k < outputs; k++)
+            for (Index o = 0; o < k; o++) {
+                for (Index i = 0; i < n; i++) {
+                    const double *p = bends.low.data() + i * outputs;
+                    const double both = bends.factors[std::size_t(i)] * p[k] * p[o] + bends.extra / double(outputs);
+                    scales[std::size_t(i)] = (losses.weights ? losses.weights[i] : 1.0) / double(n) * both;
+                }
+                gram_of(scales.data(), active, G);
+                for (Index a = 0; a < size; a++)
+                    for (Index b = 0; b < size; b++) {
+                        const Index one = output[std::size_t(a)], other = output[std::size_t(b)];
+                        const double entry = G[feature[std::size_t(a)]][feature[std::size_t(b)]];
+                        if ((one == k && other == o) || (one == o && other == k)) out[a][b] = -entry;
+                        if (one == other && (one == k || one == o)) out[a][b] += entry;
+                    }
+            }
+    }
+
+    // Several outputs on dense rows. Between outputs the Hessian is one product of matrices, -sum_i (p_ik b_i)(p_il b_i)^T;
+    // of one output it is a Gram matrix with the weights p_k sum_{l != k} p_l, a sum that loses nothing where p_k is next
+    // to one.
+    void blocks(const Bends &bends, const Active &active, const std::vector<Index> &feature, const std::vector<Index> &output,
+                std::vector<double> &scales, Matrix<double> out) {
+        const Index n = losses.n, outputs = losses.outputs, size = out.rows;
+        const std::vector<double> shift = shifts(active);
+        std::vector<double> roots(std::size_t(n * outputs)), room;
+        auto weight = [&](Index i) { return (losses.weights ? losses.weights[i] : 1.0) / double(n); };
+        for (Index i = 0; i < n; i++)
+            for (Index k = 0; k < outputs; k++)
+                roots[std::size_t(i * outputs + k)] =
+                    std::sqrt(weight(i) * bends.factors[std::size_t(i)]) * bends.low[std::size_t(i * outputs + k)];
+        summed(out, [&](Range r, Matrix<double> to) {
+            with_rows(losses, [&](const auto &rows) {
+                add_gram_between(rows, r, roots.data() + r.begin * outputs, outputs, active, shift.data(), losses.bias,
+                                 feature.data(), output.data(), to);
+            });
+        });
+        for (Index k = 0; k < size * size; k++) out.data[k] = -out.data[k];
+        if (bends.extra > 0.0) {
+            const Index width = active.size() + losses.bias;
+            room.resize(std::size_t(width * width));
+            const Matrix<double> G{room.data(), width, width};
+            for (Index i = 0; i < n; i++) scales[std::size_t(i)] = weight(i) * bends.extra / double(outputs);
+            gram_of(scales.data(), active, G);
+            for (Index a = 0; a < size; a++)
+                for (Index b = 0; b < size; b++) out[a][b] -= G[feature[std::size_t(a)]][feature[std::size_t(b)]];
+        }
+        std::vector<Index> own;
+        Active some;
+        for (Index k = 0; k < outputs; k++) {
+            own.clear(), some.columns.clear();
+            for (Index a = 0; a < size; a++)
+                if (output[std::size_t(a)] == k) {
+                    own.push_back(a);
+                    const Index f = feature[std::size_t(a)];
+                    if (f < active.size()) some.columns.push_back(active.columns[std::size_t(f)]);
+                }
+            some.choose(losses.features);
+            for (Index i = 0; i < n; i++) {
+                const double *p = bends.low.data() + i * outputs;
+                double others = 0.0;
+                for (Index o = 0; o < outputs; o++) others += o != k ? p[o] : 0.0;
+                const double each = bends.factors[std::size_t(i)] * p[k] * others + bends.extra * (1.0 - 1.0 / double(outputs));
+                scales[std::size_t(i)] = weight(i) * each;
+            }
+            const Index width = Index(own.size());
+            room.resize(std::size_t(width * width));
+            const Matrix<double> G{room.data(), width, width};
+            gram_of(scales.data(), some, G);
+            for (Index a = 0; a < width; a++)
+                for (Index b = 0; b < width; b++) out[own[std::size_t(a)]][own[std::size_t(b)]] = G[a][b];
+        }
+        for (Index a = 0; a < size; a++) {
+            const Index f = feature[std::size_t(a)];
+            if (f == active.size() || !constant[std::size_t(active.columns[std::size_t(f)])]) continue;
+            for (Index b = 0; b < size; b++) out[a][b] = out[b][a] = 0.0;
+        }
+    }
+
+    // --- working sets -------------------------------------------------------------------------------------------------
+
+    // Coordinates to work on, added to those of the last set: not zero or wanting to move, the most pressing first.
+    template <class Form>
+    void choose(const Form &form, const std::vector<double> &beyond, Index support, std::vector<unsigned char> &chosen) {
+        std::vector<Index> want;
+        for (Index j = 0; j < Index(beyond.size()); j++) {
+            const auto k = std::size_t(j);
+            if (beyond[k] == infinity)
+                chosen[k] = true;
+            else if (beyond[k] > 0.0 && !chosen[k])
+                want.push_back(j);
+        }
+        const Index most = std::max(sets::few, support);
+        if (Index(want.size()) > most) {
+            const std::vector<double> &square = squares();
+            auto gain = [&](Index j) {  // of a step of this coordinate alone, but for the curvature of the loss
+                const double b = beyond[std::size_t(j)], s = square[std::size_t(j / losses.margins())];
+                return s > 0.0 ? b * b / s : 0.0;
+            };
+            std::vector<double> gains(want.size());
+            std::vector<std::size_t> order(want.size());
+            std::iota(order.begin(), order.end(), std::size_t(0));
+            for (std::size_t k = 0; k < want.size(); k++) gains[k] = gain(want[k]);
+            std::nth_element(order.begin(), order.begin() + most, order.end(), [&](std::size_t a, std::size_t b) {
+                return gains[a] != gains[b] ? gains[a] > gains[b] : a < b;
+            });
+            for (Index k = 0; k < most; k++) chosen[std::size_t(want[order[std::size_t(k)]])] = true;
+        } else {
+            for (Index j : want) chosen[std::size_t(j)] = true;
+        }
+        close_set(form, losses.features, losses.margins(), chosen);
+    }
+
+    // The active features of the chosen coordinates, and the coordinates of the model: these, and the intercepts.
+    void list(const std::vector<unsigned char> &chosen) {
+        const Index outputs = losses.margins();
+        active_.columns.clear(), kept_.clear(), feature_.clear(), output_.clear();
+        for (Index f = 0; f < losses.features; f++) {
+            bool any = false;
+            for (Index o = 0; o < outputs; o++) {
+                if (!chosen[std::size_t(f * outputs + o)]) continue;
+                if (!any) active_.columns.push_back(f), any = true;
+                kept_.push_back(f * outputs + o);
+                feature_.push_back(active_.size() - 1), output_.push_back(o);
+            }
+        }
+        for (Index o = 0; losses.bias && o < outputs; o++) feature_.push_back(active_.size()), output_.push_back(o);
+        active_.choose(losses.features);
+    }
+
+    // The model over the listed coordinates, from where the last set led to; d <- the step to its minimum.
+    template <class Form>
+    Minimum minimise_over(const Form &form, const double *x, const Bends &bends, double accuracy, double least,
+                          Index &support) {
+        const Index count = Index(feature_.size()), outputs = losses.margins(), features = losses.features;
+        H_.resize(std::size_t(count * count));
+        const Matrix<double> H{H_.data(), count, count};
+        hessian(bends, active_, feature_, output_, H);
+        start_.resize(std::size_t(count)), u_.resize(std::size_t(count)), slope_.resize(std::size_t(count));
+        for (Index a = 0; a < count; a++) {
+            const auto k = std::size_t(a);
+            const Index f = feature_[k], o = output_[k];
+            if (f == active_.size()) {
+                double shift = d[std::size_t(features * outputs + o)];
+                for (Index j : active_.columns) shift += centre_[std::size_t(j)] * d[std::size_t(j * outputs + o)];
+                start_[k] = 0.0, u_[k] = shift, slope_[k] = at.gradient[std::size_t(features * outputs + o)];
+                continue;
+            }
+            const Index column = active_.columns[std::size_t(f)], j = column * outputs + o;
+            start_[k] = x[j], u_[k] = x[j] + d[std::size_t(j)], slope_[k] = at.gradient[std::size_t(j)];
+            if (!losses.bias) continue;
+            slope_[k] -= centre_[std::size_t(column)] * at.gradient[std::size_t(features * outputs + o)];
+            if (constant[std::size_t(column)]) slope_[k] = 0.0;
+        }
+        const auto own = part_.of(form, kept_);
+        const Minimum found = minimise(own, H, slope_.data(), start_.data(), u_.data(), accuracy, least, room_);
+        support = count - std::count(u_.begin(), u_.end(), 0.0);
+        for (std::size_t k = 0; k < u_.size(); k++) u_[k] -= start_[k];
+        uncentred(u_.data(), d.data());
+        return found;
+    }
+
+    // A step of the centred coordinates of the last model, as one of x.
+    void uncentred(const double *moved, double *out) const {
+        const Index outputs = losses.margins(), last = losses.features * outputs;
+        std::fill(out, out + size(), 0.0);
+        for (std::size_t k = 0; k < feature_.size(); k++) {
+            const Index f = feature_[k], o = output_[k];
+            if (f == active_.size()) {
+                out[last + o] += moved[k];
+            } else {
+                const Index column = active_.columns[std::size_t(f)];
+                out[column * outputs + o] = moved[k];
+                if (losses.bias) out[last + o] -= centre_[std::size_t(column)] * moved[k];
+            }
+        }
+    }
+};
+
+}  // namespace reshuffle

@@ -1,0 +1,213 @@
+// One row a_i of the data matrix against the unknown, whatever the layout of the one and the shape of the other.
+//
+//     dot              a_i^T x
+//     drifted          a_i^T (x - drift q), without forming the difference
+//     add              x <- x + c a_i
+//     dots             out_o <- out_o + scale sum_j a_ij x_jo          (x has one column per output)
+//     drifted_dots     out_o <- out_o + sum_j a_ij (x_jo - drift q_jo)
+//     add_outer        x_jo <- x_jo + factor a_ij coefs_o
+//     for_each         calls f(j, a_ij) for every stored entry
+//     fetch, fetch_pointer   ask the memory for what a shuffled pass reads next
+//
+// A layout is dense (C order), CSR, or CSR whose values are all 1 and are not stored. Values are float64 or float32;
+// sums run in float64. Row pointers are unsigned, of 32 or 64 bits; column indices are unsigned, of 32 bits.
+#pragma once
+#include <utility>
+#include <variant>
+
+#include "arrays.hpp"
+
+namespace reshuffle {
+
+inline constexpr Index line = 64;        // bytes of a cache line
+inline constexpr Index fetched = 8;      // lines of a row that are asked for; the hardware follows a longer row by itself
+
+template <class T>
+inline void fetch_entry(const T *p) {
+#if defined(__GNUC__)
+    __builtin_prefetch(p);
+#else
+    (void)p;
+#endif
+}
+
+template <class T>
+inline void fetch_span(const T *data, Index first, Index last) {
+    constexpr Index step = line / Index(sizeof(T));
+    for (Index p = first; p < std::min(last, first + fetched * step); p += step) fetch_entry(data + p);
+    fetch_entry(data + last - 1);  // a row may begin in the middle of a line
+}
+
+template <class T>
+struct Dense {
+    const T *values;
+    Index width;
+    static constexpr bool dense = true, unit = false;
+
+    const T *row(Index i) const { return values + i * width; }
+    Index length(Index) const { return width; }
+
+    double dot(Index i, const double *x) const {
+        const T *a = row(i);
+        double z = 0.0;
+#pragma omp simd reduction(+ : z)
+        for (Index j = 0; j < width; j++) z += a[j] * x[j];
+        return z;
+    }
+    double drifted(Index i, const double *x, const double *q, double drift) const {
+        const T *a = row(i);
+        double z = 0.0;
+#pragma omp simd reduction(+ : z)
+        for (Index j = 0; j < width; j++) z += a[j] * (x[j] - drift * q[j]);
+        return z;
+    }
+    void add(Index i, double c, double *x) const {
+        const T *a = row(i);
+#pragma omp simd
+        for (Index j = 0; j < width; j++) x[j] += c * a[j];
+    }
+    void dots(Index i, const double *x, Index outputs, double scale, double *out) const {
+        const T *a = row(i);
+        const Index fours = width - width % 4;
+        for (Index j = 0; j < fours; j += 4) {  // four features for each time that out is read and written
+            const double b = scale * a[j], c = scale * a[j + 1], d = scale * a[j + 2], e = scale * a[j + 3];
+            const double *u = x + j * outputs;
+#pragma omp simd
+            for (Index o = 0; o < outputs; o++)
+                out[o] += b * u[o] + c * u[outputs + o] + d * u[2 * outputs + o] + e * u[3 * outputs + o];
+        }
+        for (Index j = fours; j < width; j++) {
+            const double b = scale * a[j];
+            for (Index o = 0; o < outputs; o++) out[o] += b * x[j * outputs + o];
+        }
+    }
+    void drifted_dots(Index i, const double *x, const double *q, double drift, Index outputs, double *out) const {
+        const T *a = row(i);
+        const Index fours = width - width % 4;
+        for (Index j = 0; j < fours; j += 4) {
+            const double b = a[j], c = a[j + 1], d = a[j + 2], e = a[j + 3];
+            const double *u = x + j * outputs, *v = q + j * outputs;
+#pragma omp simd
+            for (Index o = 0; o < outputs; o++) {
+                const double here = b * u[o] + c * u[outputs + o] + d * u[2 * outputs + o] + e * u[3 * outputs + o];
+                const double along = b * v[o] + c * v[outputs + o] + d * v[2 * outputs + o] + e * v[3 * outputs + o];
+                out[o] += here - drift * along;
+            }
+        }
+        for (Index j = fours; j < width; j++)
+            for (Index o = 0; o < outputs; o++) out[o] += a[j] * (x[j * outputs + o] - drift * q[j * outputs + o]);
+    }
+    void add_outer(Index i, double factor, const double *coefs, Index outputs, double *x) const {
+        const T *a = row(i);
+        for (Index j = 0; j < width; j++) {
+            const double c = factor * a[j];
+            double *u = x + j * outputs;
+#pragma omp simd
+            for (Index o = 0; o < outputs; o++) u[o] += c * coefs[o];
+        }
+    }
+    template <class F>
+    void for_each(Index i, F &&f) const {
+        const T *a = row(i);
+        for (Index j = 0; j < width; j++) f(j, double(a[j]));
+    }
+    void fetch(Index i) const { fetch_span(values, i * width, (i + 1) * width); }
+    void fetch_pointer(Index) const {}
+};
+
+// Where the rows of a CSR matrix begin: numbers of 32 bits, or of 64 where there are more values than these count.
+struct Starts {
+    const std::uint32_t *narrow = nullptr;
+    const std::uint64_t *wide = nullptr;
+
+    Index operator[](Index i) const { return wide ? Index(wide[i]) : Index(narrow[i]); }
+};
+
+// CSR rows; V is float64, float32, or bool where all values are 1 and none is stored.
+template <class V>
+struct Sparse {
+    const V *values;
+    const Visit *indices;
+    Starts starts;
+    static constexpr bool dense = false, unit = std::is_same_v<V, bool>;
+
+    double value(Index p) const {
+        if constexpr (unit)
+            return 1.0;
+        else
+            return values[p];
+    }
+    Index length(Index i) const { return starts[i + 1] - starts[i]; }
+
+    // sum over the entries p of row i of term(p), in four sums: each waits for a fourth of the others
+    template <class F>
+    double summed(Index i, F &&term) const {
+        Index p = starts[i];
+        const Index last = starts[i + 1];
+        double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
+        for (; p + 4 <= last; p += 4) {
+            a += term(p);
+            b += term(p + 1);
+            c += term(p + 2);
+            d += term(p + 3);
+        }
+        for (; p < last; p++) a += term(p);
+        return (a + b) + (c + d);
+    }
+    double dot(Index i, const double *x) const {
+        return summed(i, [&](Index p) { return value(p) * x[indices[p]]; });
+    }
+    double drifted(Index i, const double *x, const double *q, double drift) const {
+        return summed(i, [&](Index p) { return value(p) * (x[indices[p]] - drift * q[indices[p]]); });
+    }
+    void add(Index i, double c, double *x) const {
+        const Index last = starts[i + 1];
+        for (Index p = starts[i]; p < last; p++) x[indices[p]] += c * value(p);
+    }
+    void dots(Index i, const double *x, Index outputs, double scale, double *out) const {
+        const Index last = starts[i + 1];
+        for (Index p = starts[i]; p < last; p++) {
+            const double a = scale * value(p), *u = x + Index(indices[p]) * outputs;
+#pragma omp simd
+            for (Index o = 0; o < outputs; o++) out[o] += a * u[o];
+        }
+    }
+    void drifted_dots(Index i, const double *x, const double *q, double drift, Index outputs, double *out) const {
+        const Index last = starts[i + 1];
+        for (Index p = starts[i]; p < last; p++) {
+            const double a = value(p);
+            const double *u = x + Index(indices[p]) * outputs, *v = q + Index(indices[p]) * outputs;
+#pragma omp simd
+            for (Index o = 0; o < outputs; o++) out[o] += a * (u[o] - drift * v[o]);
+        }
+    }
+    void add_outer(Index i, double factor, const double *coefs, Index outputs, double *x) const {
+        const Index last = starts[i + 1];
+        for (Index p = starts[i]; p < last; p++) {
+            const double a = factor * value(p);
+            double *u = x + Index(indices[p]) * outputs;
+#pragma omp simd
+            for (Index o = 0; o < outputs; o++) u[o] += a * coefs[o];
+        }
+    }
+    template <class F>
+    void for_each(Index i, F &&f) const {
+        const Index last = starts[i + 1];
+        for (Index p = starts[i]; p < last; p++) f(Index(indices[p]), value(p));
+    }
+    void fetch(Index i) const {
+        const Index first = starts[i], last = starts[i + 1];
+        if constexpr (!unit) fetch_span(values, first, last);
+        fetch_span(indices, first, last);
+    }
+    void fetch_pointer(Index i) const {
+        if (starts.wide)
+            fetch_entry(starts.wide + i);
+        else
+            fetch_entry(starts.narrow + i);
+    }
+};
+
+using Rows = std::variant<Dense<double>, Dense<float>, Sparse<double>, Sparse<float>, Sparse<bool>>;
+
+}  // namespace reshuffle

@@ -1,0 +1,115 @@
+// The incremental pass that every shuffled method of the package is made of.
+//
+//     x <- x - step * (sum over the batch of  w_i l'(a_i^T x, y_i) a_i  + ridge x) * average
+//
+// over a given list of visits, in their order. The ridge costs nothing on sparse rows: the iterate is kept as
+// scale * x, and shrinking touches the scale alone. A long list comes in several calls, which hand the scale on.
+// A positive prox_step adds the prox of a compiled penalty after every step (the baselines of the paper): O(d) by
+// nature. The unknown x has an entry per feature (times the outputs) and its last row is the intercept if there is one.
+#pragma once
+#include "losses.hpp"
+#include "penalties.hpp"
+#include "rows.hpp"
+#include "vector_losses.hpp"
+
+namespace reshuffle {
+
+struct Sweep {
+    Span<const Visit> visits;
+    Index batch;
+    double average;       // the factor of a batch: 1 / batch, or 1
+    double step, ridge, prox_step;
+    Index ahead;          // rows asked of the memory before their turn
+};
+
+inline constexpr double smallest_scale = 1e-9;  // of the iterate: it is folded in before it underflows
+
+inline void fold(double *x, Index penalised, double &scale) {
+    for (Index j = 0; j < penalised; j++) x[j] *= scale;
+    scale = 1.0;
+}
+
+template <class R, class T>
+inline void fetch_later(const R &rows, const Sweep &s, Index k, const T *targets, Index width, Span<const double> weights) {
+    // rows that lie in the order of the visits come unasked
+    if (k + 2 * s.ahead < s.visits.size && s.visits[k + s.ahead] != s.visits[k] + s.ahead) {
+        const Index later = s.visits[k + 2 * s.ahead];
+        rows.fetch_pointer(later);
+        fetch_entry(targets + later * width);
+        if (weights) fetch_entry(weights.data + later);
+        rows.fetch(s.visits[k + s.ahead]);
+    }
+}
+
+// Visits of a loss with one output; returns the scale of the iterate at the end. coefs has room for a batch.
+template <class R, Loss L>
+double sweep(const R &rows, const L &loss, const double *targets, Span<const double> weights, bool bias, const Sweep &s,
+             const Form &form, Span<double> x, Index penalised, double scale, double *coefs) {
+    const Index total = s.visits.size;
+    double *intercept = x.data + x.size - 1;
+    for (Index start = 0; start < total; start += s.batch) {
+        const Index stop = std::min(start + s.batch, total);
+        for (Index k = start; k < stop; k++) {
+            const Index i = s.visits[k];
+            fetch_later(rows, s, k, targets, 1, weights);
+            double z = scale * rows.dot(i, x.data);
+            if (bias) z += *intercept;
+            const double weight = weights ? s.average * weights[i] : s.average;
+            coefs[k - start] = weight * loss.template slope<Alone>(z, targets[i]);
+        }
+        if (s.ridge > 0.0) {
+            scale *= 1.0 - s.step * s.ridge * s.average * double(stop - start);
+            if (scale < smallest_scale) fold(x.data, penalised, scale);
+        }
+        const double factor = -s.step / scale;
+        for (Index k = start; k < stop; k++) {
+            rows.add(s.visits[k], factor * coefs[k - start], x.data);
+            if (bias) *intercept += -s.step * coefs[k - start];
+        }
+        if (s.prox_step > 0.0) {
+            if (scale != 1.0) fold(x.data, penalised, scale);
+            prox(form, x.data, s.prox_step);
+        }
+    }
+    return scale;
+}
+
+// The same for a loss with several outputs; coefs has a row for each visit of a batch.
+template <class R, VectorLoss L>
+double sweep(const R &rows, const L &loss, const typename L::Target *targets, Span<const double> weights, bool bias,
+             const Sweep &s, const Form &form, Matrix<double> x, Index penalised, double scale, double *coefs) {
+    const Index total = s.visits.size, outputs = x.columns;
+    const Index width = std::is_same_v<typename L::Target, double> ? outputs : 1;
+    double *intercept = x[x.rows - 1];
+    for (Index start = 0; start < total; start += s.batch) {
+        const Index stop = std::min(start + s.batch, total);
+        for (Index k = start; k < stop; k++) {
+            const Index i = s.visits[k];
+            double *own = coefs + (k - start) * outputs;
+            fetch_later(rows, s, k, targets, width, weights);
+            for (Index o = 0; o < outputs; o++) own[o] = bias ? intercept[o] : 0.0;
+            rows.dots(i, x.data, outputs, scale, own);
+            loss.slope(own, outputs, targets, i);
+            const double weight = weights ? s.average * weights[i] : s.average;
+            for (Index o = 0; o < outputs; o++) own[o] *= weight;
+        }
+        if (s.ridge > 0.0) {
+            scale *= 1.0 - s.step * s.ridge * s.average * double(stop - start);
+            if (scale < smallest_scale) fold(x.data, penalised, scale);
+        }
+        const double factor = -s.step / scale;
+        for (Index k = start; k < stop; k++) {
+            const double *own = coefs + (k - start) * outputs;
+            rows.add_outer(s.visits[k], factor, own, outputs, x.data);
+            if (bias)
+                for (Index o = 0; o < outputs; o++) intercept[o] += -s.step * own[o];
+        }
+        if (s.prox_step > 0.0) {
+            if (scale != 1.0) fold(x.data, penalised, scale);
+            prox(form, x.data, s.prox_step);
+        }
+    }
+    return scale;
+}
+
+}  // namespace reshuffle

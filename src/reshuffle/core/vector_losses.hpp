@@ -1,0 +1,125 @@
+// Losses l(z, y) of K margins z = x^T a + b.
+//
+//     value       l(z, y)
+//     slope       z <- the gradient of l at z, in place
+//     bend        z <- numbers p >= 0 that sum to 1 and stand for the Hessian diag(p) - p p^T, in place
+//     expand      of a block of rows: slopes, p, and sum_i w_i l_i, which have most of their work in common
+//     conjugate   l*(s, y)
+//
+// A target is a class, or a row of K numbers; `Target` is what an array of targets holds.
+#pragma once
+#include "elementary.hpp"
+
+namespace reshuffle {
+
+template <class L>
+concept VectorLoss = requires(const L l, double *z, Index outputs, const typename L::Target *y) {
+    { l.value(z, outputs, y, Index(0)) } -> std::same_as<double>;
+    { l.slope(z, outputs, y, Index(0)) };
+    { l.conjugate(z, outputs, y, Index(0)) } -> std::same_as<double>;
+};
+
+// l = log sum_k exp(z_k) - z_y for a class y = 0 ... K - 1. Its Hessian is diag(p) - p p^T.
+struct Multinomial {
+    using Target = std::int32_t;
+    static constexpr bool has_conjugate() { return true; }
+    static constexpr bool bends() { return true; }
+
+    static double largest(const double *z, Index outputs) {
+        double top = z[0];
+        for (Index k = 1; k < outputs; k++) top = z[k] > top ? z[k] : top;
+        return top;
+    }
+    // z <- exp(z - max z), and their sum
+    static double raise(double *z, Index outputs) {
+        const double top = largest(z, outputs);
+#pragma omp simd
+        for (Index k = 0; k < outputs; k++) z[k] = InRows::exp(z[k] - top);
+        double total = 0.0;
+        for (Index k = 0; k < outputs; k++) total += z[k];
+        return total;
+    }
+    double value(const double *z, Index outputs, const Target *y, Index i) const {
+        const double top = largest(z, outputs);
+        double total = 0.0;
+#pragma omp simd reduction(+ : total)
+        for (Index k = 0; k < outputs; k++) total += InRows::exp(z[k] - top);
+        return InRows::log(total) + (top - z[y[i]]);
+    }
+    void bend(double *z, Index outputs, const Target *, Index) const {
+        const double total = raise(z, outputs);
+        for (Index k = 0; k < outputs; k++) z[k] /= total;
+    }
+    void slope(double *z, Index outputs, const Target *y, Index i) const {
+        bend(z, outputs, y, i);
+        z[y[i]] -= 1.0;
+    }
+    double conjugate(const double *s, Index outputs, const Target *y, Index i) const {
+        double total = 0.0;
+        for (Index k = 0; k < outputs; k++) {
+            const double p = s[k] + (k == y[i] ? 1.0 : 0.0);
+            total += p > 0.0 ? p * InRows::log(p) : 0.0;
+        }
+        return total;
+    }
+    double expand(Matrix<const double> z, const Target *y, Span<const double> w, double *slopes, double *p) const {
+        const Index outputs = z.columns;
+        for (Index i = 0; i < z.rows; i++) {
+            const double top = largest(z[i], outputs);
+            for (Index k = 0; k < outputs; k++) slopes[i * outputs + k] = z[i][k] - top;
+        }
+        const Index all = z.rows * outputs;
+#pragma omp simd
+        for (Index k = 0; k < all; k++) p[k] = InRows::exp(slopes[k]);  // one long loop: several at a time
+        double loss = 0.0;
+        for (Index i = 0; i < z.rows; i++) {
+            double *own = p + i * outputs, *slope = slopes + i * outputs, total = 0.0;
+            for (Index k = 0; k < outputs; k++) total += own[k];
+            const double value = InRows::log(total) - slope[y[i]];
+            loss += w ? w[i] * value : value;
+            for (Index k = 0; k < outputs; k++) slope[k] = own[k] /= total;
+            slope[y[i]] -= 1.0;
+        }
+        return loss;
+    }
+};
+
+// l = ||z - y||^2 / 2. Its Hessian is the identity, which no diag(p) - p p^T is.
+struct SquaredOutputs {
+    using Target = double;
+    static constexpr bool has_conjugate() { return true; }
+    static constexpr bool bends() { return false; }
+
+    double value(const double *z, Index outputs, const Target *y, Index i) const {
+        const double *to = y + i * outputs;
+        double total = 0.0;
+        for (Index k = 0; k < outputs; k++) total += (z[k] - to[k]) * (z[k] - to[k]);
+        return 0.5 * total;
+    }
+    void slope(double *z, Index outputs, const Target *y, Index i) const {
+        for (Index k = 0; k < outputs; k++) z[k] -= y[i * outputs + k];
+    }
+    double conjugate(const double *s, Index outputs, const Target *y, Index i) const {
+        double total = 0.0;
+        for (Index k = 0; k < outputs; k++) total += 0.5 * s[k] * s[k] + s[k] * y[i * outputs + k];
+        return total;
+    }
+};
+
+// A loss of one's own, by the addresses of its functions: (margins, K, class or row of targets).
+template <class T>
+struct GivenOutputs {
+    using Target = T;
+    using Function = double (*)(double *, std::int64_t, const T *);
+    Function f = nullptr, df = nullptr, d2f = nullptr, fstar = nullptr;
+    bool has_conjugate() const { return fstar != nullptr; }
+    bool bends() const { return d2f != nullptr; }
+
+    static const T *target(const T *y, Index i, Index outputs) { return std::is_same_v<T, double> ? y + i * outputs : y + i; }
+    double value(double *z, Index outputs, const T *y, Index i) const { return f(z, outputs, target(y, i, outputs)); }
+    void slope(double *z, Index outputs, const T *y, Index i) const { df(z, outputs, target(y, i, outputs)); }
+    void bend(double *z, Index outputs, const T *y, Index i) const { d2f(z, outputs, target(y, i, outputs)); }
+    double conjugate(double *s, Index outputs, const T *y, Index i) const { return fstar(s, outputs, target(y, i, outputs)); }
+};
+
+}  // namespace reshuffle

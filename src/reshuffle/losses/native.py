@@ -1,0 +1,272 @@
+"""A loss as the core takes it: one that it has, by name, or the addresses of functions of one's own.
+
+Functions of one's own are compiled by numba where that is installed (the extra ``numba``), and called by address, within
+a third of the speed of a built-in loss. Without numba they are called as they are: once for many samples in passes over
+all rows, where they take arrays, and one sample at a time elsewhere. Addresses of compiled functions (of ctypes, cffi,
+``scipy.LowLevelCallable`` or ``numba.cfunc``) are taken as they are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reshuffle.core import native
+from reshuffle.errors import InputError, SpeedWarning, warn_user
+
+if TYPE_CHECKING:
+    from reshuffle.losses.base import Loss
+
+PARTS = ("value", "derivative", "second", "conjugate")
+"""What the core may be handed, in the order in which it takes them."""
+
+Scalar = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double)
+Pointer = ctypes.POINTER(ctypes.c_double)
+Block = ctypes.CFUNCTYPE(None, Pointer, Pointer, Pointer, ctypes.c_int64)
+
+
+def native_loss(loss: Loss, classes: bool) -> Any:
+    """The loss as the core takes it; ``classes`` says that the targets of a vector loss are classes."""
+    return _native_loss(type(loss), loss.params, repr(loss), classes)
+
+
+def own_errors(loss: Loss) -> list[Exception]:
+    """What functions of one's own have raised where they were called from the core; empty for others."""
+    return _ERRORS.setdefault((type(loss), loss.params), [])
+
+
+_ERRORS: dict[tuple[type[Loss], tuple[float, ...]], list[Exception]] = {}
+
+
+@cache
+def _native_loss(kind: type[Loss], params: tuple[float, ...], name: str, classes: bool) -> Any:
+    core = built_in(kind)
+    if core is not None:
+        return native.built_in_loss(core, list(params))
+    functions = [getattr(kind, part, None) for part in PARTS]
+    if kind.vector:
+        make = native.given_class_loss if classes else native.given_row_loss
+        addresses, kept = _vector_addresses(functions, params, name, classes, kind)
+        return make(addresses, kept)
+    addresses, blocks, kept = _scalar_addresses(functions, params, name, kind)
+    return native.given_loss(addresses, blocks, kept)
+
+
+def built_in(kind: type[Loss]) -> str | None:
+    """The name of the core's own loss for this class: one whose functions no subclass has replaced."""
+    for ancestor in kind.__mro__:
+        if "core" in vars(ancestor):
+            same = all(getattr(kind, part) is getattr(ancestor, part) for part in PARTS)
+            return vars(ancestor)["core"] if same else None
+    return None
+
+
+# --- functions of one margin ------------------------------------------------------------------------
+
+
+def _scalar_addresses(
+    functions: list[Any], params: tuple[float, ...], name: str, kind: type[Loss]
+) -> tuple[list[int], list[int], Any]:
+    known = [None if f is None else address_of(f) for f in functions]
+    kept: list[Any] = [functions]
+    addresses, blocks = [], []
+    for function, at in zip(functions, known, strict=True):
+        block = 0
+        if function is None:
+            at = 0
+        elif at is not None:
+            if params:
+                raise InputError(f"loss {name}: a function given by its address takes (z, y) alone")
+        elif has_numba():
+            compiled = _compiled(function, params, name)
+            kept.append(compiled)
+            at = compiled.address
+        else:
+            warn_slow(name)
+            calls = _called(function, params, _ERRORS.setdefault((kind, params), []))
+            kept += calls
+            at, block = (0 if call is None else _pointer(call) for call in calls)
+        addresses.append(at)
+        blocks.append(block)
+    return addresses, blocks, kept
+
+
+def _compiled(function: Callable[..., float], params: tuple[float, ...], name: str) -> Any:
+    """The function with its parameters, compiled for a call by address."""
+    from numba import cfunc, njit
+
+    with compiling(name):
+        inner = njit(error_model="numpy")(function)
+
+        def closed(z: float, y: float) -> float:
+            return inner(z, y, *params)
+
+        return cfunc("float64(float64, float64)", error_model="numpy")(closed)
+
+
+def _called(
+    function: Callable[..., Any], params: tuple[float, ...], errors: list[Exception]
+) -> tuple[Any, Any]:
+    """The function as it is, for one sample and (where it takes arrays) for many."""
+
+    def one(z: float, y: float) -> float:
+        try:
+            return float(function(z, y, *params))
+        except Exception as error:  # raised again by whoever called the core
+            errors.append(error)
+            return np.nan
+
+    def many(z: Any, y: Any, out: Any, n: int) -> None:
+        at, targets, found = (np.ctypeslib.as_array(a, (n,)) for a in (z, y, out))
+        try:
+            found[:] = function(at, targets, *params)
+        except Exception as error:
+            errors.append(error)
+            found[:] = np.nan
+
+    return Scalar(one), Block(many) if _takes_arrays(function, params) else None
+
+
+def _takes_arrays(function: Callable[..., Any], params: tuple[float, ...]) -> bool:
+    """Whether the function gives for arrays what it gives for their entries."""
+    z, y = np.array([0.3, -1.2, 2.5]), np.array([1.0, -1.0, 1.0])
+    try:
+        whole = np.asarray(function(z.copy(), y, *params), dtype=np.float64)
+        each = [float(function(a, b, *params)) for a, b in zip(z.tolist(), y.tolist(), strict=True)]
+    except Exception:  # a function of numbers alone
+        return False
+    return whole.shape == z.shape and bool(np.array_equal(whole, each))
+
+
+# --- functions of several margins -------------------------------------------------------------------
+
+IN_PLACE = ("derivative", "second")
+"""Parts of a vector loss that overwrite the margins; the others return a number."""
+
+
+def _vector_addresses(
+    functions: list[Any], params: tuple[float, ...], name: str, classes: bool, kind: type[Loss]
+) -> tuple[list[int], Any]:
+    target = ctypes.c_int32 if classes else ctypes.c_double
+    call = ctypes.CFUNCTYPE(ctypes.c_double, Pointer, ctypes.c_int64, ctypes.POINTER(target))
+    kept: list[Any] = [functions]
+    addresses = []
+    for part, function in zip(PARTS, functions, strict=True):
+        at = 0
+        if function is not None and has_numba():
+            compiled = _compiled_vector(function, params, name, classes, part in IN_PLACE)
+            kept.append(compiled)
+            at = compiled.address
+        elif function is not None:
+            warn_slow(name)
+            errors = _ERRORS.setdefault((kind, params), [])
+            kept.append(call(_called_vector(function, params, classes, part in IN_PLACE, errors)))
+            at = _pointer(kept[-1])
+        addresses.append(at)
+    return addresses, kept
+
+
+def _compiled_vector(
+    function: Callable[..., Any], params: tuple[float, ...], name: str, classes: bool, changes: bool
+) -> Any:
+    from numba import carray, cfunc, njit, types
+
+    with compiling(name):
+        inner = njit(error_model="numpy")(function)
+        number = types.int32 if classes else types.float64
+        kinds = (types.CPointer(types.float64), types.int64, types.CPointer(number))
+        if classes:
+            target = njit(lambda y, k: y[0])
+        else:
+            target = njit(lambda y, k: carray(y, (k,)))
+
+        def returned(z: Any, k: int, y: Any) -> Any:
+            return inner(carray(z, (k,)), target(y, k), *params)
+
+        def changed(z: Any, k: int, y: Any) -> Any:
+            inner(carray(z, (k,)), target(y, k), *params)
+            return 0.0
+
+        wrap = cfunc(types.float64(*kinds), error_model="numpy")
+        return wrap(changed if changes else returned)
+
+
+def _called_vector(
+    function: Callable[..., Any],
+    params: tuple[float, ...],
+    classes: bool,
+    changes: bool,
+    errors: list[Exception],
+) -> Callable[..., float]:
+    def call(z: Any, k: int, y: Any) -> float:
+        at = np.ctypeslib.as_array(z, (k,))
+        try:
+            found = function(at, y[0] if classes else np.ctypeslib.as_array(y, (k,)), *params)
+            return 0.0 if changes else float(found)
+        except Exception as error:  # raised again by whoever called the core
+            errors.append(error)
+            at[:] = np.nan
+            return np.nan
+
+    return call
+
+
+# --- addresses --------------------------------------------------------------------------------------
+
+
+def address_of(function: Any) -> int | None:
+    """The address of a compiled function double(double, double), where it is one; else nothing."""
+    function = getattr(function, "function", function)  # of a LowLevelCallable
+    if isinstance(function, ctypes._CFuncPtr):
+        return _pointer(function)
+    if type(function).__module__ == "_cffi_backend":
+        import _cffi_backend  # a cffi function exists, so that its module does
+
+        ffi = _cffi_backend.FFI()
+        return int(ffi.cast("uintptr_t", function))
+    found = getattr(function, "address", None)  # numba.cfunc
+    return found if isinstance(found, int) else None
+
+
+def _pointer(function: Any) -> int:
+    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+@cache
+def has_numba() -> bool:
+    """Whether the extra ``numba`` is installed."""
+    return find_spec("numba") is not None
+
+
+@cache
+def warn_slow(name: str) -> None:
+    """Say once that a loss of one's own is called from Python."""
+    warn_user(
+        f"loss {name} is called one sample at a time in Python; install numba (the extra "
+        "reshuffle[numba]) and it is compiled",
+        SpeedWarning,
+    )
+
+
+class compiling:
+    """Turn what numba has to say about a loss's functions into an error that names the loss."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is None or not type(error).__module__.startswith("numba."):
+            return
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        told = [line for line in lines if not line.startswith(("Failed in", "During:", "File "))]
+        raise InputError(
+            f"loss {self.name}: its functions cannot be compiled: {' '.join(told[:2])}"
+        ) from None
