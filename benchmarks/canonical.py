@@ -8,7 +8,7 @@ ridge is part of ψ here, which is λ_g‖x_g‖ over disjoint groups (an ℓ1 t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,8 @@ from benchmarks.instances import Instance, LossName, is_sparse, mean_squares
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
+CanonicalLoss = LossName | Literal["quantile", "poisson", "squared_outputs"]
+"""The losses of the corpus, and those that other problems have."""
 EXACT = 1_000_000  # entries up to which a point is judged in extended precision, which has no BLAS
 
 
@@ -29,8 +31,9 @@ class Canonical:
     y: Array
     w: Array
     outputs: int
-    loss: LossName
+    loss: CanonicalLoss
     delta: float
+    """Of Huber's loss, and the width of a quantile's kink."""
     l2: Array
     lower: Array
     upper: Array
@@ -38,6 +41,8 @@ class Canonical:
     """The group of each coordinate, -1 for none."""
     strengths: Array
     """λ_g, all positive."""
+    level: float = 0.5
+    """Of a quantile."""
 
     @property
     def size(self) -> int:
@@ -53,10 +58,10 @@ class Canonical:
 
     def loss_of(self, z: Array) -> Any:
         """Σ w_i l(z_i, y_i)."""
-        return self.w @ _value(self.loss, z, self.y, self.delta)
+        return self.w @ _value(self.loss, z, self.y, self.delta, self.level)
 
     def slopes(self, z: Array) -> Array:
-        found = _slope(self.loss, z, self.y, self.delta)
+        found = _slope(self.loss, z, self.y, self.delta, self.level)
         return (self.w[:, None] if found.ndim == 2 else self.w) * found
 
     def norms(self, x: Array) -> Array:
@@ -196,7 +201,15 @@ def scaled(model: Canonical, centre: bool) -> tuple[Canonical, Array, Array]:
     return other, shared, means
 
 
-def _value(loss: LossName, z: Array, y: Array, delta: float) -> Array:
+def _value(loss: CanonicalLoss, z: Array, y: Array, delta: float, level: float) -> Array:
+    if loss == "squared_outputs":
+        return np.asarray(((z - y) ** 2).sum(axis=1) / 2)
+    if loss == "poisson":  # half the deviance
+        logarithms = np.log(np.where(y > 0, y, 1))
+        return np.asarray(np.exp(z) - y * z + y * logarithms - y)
+    if loss == "quantile":
+        s = np.clip((z - y) / delta, -level, 1 - level)
+        return np.asarray(s * (z - y) - delta * s * s / 2)
     if loss == "multinomial":
         top = z.max(axis=1)
         total = np.log(np.exp(z - top[:, None]).sum(axis=1))
@@ -211,7 +224,11 @@ def _value(loss: LossName, z: Array, y: Array, delta: float) -> Array:
     return np.where(r <= delta, r * r / 2, delta * (r - delta / 2))
 
 
-def _slope(loss: LossName, z: Array, y: Array, delta: float) -> Array:
+def _slope(loss: CanonicalLoss, z: Array, y: Array, delta: float, level: float) -> Array:
+    if loss == "poisson":
+        return np.asarray(np.exp(z) - y)
+    if loss == "quantile":
+        return np.clip((z - y) / delta, -level, 1 - level)
     if loss == "multinomial":
         p = np.asarray(np.exp(z - z.max(axis=1)[:, None]))
         p /= p.sum(axis=1)[:, None]
@@ -222,4 +239,6 @@ def _slope(loss: LossName, z: Array, y: Array, delta: float) -> Array:
         return np.asarray(-y * np.where(y * z > 0, e, 1) / (1 + e))
     if loss == "squared_hinge":
         return np.asarray(-y * np.maximum(1 - y * z, 0))
-    return z - y if loss == "squared" else np.clip(z - y, -delta, delta)
+    if loss in ("squared", "squared_outputs"):
+        return np.asarray(z - y)
+    return np.clip(z - y, -delta, delta)

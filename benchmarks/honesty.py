@@ -3,6 +3,9 @@
 ``python -m benchmarks.honesty --random 2000 --named`` runs ``ExactProxRR`` at three tolerances and counts: converged and true
 ((P - P*)/f(0) ≤ tol), converged and false, not converged, and crashed; status 1 where one 'converged' is false. Minima are
 kept in a file (``$RESHUFFLE_TRUTH``, or in the user's cache folder), so that a second run is quick.
+
+``python -m benchmarks.honesty --adversary 5000 --federated 500 --log adversary.jsonl`` draws from the other generator
+(``adversary``), whose problems are made to break certificates. A run that was stopped goes on where its log ends.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from rich.console import Console
 from rich.table import Table
 
 import reshuffle as rs
+from benchmarks.adversary_run import FEDERATED, Log, campaign, report
+from benchmarks.adversary_run import SOLVERS as ATTACKED
 from benchmarks.canonical import canonical
 from benchmarks.corpus import CORPUS
 from benchmarks.instances import Instance
@@ -177,11 +182,23 @@ def _csv(path: Path) -> Iterator[csv.DictWriter[str]]:
 @click.option("--time-limit", default=20.0, help="Seconds after which a run is stopped.")
 @click.option("--jobs", default=1, help="Processes.")
 @click.option("--out", type=click.Path(path_type=Path), help="A CSV file for every outcome.")
+@click.option("--adversary", default=0, help="How many problems of the adversary, by seed.")
+@click.option("--federated", default=0, help="How many of them for the federated solvers.")
+@click.option("--log", type=click.Path(path_type=Path), help="JSON lines of the adversary.")
 def main(
     count: int, first: int, named: bool, half: str | None, only: str, solver: str,
     tolerances: tuple[float, ...], epochs: int | None, time_limit: float, jobs: int, out: Path | None,
+    adversary: int, federated: int, log: Path | None,
 ) -> None:  # fmt: skip
     """Count how often a solver's 'converged' is true; status 1 if ever it is not."""
+    if adversary or federated:
+        kept, wrong = Log(log), 0
+        for number, solvers in ((adversary, ATTACKED), (federated, FEDERATED)):
+            if number:
+                seeds = range(first, first + number)
+                given = campaign(seeds, solvers, tolerances, time_limit, epochs, jobs, kept)
+                wrong += report(Console(width=150), given)
+        sys.exit(1 if wrong else 0)
     chosen = [
         name for name, entry in CORPUS.items()
         if named and only in name and half in (None, entry.half)

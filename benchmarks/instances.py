@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-import reshuffle as rs
+if TYPE_CHECKING:
+    import reshuffle as rs
 
 Array = NDArray[np.float64]
 Numbers = float | Array
@@ -71,6 +72,8 @@ class Instance:
 
     def problem(self) -> rs.Problem:
         """The package's problem: a fresh one, in which nothing is remembered from an earlier run."""
+        import reshuffle as rs  # here alone, so that the references are made without the package
+
         losses: dict[LossName, Any] = {
             "logistic": rs.losses.Logistic,
             "squared": rs.losses.Squared,

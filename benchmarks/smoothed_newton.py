@@ -29,6 +29,9 @@ CURVATURE = {  # the largest l''
     "huber": 1.0,
     "squared_hinge": 1.0,
     "multinomial": 0.5,
+    "squared_outputs": 1.0,
+    "quantile": 1.0,  # times 1/width, which ``_weights`` knows
+    "poisson": 1.0,  # at z = 0: it has no bound
 }
 STEPS = 100  # of Newton for one μ: a limit; 40 were too few for some Huber losses
 INSIDE = 0.99  # of the way to a bound
@@ -110,6 +113,10 @@ class Newton:
         if m.outputs == 1:
             return self._gram(self._weights(z))
         extra = self.damping * CURVATURE[m.loss]
+        if m.loss == "squared_outputs":
+            H = np.zeros((m.A.shape[1], m.outputs, m.A.shape[1], m.outputs))
+            H[:, range(m.outputs), :, range(m.outputs)] = self._gram(m.w * (1 + extra))
+            return H.reshape(m.size, m.size)
         p = m.slopes(z) / np.where(m.w > 0, m.w, 1.0)[:, None]
         p[np.arange(len(m.y)), m.y.astype(int)] += 1.0
         H = np.empty((m.A.shape[1], m.outputs, m.A.shape[1], m.outputs))
@@ -124,8 +131,14 @@ class Newton:
         """w(l'' + damping), the latter as reweighted least squares has it where a residual is long."""
         m, extra = self.model, self.damping * CURVATURE[self.model.loss]
         if m.loss == "huber":
-            return m.w * (_curvature(m, z) + extra / np.maximum(np.abs(z - m.y) / m.delta, 1.0))
-        return m.w * (_curvature(m, z) + extra)
+            return m.w * (curvature_of(m, z) + extra / np.maximum(np.abs(z - m.y) / m.delta, 1.0))
+        if m.loss == "quantile":
+            far = np.maximum(np.abs(z - m.y) / m.delta, 1.0)
+            return m.w * (curvature_of(m, z) + extra / (m.delta * far))
+        if m.loss == "poisson":
+            bent = curvature_of(m, z)
+            return m.w * (bent + extra * np.maximum(bent, 1.0))
+        return m.w * (curvature_of(m, z) + extra)
 
     def _gram(self, weights: Array) -> Array:
         A = self.model.A
@@ -236,12 +249,17 @@ def _on_face(
     return np.clip(y, model.lower, model.upper), free
 
 
-def _curvature(m: Canonical, z: Array) -> Array:
+def curvature_of(m: Canonical, z: Array) -> Array:
     if m.loss == "logistic":
         e = np.exp(-np.abs(z))
         return np.asarray(e / (1 + e) ** 2)
     if m.loss == "squared_hinge":
         return (m.y * z < 1).astype(float)
+    if m.loss == "poisson":
+        return np.exp(z)
+    if m.loss == "quantile":
+        s = (z - m.y) / m.delta
+        return ((s >= -m.level) & (s <= 1 - m.level)) / m.delta
     return np.ones(len(z)) if m.loss == "squared" else (np.abs(z - m.y) <= m.delta).astype(float)
 
 

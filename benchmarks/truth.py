@@ -163,14 +163,20 @@ def _separable_loss(model: Canonical, x: Array, g: Array, upper: float) -> Array
 
 
 def attained(instance: Instance) -> bool:
+    """Whether P has a minimiser."""
+    return has_minimiser(canonical(instance))
+
+
+def has_minimiser(plain: Canonical) -> bool:
     """Whether P has a minimiser.
 
     The piecewise quadratic losses always have one. The others have none exactly if some direction that ψ does not
-    charge for lowers no sample's margin and raises one's, which a linear program finds.
+    charge for lowers no sample's margin and raises one's, which a linear program finds. (A count of zero has the
+    margin -z; a count above it asks for z to stay where it is.)
     """
-    if instance.loss not in ("logistic", "multinomial"):
+    if plain.loss not in ("logistic", "multinomial", "poisson"):
         return True
-    model, _, _ = scaled(canonical(instance), False)
+    model, _, _ = scaled(plain, False)
     charged = (model.labels >= 0) | (model.l2 > 0)
     low = np.where(charged | np.isfinite(model.lower), 0.0, -np.inf)
     high = np.where(charged | np.isfinite(model.upper), 0.0, np.inf)
@@ -179,8 +185,11 @@ def attained(instance: Instance) -> bool:
     counted = model.w > 0
     A = model.A[counted].toarray() if hasattr(model.A, "toarray") else model.A[counted]
     y = model.y[counted]
-    if instance.loss == "logistic":
+    level: Array = A[:0]
+    if plain.loss == "logistic":
         gains = y[:, None] * A
+    elif plain.loss == "poisson":
+        gains, level = -A[y == 0], A[y > 0]
     else:
         hot = np.eye(model.outputs)
         labels = y.astype(int)
@@ -193,8 +202,9 @@ def attained(instance: Instance) -> bool:
     bounds = np.column_stack([low, high])[keep]
     stacked = np.concatenate([gains[:, keep], -gains[:, keep]])
     limits = np.concatenate([np.ones(len(gains)), np.zeros(len(gains))])
+    still = {"A_eq": level[:, keep], "b_eq": np.zeros(len(level))} if len(level) else {}
     solve: Any = linprog  # whose stubs have one type for each method
-    found = solve(-gains[:, keep].sum(axis=0), A_ub=stacked, b_ub=limits, bounds=bounds)
+    found = solve(-gains[:, keep].sum(axis=0), A_ub=stacked, b_ub=limits, bounds=bounds, **still)
     return not (found.status != 0 or -found.fun > 0.5)  # the optimum is 0, or at least 1
 
 

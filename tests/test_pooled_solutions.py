@@ -87,7 +87,7 @@ def test_a_chosen_step_that_is_too_long_is_shortened(
 ) -> None:
     """Were the default far too long, the server would find out: the residual grows, or falls no more."""
     monkeypatch.setattr(exact, "CAP", cap)
-    monkeypatch.setattr(exact, "_length", lambda federation: 1e6)
+    monkeypatch.setattr(exact, "_length", lambda *_: 1e6)
     outcome = judge("drawn", next(iter(STALLED.values())), 600)
     assert 0 < outcome.rounds
     assert outcome.shortened == 0.5
@@ -144,7 +144,7 @@ def test_a_shorter_step_keeps_the_controls_and_resumes_to_the_bit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.setattr(exact, "CAP", 1.5)
-    monkeypatch.setattr(exact, "_length", lambda federation: 1e6)
+    monkeypatch.setattr(exact, "_length", lambda *_: 1e6)
     case = next(iter(STALLED.values()))
     clients = case.federation(case.pooled())
     whole = rs.ExactFedRR(rounds=20).solve(clients)

@@ -45,7 +45,7 @@ def test_a_default_step_is_halved_as_with_state_on_the_server(
     monkeypatch.setattr(safeguard, "PATIENCE", patience)
     if patience == 50:
         monkeypatch.setattr(exact, "CAP", 1.5)
-        monkeypatch.setattr(exact, "_length", lambda federation: 1e6)
+        monkeypatch.setattr(exact, "_length", lambda *_: 1e6)
     rng = np.random.default_rng(3)
     X = rng.standard_normal((400, 20))
     X /= np.linalg.norm(X, axis=1, keepdims=True)

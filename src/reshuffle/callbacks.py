@@ -77,9 +77,10 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         self._show(result)
 
     def finish(self, result: Result) -> None:
-        """A run that converged is whole, however many epochs it might still have had."""
+        """A run that reached its accuracy is whole, however many epochs it might still have had."""
         if result.converged:
-            self._show(result, ", converged", total=result.epoch)
+            end = ", converged" if result.certified else ", stationary"
+            self._show(result, end, total=result.epoch)
         elif result.epoch < (self._bar.tasks[0].total or 0):
             self._show(result, ", stopped")
         else:

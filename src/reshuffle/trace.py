@@ -19,6 +19,8 @@ from reshuffle.files import Location, write_csv
 Array = NDArray[np.float64]
 INTERRUPTED = "interrupted after"
 """What the message of a run that Ctrl-C ended begins with."""
+STATIONARY = "stationary:"
+"""What that of a run begins with that the gradient mapping ended: nothing is proved about P(x) - P*."""
 KIND, VERSION = "saved result", 3
 TRACE, STATE = "trace/", "state/"
 """What the names of its columns, and of its state's arrays, begin with in a file."""
@@ -99,8 +101,9 @@ class Trace(Mapping[str, Array]):
 class Result:
     """Where a run ended.
 
-    ``x`` is the last iterate, ``converged`` whether ``tol`` was reached, ``message`` why the run
-    stopped, ``epoch`` how many epochs it did. ``state`` and ``config`` are what a resumed run needs.
+    ``x`` is the last iterate, ``converged`` whether ``tol`` was reached, in the measure that the trace has a
+    column of; ``certified`` whether P(x) - P* ≤ tol·f(0) is proved. ``message`` says why the run
+    stopped and what was measured, ``epoch`` how many epochs it did. ``state`` and ``config`` are what a resumed run needs.
 
     Examples
     --------
@@ -120,6 +123,11 @@ class Result:
     config: dict[str, str] = field(repr=False)
     fingerprint: Fingerprint = field(repr=False, default_factory=lambda: Fingerprint({}))
     """Digests of the problem's parts; empty in results of version 0.1.0, which cannot be resumed."""
+
+    @property
+    def certified(self) -> bool:
+        """Whether P(x) - P* ≤ tol·f(0) is proved: ``tol`` was reached, by a bound rather than the gradient mapping."""
+        return self.converged and "gap" in self.trace
 
     @property
     def interrupted(self) -> bool:
@@ -155,7 +163,7 @@ class Result:
         lines = {
             "problem": header.get("problem", "?"),
             "solver": f"{self.config.get('solver', '?')}, seed {self.config.get('seed', '?')}",
-            "ended": f"{'converged: ' if self.converged else ''}{self.message}",
+            "ended": f"{'converged: ' if self.certified else ''}{self.message}",
             "objective": f"{first['objective']:.5g} at the start, {last['objective']:.10g} now",
             "coefficients": f"{np.count_nonzero(self.x)} of {self.x.size} are not zero",
             "epochs": phases,

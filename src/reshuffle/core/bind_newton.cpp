@@ -166,7 +166,7 @@ Bends checked_bends(const Samples &s, const FlatIn &curvatures, const Array<cons
     check_rows(s, curvatures, 0, s.n);
     check_size(Index(factors.size()), s.n, "factors must have one entry per row");
     Bends bends;
-    bends.fit(s.n, s.margins());
+    bends.fit(s);
     std::copy_n(curvatures.data(), s.n * s.margins(), bends.low.begin());
     std::copy_n(factors.data(), s.n, bends.factors.begin());
     bends.extra = extra;

@@ -19,7 +19,8 @@
 // no such v', and P(x) - P* <= D. The step then takes P(x) down by what it does, and D less that bounds the rest.
 //
 // The curvature of a row is c_i factor_i + extra, and for several outputs factor_i G(p) + extra (I - 11^T / K), where
-// G(p) = (sum p) diag(p) - p p^T is the Laplacian of the weights p_k p_l.
+// G(p) = (sum p) diag(p) - p p^T is the Laplacian of the weights p_k p_l. Where the outputs are `separate` (a sum of squares
+// over them), it is diag(c_i) factor_i + extra I.
 #pragma once
 #include "passes.hpp"
 #include "samples.hpp"
@@ -51,8 +52,11 @@ struct Bends {
     std::vector<double> low;                     // c_i, or p_ik
     std::vector<double> factors, radius, shares; // one for each row
     double extra = 0.0;
+    bool separate = false;  // whether the curvature of a row is diagonal in its several outputs
 
-    void fit(Index n, Index margins) {
+    void fit(const Samples &s) {
+        const Index n = s.n, margins = s.margins();
+        separate = is_separate(s);
         low.resize(std::size_t(n * margins));
         factors.resize(std::size_t(n)), radius.resize(std::size_t(n)), shares.resize(std::size_t(n));
     }
@@ -150,10 +154,20 @@ inline void lower_several_outputs(const Samples &s, double concordance, const Po
     }
 }
 
+// Of squares over several outputs: the curvature is the same everywhere, and no row has a radius.
+inline void lower_separate_outputs(const Point &at, Bends &out) {
+    out.low = at.curvatures;
+    std::fill(out.factors.begin(), out.factors.end(), 1.0);
+    std::fill(out.radius.begin(), out.radius.end(), infinity);
+    std::fill(out.shares.begin(), out.shares.end(), 1.0);
+}
+
 inline void bends_from_below(const Samples &s, double concordance, const Point &at, double cap, Bends &out) {
-    out.fit(s.n, s.margins());
+    out.fit(s);
     out.extra = 0.0;
-    if (s.outputs > 0)
+    if (out.separate)
+        lower_separate_outputs(at, out);
+    else if (s.outputs > 0)
         lower_several_outputs(s, concordance, at, cap, out);
     else
         lower_one_output(s, concordance, at, cap, out);
@@ -176,13 +190,13 @@ inline double largest_curvature(const Point &at, double bound) {
 
 // The curvatures as they are, and so much of the bound on them in every row.
 inline void damped_bends(const Samples &s, const Point &at, double damping, double bound, Bends &out) {
-    out.fit(s.n, s.margins());
+    out.fit(s);
     out.low = at.curvatures;
     std::fill(out.factors.begin(), out.factors.end(), 1.0);
     out.extra = damping > 0.0 ? damping * largest_curvature(at, bound) : 0.0;
 }
 
-// (1/n) sum_i w_i change_i^T (curvature of row i) change_i; a common shift of all outputs counts for nothing.
+// (1/n) sum_i w_i change_i^T (curvature of row i) change_i; with softmax a common shift of all outputs counts for nothing.
 inline double bend_along(const Samples &s, const Bends &bends, double extra, const double *change) {
     double total = 0.0;
     if (s.outputs == 0) {
@@ -197,7 +211,9 @@ inline double bend_along(const Samples &s, const Bends &bends, double extra, con
     for (Index i = 0; i < s.n; i++) {
         const double *p = bends.low.data() + i * s.outputs, *v = change + i * s.outputs;
         double part = 0.0;
-        for (Index k = 0; k < s.outputs; k++)
+        for (Index k = 0; bends.separate && k < s.outputs; k++)
+            part += (bends.factors[std::size_t(i)] * p[k] + extra) * v[k] * v[k];
+        for (Index k = 0; !bends.separate && k < s.outputs; k++)
             for (Index o = 0; o < k; o++) {
                 const double both = bends.factors[std::size_t(i)] * p[k] * p[o] + extra / double(s.outputs);
                 part += both * (v[k] - v[o]) * (v[k] - v[o]);

@@ -203,6 +203,19 @@ inline bool has_bend(const Samples &s) {
         s.loss);
 }
 
+// Whether the Hessian of every row is diagonal in its several outputs.
+inline bool is_separate(const Samples &s) {
+    return std::visit(
+        [](const auto &loss) {
+            using L = std::decay_t<decltype(loss)>;
+            if constexpr (VectorLoss<L>)
+                return L::separate;
+            else
+                return false;
+        },
+        s.loss);
+}
+
 inline bool has_conjugate(const Samples &s) {
     return std::visit([](const auto &loss) { return bool(loss.has_conjugate()); }, s.loss);
 }

@@ -183,6 +183,11 @@ class RowMajor {
         for (Index i = 0; i < losses.n; i++) {
             const double *p = bends.low.data() + i * outputs, *v = moved + i * outputs;
             double whole = 0.0, along = 0.0, mean = 0.0;
+            if (bends.separate) {
+                for (Index k = 0; k < outputs; k++)
+                    out[std::size_t(i * outputs + k)] = (bends.factors[std::size_t(i)] * p[k] + bends.extra) * v[k];
+                continue;
+            }
             for (Index k = 0; k < outputs; k++) whole += p[k], along += p[k] * v[k], mean += v[k] / double(outputs);
             for (Index k = 0; k < outputs; k++)
                 out[std::size_t(i * outputs + k)] =
@@ -265,7 +270,9 @@ class RowMajor {
             gram_of(scales.data(), active, out);
             return;
         }
-        if (dense_)
+        if (bends.separate)
+            spread(gram_of_each(bends, active, scales), feature, output, out);
+        else if (dense_)
             blocks(bends, active, feature, output, scales, out);
         else
             pairs(bends, active, feature, output, scales, out);
@@ -289,7 +296,7 @@ class RowMajor {
             list(chosen);
             const Minimum found = minimise_over(form, x, bends, accuracy, least, support);
             all = {all.decrease + found.decrease, found.left, found.length, all.rounds + found.rounds};
-            if (losses.outputs > 0) take_out_shifts(held.data(), losses.width(), outputs, d.data());
+            if (losses.outputs > 0 && !bends.separate) take_out_shifts(held.data(), losses.width(), outputs, d.data());
             margins(d.data(), change.data());
             if (!complete || Index(kept_.size()) == penalised) break;
             model_gradient = at.gradient;
@@ -326,7 +333,7 @@ class RowMajor {
     Active active_;                        // of the last working set:
     std::vector<Index> kept_;              // its coordinates that are penalised, in the numbering of all,
     std::vector<Index> feature_, output_;  // the feature, as a place among the active ones, and output of every coordinate
-    std::vector<double> H_, start_, u_, slope_;
+    std::vector<double> H_, start_, u_, slope_, gram_;
     Part part_;
     Workspace room_;
 
@@ -423,6 +430,27 @@ class RowMajor {
             });
         }
         return squares_;
+    }
+
+    // Several outputs of which none sees another, with the same curvature in all of them: one Gram matrix for all.
+    Matrix<double> gram_of_each(const Bends &bends, const Active &active, std::vector<double> &scales) {
+        const Index n = losses.n, width = active.size() + losses.bias;
+        for (Index i = 0; i < n; i++) {
+            const auto row = std::size_t(i);
+            const double bend = bends.low[row * std::size_t(losses.outputs)] * bends.factors[row] + bends.extra;
+            scales[row] = (losses.weights ? losses.weights[i] : 1.0) / double(n) * bend;
+        }
+        gram_.resize(std::size_t(width * width));
+        const Matrix<double> G{gram_.data(), width, width};
+        gram_of(scales.data(), active, G);
+        return G;
+    }
+
+    static void spread(Matrix<const double> G, const std::vector<Index> &feature, const std::vector<Index> &output,
+                       Matrix<double> out) {
+        for (std::size_t a = 0; a < feature.size(); a++)
+            for (std::size_t b = 0; b < feature.size(); b++)
+                out[Index(a)][b] = output[a] == output[b] ? G[feature[a]][feature[b]] : 0.0;
     }
 
     // Several outputs on sparse rows: a Gram matrix for each pair of outputs.
@@ -567,9 +595,11 @@ class RowMajor {
     Minimum minimise_over(const Form &form, const double *x, const Bends &bends, double accuracy, double least,
                           Index &support) {
         const Index count = Index(feature_.size()), outputs = losses.margins(), features = losses.features;
-        H_.resize(std::size_t(count * count));
-        const Matrix<double> H{H_.data(), count, count};
-        hessian(bends, active_, feature_, output_, H);
+        const bool apart = bends.separate && std::is_same_v<Form, Coordinates>;
+        if (!apart) {
+            H_.resize(std::size_t(count * count));
+            hessian(bends, active_, feature_, output_, Matrix<double>{H_.data(), count, count});
+        }
         start_.resize(std::size_t(count)), u_.resize(std::size_t(count)), slope_.resize(std::size_t(count));
         for (Index a = 0; a < count; a++) {
             const auto k = std::size_t(a);
@@ -586,12 +616,50 @@ class RowMajor {
             slope_[k] -= centre_[std::size_t(column)] * at.gradient[std::size_t(features * outputs + o)];
             if (constant[std::size_t(column)]) slope_[k] = 0.0;
         }
-        const auto own = part_.of(form, kept_);
-        const Minimum found = minimise(own, H, slope_.data(), start_.data(), u_.data(), accuracy, least, room_);
+        Minimum found{0.0, 0.0, 0.0, 0};
+        if constexpr (std::is_same_v<Form, Coordinates>)
+            if (apart) found = minimise_each(form, bends, accuracy, least);
+        if (!apart)
+            found = minimise(part_.of(form, kept_), Matrix<double>{H_.data(), count, count}, slope_.data(), start_.data(),
+                             u_.data(), accuracy, least, room_);
         support = count - std::count(u_.begin(), u_.end(), 0.0);
         for (std::size_t k = 0; k < u_.size(); k++) u_[k] -= start_[k];
         uncentred(u_.data(), d.data());
         return found;
+    }
+
+    // Where neither the rows nor the penalty tie one output to another: each by itself. The shortest direction without
+    // curvature stands for all of them.
+    Minimum minimise_each(const Coordinates &form, const Bends &bends, double accuracy, double least) {
+        std::vector<double> null(feature_.size(), 0.0), slope, start, u;
+        std::vector<Index> own, kept, feature;
+        std::vector<double> scales(std::size_t(losses.n));
+        const Matrix<const double> G = gram_of_each(bends, active_, scales);
+        Minimum all{0.0, 0.0, 0.0, 0};
+        passes++;
+        for (Index o = 0; o < losses.outputs; o++) {
+            own.clear(), kept.clear(), feature.clear(), slope.clear(), start.clear(), u.clear();
+            for (std::size_t k = 0; k < feature_.size(); k++) {
+                if (output_[k] != o) continue;
+                own.push_back(Index(k)), feature.push_back(feature_[k]);
+                if (k < kept_.size()) kept.push_back(kept_[k]);
+                slope.push_back(slope_[k]), start.push_back(start_[k]), u.push_back(u_[k]);
+            }
+            if (own.empty()) continue;
+            const Index count = Index(own.size());
+            H_.resize(std::size_t(count * count));
+            const Matrix<double> H{H_.data(), count, count};
+            spread(G, feature, std::vector<Index>(own.size(), o), H);
+            const Minimum found = minimise(part_.of(form, kept), H, slope.data(), start.data(), u.data(), accuracy,
+                                           least / double(losses.outputs), room_);
+            for (std::size_t k = 0; k < own.size(); k++)
+                u_[std::size_t(own[k])] = u[k], null[std::size_t(own[k])] = room_.null[k];
+            const double length = all.length == 0.0 || found.length == 0.0 ? std::max(all.length, found.length)
+                                                                           : std::min(all.length, found.length);
+            all = {all.decrease + found.decrease, all.left + found.left, length, all.rounds + found.rounds};
+        }
+        room_.null = null;
+        return all;
     }
 
     // A step of the centred coordinates of the last model, as one of x.

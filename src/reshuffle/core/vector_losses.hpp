@@ -3,6 +3,7 @@
 //     value       l(z, y)
 //     slope       z <- the gradient of l at z, in place
 //     bend        z <- numbers p >= 0 that sum to 1 and stand for the Hessian diag(p) - p p^T, in place
+//     separate    whether the Hessian is diagonal instead: bend then leaves its diagonal
 //     expand      of a block of rows: slopes, p, and sum_i w_i l_i, which have most of their work in common
 //     conjugate   l*(s, y)
 //
@@ -24,6 +25,7 @@ struct Multinomial {
     using Target = std::int32_t;
     static constexpr bool has_conjugate() { return true; }
     static constexpr bool bends() { return true; }
+    static constexpr bool separate = false;
 
     static double largest(const double *z, Index outputs) {
         double top = z[0];
@@ -84,11 +86,14 @@ struct Multinomial {
     }
 };
 
-// l = ||z - y||^2 / 2. Its Hessian is the identity, which no diag(p) - p p^T is.
+// l = ||z - y||^2 / 2. Its Hessian is the identity.
 struct SquaredOutputs {
     using Target = double;
     static constexpr bool has_conjugate() { return true; }
-    static constexpr bool bends() { return false; }
+    static constexpr bool bends() { return true; }
+    static constexpr bool separate = true;
+
+    void bend(double *z, Index outputs, const Target *, Index) const { std::fill(z, z + outputs, 1.0); }
 
     double value(const double *z, Index outputs, const Target *y, Index i) const {
         const double *to = y + i * outputs;
@@ -114,6 +119,7 @@ struct GivenOutputs {
     Function f = nullptr, df = nullptr, d2f = nullptr, fstar = nullptr;
     bool has_conjugate() const { return fstar != nullptr; }
     bool bends() const { return d2f != nullptr; }
+    static constexpr bool separate = false;
 
     static const T *target(const T *y, Index i, Index outputs) { return std::is_same_v<T, double> ? y + i * outputs : y + i; }
     double value(double *z, Index outputs, const T *y, Index i) const { return f(z, outputs, target(y, i, outputs)); }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,10 @@ class Certificate:
             return "nothing was proved"
         if self.measure == "gap":
             return f"P(x) is within {self.value:.2g}·f(0) of its minimum ({self.proof})"
-        return f"the gradient mapping is {self.value:.2g} of the gradient at zero"
+        return (
+            f"the gradient mapping is {self.value:.2g} of the gradient at zero, which is not a bound on "
+            "P(x) - P*"
+        )
 
 
 def certificate_of(result: Result, tol: float) -> Certificate:
@@ -44,6 +48,13 @@ def certificate_of(result: Result, tol: float) -> Certificate:
     known = known[~np.isnan(known)]
     value = float(known[-1]) if known.size else np.nan
     return Certificate(measure, value, float(tol), trace.header.get("certificate", measure))
+
+
+def ended(model: Any) -> str:
+    """'converged' where the accuracy asked for is proved, 'stationary' where the gradient mapping reached it."""
+    if not model.converged_:
+        return "not converged"
+    return "converged" if model.certificate_.measure == "gap" else "stationary"
 
 
 def stalled(result: Result) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from reshuffle.estimators.outcome import endless
+from reshuffle.estimators.outcome import ended, endless
 
 LONGEST = 80  # characters of a name, so that its coefficient stands in the same line
 
@@ -21,7 +21,7 @@ def summary_of(model: Any, largest: int, names: Any = None) -> str:
         "data": f"{model.n_samples_fit_:,} rows, {model.n_features_in_:,} features",
         "objective": f"{model.objective_:.10g}",
         "coefficients": f"{np.count_nonzero(coef):,} of {coef.size:,} are not zero",
-        "ended": f"{'converged' if model.converged_ else 'not converged'} after {model.n_iter_} iterations",
+        "ended": f"{ended(model)} after {model.n_iter_} iterations",
         "certificate": str(model.certificate_),
     }
     if note := endless(model.message_):

@@ -11,6 +11,7 @@ import numpy as np
 
 from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum, digest
 from reshuffle.errors import LostState
+from reshuffle.federated.answers import answers
 from reshuffle.federated.at_home import Memory, answer
 from reshuffle.federated.local import Group, GroupEpoch, Local, LocalEpoch
 from reshuffle.objective import Array, FiniteSum
@@ -73,12 +74,12 @@ class ClientHost:
             self._work = _Work(self)
         stream = Stream(self.local.seed, task.round)
         asked = set(task.clients)
-        answers: list[Reply | Failure] = []
+        found: list[Reply | Failure] = []
         for members, together in self._work.groups:
             if asked.issuperset(members):
                 models = together(task.x, task.step, stream)
                 sound = bool(np.isfinite(models).all())
-                answers += map(partial(self._reply, task, sound=sound), members, models)
+                found += map(partial(self._reply, task, sound=sound), members, models)
                 asked.difference_update(members)
         for c in sorted(asked):
             try:
@@ -88,12 +89,12 @@ class ClientHost:
                     model, more = answer(c, task, passes, self.memory, self.folders.get(c))
                 else:
                     model, more = _passes(epoch, task, stream, task.x, task.controls.get(c)), {}
-                answers.append(self._reply(task, c, model, more))
+                found.append(self._reply(task, c, model, more))
             except LostState as error:
-                answers.append(Failure(c, str(error), lost=True))
+                found.append(Failure(c, str(error), lost=True))
             except Exception as error:  # the driver decides what to do about a client that fails
-                answers.append(Failure(c, f"{type(error).__name__}: {error}"))
-        return answers
+                found.append(Failure(c, f"{type(error).__name__}: {error}"))
+        return found
 
     def _reply(
         self,
@@ -126,16 +127,13 @@ def _passes(
 def seen(
     problem: FiniteSum, task: Task, x: Array, told: Callable[[Array], Array] = np.asarray
 ) -> dict[str, Plain]:
-    """What the task wants to know of f_m at x: its value, its gradient (without the ridge)."""
-    wanted = str(task.more.get("wants", "")).split()
-    found: dict[str, Plain] = {}
-    if "value" in wanted:
-        found["value"] = float(told(np.array(problem.value(x))))
-    if "gradient" in wanted:
-        gradient = problem.gradient(x)
-        gradient[: problem.features] -= problem.ridge * x[: problem.features]
-        found["gradient"] = told(gradient)
-    return found
+    """What the task wants to know of f_m at x (see ``answers``), as it may be told."""
+    with np.errstate(over="ignore", invalid="ignore"):  # at points that are too far out
+        found = answers(problem, str(task.more.get("wants", "")), x)
+    return {
+        name: told(part) if isinstance(part, np.ndarray) else float(told(np.array(part)))
+        for name, part in found.items()
+    }
 
 
 class _Work:

@@ -7,12 +7,23 @@ from typing import Literal, cast
 
 import numpy as np
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, not_converged, warn_user
 from reshuffle.federated.accelerated import Accelerated
 from reshuffle.federated.federation import Federation
-from reshuffle.federated.local import Corrected
+from reshuffle.federated.local import Corrected, Local
+from reshuffle.federated.newton import FedNewton
 from reshuffle.federated.rounds import Plan, Rounds, plan
-from reshuffle.federated.server import ControlVariates, Server
+from reshuffle.federated.scales import (
+    Metric,
+    Rescaled,
+    Rescaling,
+    ScaledPenalty,
+    metric,
+    prox_in,
+    rescaled,
+    units,
+)
+from reshuffle.federated.server import ControlVariates, Prox, Server
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.federated.summed import Summed
 from reshuffle.orders import Order, ShuffleOnce, check_order
@@ -22,6 +33,8 @@ from reshuffle.validation import check_positive
 MOST_PASSES = 8  # of a round, by default
 FEW_VISITS = 50  # of a client's round: those with fewer samples make more passes, which cost little
 CAP = 0.5  # of 1/L_max: at 1/L_max itself passes in a fixed order can be unstable
+FAR_APART = 100.0
+"""The ratio of the units of two columns from which on unscaled columns cost so many rounds that the user should know."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +74,10 @@ class ExactFedRR(FederatedSolver):
     on_lost : where a client has lost its state: "raise" a ``ClientError`` that names it, or "restart" all
         clients from x, with h_m = 0 and nothing remembered, which costs rounds and is logged.
 
+    scales : "agreed" runs the method in x = S·u, with common powers of two for columns of different size, from moments that
+        clients send once, and centres dense columns far from zero where there is an intercept. The minimiser is the same. It needs a penalty
+        that is separable or of groups, and the default ``step``. With None columns are taken as they are.
+
     A run whose residual has not halved for 50 rounds when it ends says so (``ConvergenceWarning``), and what to try.
 
     Examples
@@ -79,6 +96,7 @@ class ExactFedRR(FederatedSolver):
     acceleration: int = 10
     state: Literal["server", "clients"] = "server"
     on_lost: Literal["raise", "restart"] = "raise"
+    scales: Literal["agreed"] | None = "agreed"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,6 +111,8 @@ class ExactFedRR(FederatedSolver):
             raise InputError(f'state must be "server" or "clients", got {self.state!r}')
         if self.on_lost not in ("raise", "restart"):
             raise InputError(f'on_lost must be "raise" or "restart", got {self.on_lost!r}')
+        if self.scales not in ("agreed", None):
+            raise InputError(f'scales must be "agreed" or None, got {self.scales!r}')
         if self.state == "clients" and not hasattr(self.step, "value"):
             raise InputError('state="clients" needs a constant step')
         if self.participation < 1 and (self.state == "server" or self.acceleration):
@@ -106,6 +126,11 @@ class ExactFedRR(FederatedSolver):
     def bind(self, problem: Federation) -> Rounds:
         rounds = super().bind(problem)
         rounds.longest_step = rounds.safe_step
+        if self.tol > 0.0 and _newton_can(problem):
+            rounds.instead = (
+                f"tol={self.tol:g} was not reached: give more rounds than {self.rounds}, or take FedNewton, which needs "
+                "few rounds where columns depend on each other or are more than the rows"
+            )
         rounds.header |= {
             "step": f"{rounds.schedule(0):.6g}",
             "local passes": str(cast(Corrected, rounds.plan.local).passes),
@@ -118,40 +143,93 @@ class ExactFedRR(FederatedSolver):
 
     def plan(self, federation: Federation) -> Plan:
         one = replace(self.local(federation), passes=1)
+        found = self._metric(federation)
+        one = one if found is None else rescaled(one, found)
         loads = federation.loads(one)
         passes = self.local_passes or self._enough(federation, plan(federation, one, loads))
         return plan(federation, replace(one, passes=passes), [load.times(passes) for load in loads])
 
     def server(self, federation: Federation, work: Plan) -> Server:
-        chosen = (
-            getattr(self.step, "value", 0.0) is None
-        )  # by default, and so the server's to halve
+        if isinstance(work.local, Rescaled):
+            prox = prox_in(_penalty(federation, work.local), federation.features)
+            return Rescaling(self._server(prox, work), work.local.metric)
+        plain = self.state == "clients" and not federation.ridge
+        return self._server(federation.prox if plain else federation.prox_with_ridge, work)
+
+    def _server(self, prox: Prox, work: Plan) -> Server:
+        chosen = self._chosen  # and so the server's to halve
         if self.state == "clients":
-            prox = federation.prox_with_ridge if federation.ridge else federation.prox
             return Summed(prox, work.totals, self.acceleration, adaptive=chosen)
         if self.acceleration and hasattr(self.step, "value"):  # a step that does not change
-            prox, totals = federation.prox_with_ridge, work.totals
-            return Accelerated(prox, totals, self.acceleration, adaptive=chosen)
-        return ControlVariates(federation.prox_with_ridge, work.totals)
+            return Accelerated(prox, work.totals, self.acceleration, adaptive=chosen)
+        return ControlVariates(prox, work.totals)
+
+    @property
+    def _chosen(self) -> bool:
+        """Whether the step is that of the default."""
+        return getattr(self.step, "value", 0.0) is None
+
+    def _metric(self, federation: Federation) -> Metric | None:
+        """The metric that the clients agree on, where one is wanted, of use and possible."""
+        if (
+            self.scales is None or not self._chosen
+        ):  # a step of the user's has the units of the columns
+            return None
+        said = federation.columns()
+        if said is None:
+            return None
+        shape = (federation.features, *federation.shape[1:])
+        found = units(said, federation.shape[0] > federation.features)
+        chosen = metric(found, federation.penalty, shape)
+        left = found.unit * (1.0 if chosen is None else chosen.scale)
+        if left.max() > FAR_APART * left.min():
+            warn_user(
+                f"ExactFedRR: columns are of very different size (1 : {found.spread:.1g}), and the penalty "
+                f"{type(federation.penalty).__name__} does not allow each a scale of its own: rounds may be "
+                "many. Standardise the columns, or take FedNewton where it takes the penalty",
+                not_converged(),
+            )
+        return chosen
 
     def default_step(self, federation: Federation, work: Plan) -> float:
-        return min(CAP * inverse(work.smoothness), _length(federation) / float(work.totals.mean()))
+        return min(
+            CAP * inverse(work.smoothness),
+            _length(federation, work.local) / float(work.totals.mean()),
+        )
 
     def _enough(self, federation: Federation, work: Plan) -> int:
         """The passes of the default step; one where the step is the user's."""
-        if getattr(self.step, "value", 0.0) is not None:
+        if not self._chosen:
             return 1
-        passes = work.smoothness * _length(federation) / (CAP * float(work.totals.mean()))
+        passes = (
+            work.smoothness * _length(federation, work.local) / (CAP * float(work.totals.mean()))
+        )
         most = max(MOST_PASSES, int(FEW_VISITS / float(work.visits.mean())))
         return int(np.clip(np.ceil(passes), 1, most))
 
 
-def _length(federation: Federation) -> float:
+def _newton_can(federation: Federation) -> bool:
+    """Whether FedNewton takes this federation."""
+    try:
+        FedNewton().check_problem(federation)
+    except InputError:
+        return False
+    return True
+
+
+def _penalty(federation: Federation, local: Rescaled) -> ScaledPenalty:
+    shape = (federation.features, *federation.shape[1:])
+    return ScaledPenalty.of(federation.penalty, federation.ridge, local.metric, shape)
+
+
+def _length(federation: Federation, local: Local) -> float:
     """τ = 1/√(L_f·μ), for the μ of the penalty and the ridge but no less than L_f/N.
 
     The data has curvature too. It is not known beforehand; a τ for μ = 0 would be infinite, and for a
     μ much below L_f/N far too long on sets whose own curvature is larger.
     """
-    L_f = federation.smoothness.L_f
-    mu = max(federation.strong_convexity, L_f / federation.n)
+    L_f, mu = federation.smoothness_for(local).L_f, federation.strong_convexity
+    if isinstance(local, Rescaled):
+        mu = _penalty(federation, local).strong_convexity
+    mu = max(mu, L_f / federation.n)
     return 1.0 / float(np.sqrt(L_f * mu))

@@ -12,6 +12,7 @@ from reshuffle.cached import cached_property
 from reshuffle.content import digest
 from reshuffle.engines import Engine, Failure, Plain, Record, Reply, Session, Task, open_session
 from reshuffle.errors import InputError, shown
+from reshuffle.federated.answers import answers
 from reshuffle.federated.client import ClientHost, Held
 from reshuffle.federated.local import Load, Local
 from reshuffle.losses import Loss
@@ -151,7 +152,15 @@ class Federation(Objective):
 
     @cached_property
     def smoothness(self) -> Smoothness:
-        parts = [client.smoothness for client in self.clients]
+        return self._joined([client.smoothness for client in self.clients])
+
+    def smoothness_for(self, local: Local) -> Smoothness:
+        """That of the functions that this work is made on."""
+        views = [local.view(client) for client in self.clients]
+        same = all(view is client for view, client in zip(views, self.clients, strict=True))
+        return self.smoothness if same else self._joined([view.smoothness for view in views])
+
+    def _joined(self, parts: Sequence[Smoothness]) -> Smoothness:
         products = [p for p in (part.curvature_product for part in parts) if p is not None]
         shares = self.sizes / self.n
 
@@ -197,6 +206,18 @@ class Federation(Objective):
             [plan.factors[c] for c in clients],
         )
 
+    def say(self, x: Array, wanted: str) -> Mapping[int, Record]:
+        """What all clients say of f_m at x; see ``answers``."""
+        return {c: answers(client, wanted, x) for c, client in enumerate(self.clients)}
+
+    def columns(self) -> Mapping[int, Record] | None:
+        """What the clients say of their columns (see ``moments``); none where one has no rows."""
+        from reshuffle.federated.scales import moments
+
+        if any(loss is None for loss in self.losses.values()):
+            return None
+        return {c: moments(client) for c, client in enumerate(self.clients)}
+
     def ask(self, kind: str, x: Array, more: Record | None = None) -> dict[int, Record]:
         """A question to all clients, where they alone can answer."""
         raise NotImplementedError
@@ -208,10 +229,14 @@ class Federation(Objective):
 
     def gradient_of(self, found: Mapping[int, Record]) -> Array:
         """∇f(x) without the ridge, likewise."""
-        total = np.zeros(self.shape)
+        return np.asarray(self.mean_of(found, "gradient"))
+
+    def mean_of(self, found: Mapping[int, Record], name: str) -> Array | float:
+        """(1/N) Σ_m N_m·(what client m says under this name), added in the order of the clients."""
+        total: Any = np.zeros(np.shape(found[0][name]))
         for c in range(self.count):
-            total += self.sizes[c] / self.n * np.asarray(found[c]["gradient"])
-        return total
+            total += self.sizes[c] / self.n * np.asarray(found[c][name])
+        return total if total.ndim else float(total)
 
     def letter(self, plan: Plan) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
         """What goes along with every task: to all clients, and to each."""

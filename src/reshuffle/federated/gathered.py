@@ -64,6 +64,7 @@ class Gathered(Federation):
         self.sizes = agreed.sizes
         self.n = int(self.sizes.sum())
         self._constants: list[Record] = []
+        self._work: dict[str, Plain] = {}
 
     @property
     def features(self) -> int:
@@ -93,9 +94,19 @@ class Gathered(Federation):
         return {c: replies[c].more for c in everyone}
 
     def loads(self, local: Local) -> list[Load]:
-        self._constants = list(self.ask("load", NOTHING, described(local)).values())
+        self._work = described(local)
+        self._constants = list(self.ask("load", NOTHING, self._work).values())
         found: Any = self._constants
         return [Load(r["visits"], r["steps"], r["smoothness"]) for r in found]
+
+    def say(self, x: Array, wanted: str) -> Mapping[int, Record]:
+        return self.ask("value", x, {"wants": wanted})
+
+    def columns(self) -> Mapping[int, Record] | None:
+        return self.ask("columns", NOTHING)
+
+    def smoothness_for(self, local: Local) -> Smoothness:
+        return self.smoothness  # of the work that the sites were last asked about
 
     def value(self, x: Array) -> float:
         return self.value_of(self.ask("value", x, {"wants": "value"}))
@@ -126,7 +137,7 @@ class Gathered(Federation):
         v = np.random.default_rng(0).standard_normal(self.shape[0])
         found = np.inf
         for _ in range(self.power_rounds):
-            replies = self.ask("curvature", v / np.linalg.norm(v))
+            replies = self.ask("curvature", v / np.linalg.norm(v), self._work)
             v = sum(self.sizes[c] / self.n * np.asarray(r["product"]) for c, r in replies.items())
             found = 1.1 * float(np.linalg.norm(v))
         return min(bound, found)

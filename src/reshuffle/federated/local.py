@@ -110,6 +110,10 @@ class Local(ABC):
         """L of the functions of single steps; that of single samples, L_max, where not given."""
         return smoothness_of(client)
 
+    def view(self, client: FiniteSum) -> FiniteSum:
+        """The functions that its steps are made on: the client's, unless they are in other coordinates."""
+        return client
+
     def point(self, message: Array) -> Array:
         """The x that a message is about: the message itself, unless the work says otherwise."""
         return message

@@ -83,6 +83,12 @@ class NewtonServer(Server):
     def stalled(self, state: State) -> str:
         return "no step lowers P(x) any further" if Search(*state["search"].tolist()).done else ""
 
+    def rejects(self, state: State, objective: float) -> bool:
+        from reshuffle.kernels.search import ROUNDING
+
+        best = Search(*state["search"].tolist()).objective
+        return bool(objective > best + ROUNDING * abs(best))
+
     def _state(self, x: Array, base: Array, active: NDArray[np.bool_], search: Search) -> State:
         return {"x": x, "base": base, "active": active.astype(float), "search": np.array(search)}
 

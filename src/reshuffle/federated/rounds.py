@@ -19,6 +19,7 @@ import numpy as np
 
 from reshuffle.engines import Engine, Record, Task, digest
 from reshuffle.errors import ClientError
+from reshuffle.federated.certificate import FederatedGap, RoundedMapping, certificate_for
 from reshuffle.federated.collect import TRAFFIC, Collect, Found, Policy
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import HeldOut
@@ -71,6 +72,7 @@ class Rounds(Method):
     """A round as an epoch of the solvers' loop."""
 
     problem: Federation
+    measure: FederatedGap | RoundedMapping
 
     def __init__(
         self,
@@ -82,14 +84,15 @@ class Rounds(Method):
         policy: Policy,
         *,
         seed: int,
-        certify: bool = False,
+        tol: float = 0.0,
         evaluate: int | None = None,
     ) -> None:
         super().__init__(federation)
         self.plan, self.server, self.schedule = work, server, schedule
         self.engine, self.policy, self.seed = engine, policy, seed
+        self.tol, certify = tol, tol > 0.0
         self.held_out = None if evaluate is None else HeldOut(federation, evaluate)
-        self.safe_step = inverse(work.smoothness)
+        self.safe_step, self.instead = inverse(work.smoothness), ""
         self.run = uuid.uuid4().hex
         self.header |= {"clients": str(federation.count), "samples": str(federation.n)}
         clock = time.perf_counter()
@@ -97,9 +100,13 @@ class Rounds(Method):
         self.setup_seconds = time.perf_counter() - clock
         self.letter = federation.letter(work)
         self.late = federation.late
-        self.wants = [*(["value"] if federation.tells else []), *(["gradient"] if certify else [])]
+        self.measure = certificate_for(federation)
+        self.certificate, self.certifies = self.measure.name, certify
+        told = "value" if federation.tells else ""
+        wanted = f"{told} {self.measure.wants if certify else ''}".split()
+        self.wants = " ".join(dict.fromkeys(wanted))
         if self.late and self.wants:
-            self.letter[0]["wants"] = " ".join(self.wants)
+            self.letter[0]["wants"] = self.wants
         average = policy.on_missing == "average" and not server.needs_all
         self.collect = Collect(
             self.session,
@@ -145,16 +152,18 @@ class Rounds(Method):
             new |= self.held_out.after(epoch + 1, state | new)
         visits, samples = self.plan.visits[answered].sum(), self.problem.sizes[answered].sum()
         gradients = self.plan.local.gradients(int(visits), int(samples), epoch)
-        if self.late and "gradient" in self.wants:
+        if self.late and self.certifies:
             gradients += int(samples)
         return Epoch(new, gradients, 1, step, self.server.stalled(new), seen=seen)
 
     def certify(self, state: State) -> Check:
         with np.errstate(over="ignore", invalid="ignore"):  # at a trial point that is too far out
-            return super().certify(state)
+            check = super().certify(state)
+            objective = self.objective(state) if check.value <= self.tol else np.nan
+        return check._replace(value=self._trusted(state, check.value, objective))
 
     def doubts(self, state: State) -> str:
-        return self.server.doubts(state)
+        return self.server.doubts(state) or self.instead
 
     def _task(self, state: State, epoch: int, step: float) -> Task:
         chosen, x = self._participants(epoch), self.server.message(state)
@@ -185,7 +194,7 @@ class Rounds(Method):
         if not self.wants:
             return Seen(np.nan, np.nan, state)
         try:
-            found = self.problem.ask("value", state["x"], {"wants": " ".join(self.wants)})
+            found = self.problem.say(state["x"], self.wants)
         except ClientError as error:  # the model is there all the same
             logger.warning("P(x) of the last round is not known: %s", error)
             return Seen(np.nan, np.nan, state)
@@ -195,20 +204,27 @@ class Rounds(Method):
         """P(x) and the certificate, where all clients took part."""
         if not self.late or len(found.replies) < self.problem.count:
             return None
-        total = found.sums and found.sums.gradient
+        totals = {} if found.sums is None else found.sums.totals
         said = {c: reply.more for c, reply in found.replies.items()}
-        return self._seen_in(state, said, total.value() if total else None)
+        return self._seen_in(state, said, {name: total.value() for name, total in totals.items()})
 
     def _seen_in(
-        self, state: State, said: Mapping[int, Record], gradient: Array | None = None
+        self, state: State, said: Mapping[int, Record], totals: Mapping[str, Array] | None = None
     ) -> Seen:
         x, objective, measure = state["x"], np.nan, np.nan
-        if "value" in self.wants:
+        if self.problem.tells:
             objective = self.problem.objective(x, self.problem.value_of(said))
-        if "gradient" in self.wants:
-            g = self.problem.gradient_of(said) if gradient is None else gradient
-            measure = self.measure.from_slopes(x, np.empty(0), g)
-        return Seen(objective, measure, state)
+        if self.certifies:
+            measure = self.measure.of(x, said, totals)
+        return Seen(objective, self._trusted(state, measure, objective), state)
+
+    def _trusted(self, state: State, measure: float, objective: float) -> float:
+        """The measure; infinite where it speaks of a trial point that the result will not be.
+
+        A gap bounds that of every better point too, and the gradient mapping speaks of x alone.
+        """
+        alone = isinstance(self.measure, RoundedMapping)
+        return np.inf if alone and self.server.rejects(state, objective) else measure
 
     def close(self) -> None:
         self.session.close()

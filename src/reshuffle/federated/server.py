@@ -53,6 +53,10 @@ class Server(ABC):
         """Why no further round would change anything, where that is so."""
         return ""
 
+    def rejects(self, state: State, objective: float) -> bool:
+        """Whether x of this state, where P is ``objective``, is a trial point that is worse than the last one."""
+        return False
+
     def doubts(self, state: State) -> str:
         """What whoever gets the model of this state should know and try, where it may be far off."""
         return ""

@@ -16,6 +16,7 @@ from reshuffle.federated.audit import Audit
 from reshuffle.federated.client import ClientHost, Held, seen
 from reshuffle.federated.loaded import Loaded
 from reshuffle.federated.metrics import metrics
+from reshuffle.federated.scales import moments
 from reshuffle.federated.site import Model, Site
 from reshuffle.federated.work import local_of
 from reshuffle.problem import Problem
@@ -74,7 +75,7 @@ class SiteHost:
     def _each(self, task: Task) -> list[Reply | Failure]:
         answer: Callable[[int, Task], dict[str, Plain]] | None = {
             "hello": self._hello, "load": self._load, "curvature": self._curvature,
-            "value": self._value, "metrics": self._metrics,
+            "columns": self._columns, "value": self._value, "metrics": self._metrics,
         }.get(task.kind)  # fmt: skip
         found: list[Reply | Failure] = []
         for c in task.clients:
@@ -103,7 +104,7 @@ class SiteHost:
         local.rehearse(problem)
         load, constants, typical = (
             local.load(problem),
-            problem.smoothness,
+            local.view(problem).smoothness,
             problem.typical_curvature,
         )
         bounded = problem.loss.curvature < np.inf
@@ -118,10 +119,13 @@ class SiteHost:
 
     def _curvature(self, client: int, task: Task) -> dict[str, Plain]:
         """H_m·v, with H_m a bound on the Hessian of f_m: a step of the power method."""
-        problem = self._problem(client, task)
+        problem: Any = local_of(task.more).view(self._problem(client, task))
         product = problem.datafit.curvature_product(task.x, problem.loss.curvature / problem.n)
         product[: problem.features] += problem.ridge * task.x[: problem.features]
         return {"product": product}
+
+    def _columns(self, client: int, task: Task) -> dict[str, Plain]:
+        return moments(self._problem(client, task))
 
     def _value(self, client: int, task: Task) -> dict[str, Plain]:
         return seen(self._problem(client, task), task, task.x)

@@ -160,7 +160,7 @@ class FederatedSolver(BaseSolver):
             check_engine(self.engine),
             self.policy,
             seed=self.seed,
-            certify=self.tol > 0,
+            tol=self.tol,
             evaluate=self.evaluate,
         )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from reshuffle.engines import Reply
+from reshuffle.federated.answers import ARRAYS
 from reshuffle.objective import Array
 
 PIECE = 1 << 12  # entries at a time, so that intermediate results stay small
@@ -40,19 +41,20 @@ class Total:
 
 
 class Sums:
-    """Adds up the arrays of replies and forgets them: residuals as they are, gradients by N_m/N."""
+    """Adds up the arrays of replies and forgets them: residuals as they are, gradients (``ARRAYS``) by N_m/N."""
 
     def __init__(self, shape: tuple[int, ...], shares: Array) -> None:
         self.shape, self.shares = shape, shares
         self.model = Total(shape)
-        self.gradient: Total | None = None
+        self.totals: dict[str, Total] = {}
 
     def take(self, reply: Reply) -> Reply:
         """The reply without what was added."""
         self.model.add(reply.model)
-        gradient = reply.more.get("gradient")
-        if gradient is not None:
-            self.gradient = self.gradient or Total(self.shape)
-            self.gradient.add(float(self.shares[reply.client]) * np.asarray(gradient))
-        rest = {name: part for name, part in reply.more.items() if name != "gradient"}
+        for name in ARRAYS:
+            part = reply.more.get(name)
+            if part is not None:
+                total = self.totals.setdefault(name, Total(self.shape))
+                total.add(float(self.shares[reply.client]) * np.asarray(part))
+        rest = {name: part for name, part in reply.more.items() if name not in ARRAYS}
         return replace(reply, model=np.empty(0), more=rest)

@@ -12,10 +12,11 @@ from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError
 from reshuffle.federated.curvature import Curved
 from reshuffle.federated.local import Corrected, Local, Sampled, Shuffled
+from reshuffle.federated.scales import Rescaled
 from reshuffle.orders import Cyclic, Reshuffle, ShuffleOnce
 
 KINDS: Mapping[str, type[Any]] = {
-    kind.__name__: kind for kind in (Shuffled, Sampled, Corrected, Curved)
+    kind.__name__: kind for kind in (Shuffled, Sampled, Corrected, Rescaled, Curved)
 }
 ORDERS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in (Reshuffle, ShuffleOnce, Cyclic)}
 MAYBE = {"": None, "yes": True, "no": False}

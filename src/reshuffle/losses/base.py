@@ -77,8 +77,11 @@ class Loss:
     times the range of a change of its margins bounds the change of the logarithm of l'' along it."""
     quadratic: ClassVar[bool] = False
     """Whether l'' is the same everywhere: Newton's model is then f itself, and one step is enough."""
+    probabilities: ClassVar[bool] = False
+    """Of a vector loss: whether slopes are p - e_y with probabilities p, and l*(p - e_y) = Σ_k p_k log p_k."""
     balanced: ClassVar[Callable[..., Any] | None] = None
-    """Of a vector loss, for a gap with an intercept: slopes near the given ones that add up to zero."""
+    """``balanced(slopes, y, weights)``, for a gap with an intercept: slopes near the given ones with Σ_i w_i s_i = 0.
+    A loss of one output that has none gets those of one sign shortened; a vector loss has no gap then."""
     each: ClassVar[type[Loss] | None] = None
     """For a loss of several outputs that is a sum over them: the loss of one."""
     recedes: ClassVar[Callable[..., Any] | None] = None

@@ -32,6 +32,7 @@ class Multinomial(Loss):
     self_concordance = 1.0
     targets: ClassVar[str] = "classes"
     vector = True
+    probabilities = True
 
     @staticmethod
     def value(z: Any, y: int) -> float:

@@ -50,6 +50,11 @@ class Squared(Loss):
         return 0.5 * s * s + s * y
 
     @staticmethod
+    def balanced(slopes: Any, y: Any, weights: Any) -> Any:
+        """Slopes less their weighted mean, which are those at the best intercept."""
+        return without_mean(slopes, weights)
+
+    @staticmethod
     def oracle(z: Any, y: Any) -> Any:
         return (z**2 - 2.0 * z * y + y**2) / 2.0
 
@@ -62,6 +67,7 @@ class SquaredOutputs(Loss):
 
     core = "squared_outputs"
     curvature = 1.0
+    quadratic = True
     targets: ClassVar[str] = "rows"
     vector = True
     each = Squared
@@ -87,8 +93,23 @@ class SquaredOutputs(Loss):
         return total
 
     @staticmethod
+    def balanced(slopes: Any, y: Any, weights: Any) -> Any:
+        """Slopes less their weighted mean, output by output, which are those at the best intercepts."""
+        return without_mean(slopes, weights)
+
+    @staticmethod
     def oracle(z: Any, y: Any) -> Any:
         return ((z**2 - 2.0 * z * y + y**2) / 2.0).sum(axis=-1)
 
     def __repr__(self) -> str:
         return "Squared()"
+
+
+def without_mean(slopes: Any, weights: Any) -> Any:
+    """s_i - Σ_k w_k s_k/Σ_k w_k, so that Σ_i w_i s_i = 0: every slope is one that the square can have.
+
+    Twice, since the rounding of a large mean would stay in the small slopes that are left.
+    """
+    for _ in range(2):
+        slopes = slopes - np.average(slopes, axis=0, weights=weights if weights.size else None)
+    return slopes

@@ -44,20 +44,30 @@ def _frozen(value: Any) -> Any:
     return value
 
 
-def check_non_negative(name: str, value: Numbers) -> None:
+def as_numbers(name: str, value: Any) -> NDArray[Any]:
+    """The parameter of this name as an array; lists of different lengths make none."""
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError):
+        raise InputError(
+            f"{name} must be a number or an array of numbers, got {shown(value)}"
+        ) from None
+
+
+def check_non_negative(name: str, value: Any) -> None:
     """A strength is a finite number that is not negative, or an array of such."""
     if type(value) is float and 0.0 <= value < np.inf:
         return  # what most are, and numpy would take its time
-    numbers = np.asarray(value)
+    numbers = as_numbers(name, value)
     if numbers.dtype.kind not in "iuf" or not np.all((numbers >= 0) & np.isfinite(numbers)):
         raise InputError(f"{name} must be finite and not negative, got {shown(value)}")
 
 
 def check_strength(strength: float) -> None:
     """One number, finite and not negative."""
-    check_non_negative("strength", strength)
-    if np.ndim(strength):
+    if isinstance(strength, (list, tuple)) or np.ndim(strength):
         raise InputError(f"strength must be one number, got {shown(strength)}")
+    check_non_negative("strength", strength)
 
 
 def check_radius(radius: float, name: str = "radius") -> None:

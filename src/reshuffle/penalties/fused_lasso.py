@@ -58,7 +58,7 @@ class FusedLasso(ByContent):
         check_strength(self.strength)
         check_one_l1(self.l1)
         if self.weights is not None:
-            check_non_negative("weights", np.asarray(self.weights))
+            check_non_negative("weights", self.weights)
 
     @classmethod
     def examples(cls, shape: tuple[int, ...]) -> list[Self]:

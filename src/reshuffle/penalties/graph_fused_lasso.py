@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array, check_non_negative, check_strength
+from reshuffle.penalties.base import Array, as_numbers, check_non_negative, check_strength
 from reshuffle.penalties.fused_lasso import check_one_l1
 from reshuffle.penalties.graphs import Arcs, Edges, GraphDifferences
 
@@ -54,7 +54,7 @@ class GraphFusedLasso(GraphDifferences):
         check_one_l1(self.l1)
         edges = check_edges(self.edges)
         if self.weights is not None:
-            weights = np.asarray(self.weights)
+            weights = as_numbers("weights", self.weights)
             check_non_negative("weights", weights)
             if weights.shape != (len(edges),):
                 raise InputError(

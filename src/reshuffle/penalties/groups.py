@@ -14,7 +14,7 @@ from reshuffle.cached import cached_property
 from reshuffle.capacity import check_room
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.abilities import Features, Mask
-from reshuffle.penalties.base import FAR_BELOW, Array, ByContent, check_non_negative
+from reshuffle.penalties.base import FAR_BELOW, Array, ByContent, as_numbers, check_non_negative
 from reshuffle.penalties.forms import Groups
 
 Labels = NDArray[np.int64]
@@ -245,7 +245,7 @@ class Grouped(ByContent, ABC):
 def check_groups(groups: GroupsGiven, weights: Sequence[float] | Array | None) -> None:
     """Labels or disjoint index lists, and weights that are finite and not negative."""
     if weights is not None:
-        check_non_negative("weights", np.asarray(weights, dtype=float))
+        check_non_negative("weights", weights)
     if groups is not None:
         group_labels(groups)
 
@@ -262,7 +262,7 @@ def group_labels(groups: object) -> Labels:
         return flat.astype(np.int64)
     if not isinstance(groups, Sequence | np.ndarray) or isinstance(groups, str):
         raise InputError(f"groups must be labels or index lists, got {shown(groups)}")
-    lists = [np.asarray(g).ravel() for g in groups]
+    lists = [as_numbers("groups", g).ravel() for g in groups]
     if not lists or any(g.size == 0 for g in lists):
         raise InputError("groups must not be empty")
     if any(np.ndim(g) != 1 for g in groups) or any(g.dtype.kind not in "iu" for g in lists):

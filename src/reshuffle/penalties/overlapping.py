@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError, not_converged, shown, warn_user
-from reshuffle.penalties.base import Array, ByContent, check_non_negative, check_strength
+from reshuffle.penalties.base import (
+    Array,
+    ByContent,
+    as_numbers,
+    check_non_negative,
+    check_strength,
+)
 from reshuffle.penalties.inexact import COLD, Approximate
 
 GroupLists = Sequence[Sequence[int]] | Sequence[NDArray[np.int64]]
@@ -40,7 +46,7 @@ class OverlappingGroups(ByContent, ABC):
         check_strength(self.strength)
         count = len(check_lists(self.groups))
         if self.weights is not None:
-            weights = np.asarray(self.weights)
+            weights = as_numbers("weights", self.weights)
             check_non_negative("weights", weights)
             if weights.shape != (count,):
                 raise InputError(
@@ -128,7 +134,7 @@ def check_lists(groups: object) -> list[NDArray[np.int64]]:
         raise InputError(f"groups must be index lists, at least one, got {shown(groups)}")
     lists = []
     for number, group in enumerate(groups):
-        members = np.asarray(group)
+        members = as_numbers(f"groups: group {number}", group)
         if members.ndim != 1 or (members.size and members.dtype.kind not in "iu"):
             raise InputError(f"groups must be lists of integers, group {number} is {shown(group)}")
         if not members.size:

@@ -5,7 +5,14 @@ from numpy.typing import NDArray
 
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.abilities import Features, Mask
-from reshuffle.penalties.base import BELOW, Array, ByContent, Numbers, check_non_negative
+from reshuffle.penalties.base import (
+    BELOW,
+    Array,
+    ByContent,
+    Numbers,
+    as_numbers,
+    check_non_negative,
+)
 from reshuffle.penalties.forms import Coordinates
 
 NUMBERS = ("l1", "l2", "lower", "upper")
@@ -33,12 +40,18 @@ class Separable(ByContent):
     def __post_init__(self) -> None:
         for name in NUMBERS:
             if isinstance(getattr(self, name), (list, tuple)):
-                object.__setattr__(self, name, np.array(getattr(self, name)))
+                object.__setattr__(self, name, as_numbers(name, getattr(self, name)))
         for name in ("l1", "l2"):
             check_non_negative(name, getattr(self, name))
         if self._is_free:
             return
-        low, high = np.asarray(self.lower), np.asarray(self.upper)
+        low, high = as_numbers("lower", self.lower), as_numbers("upper", self.upper)
+        try:
+            np.broadcast_shapes(low.shape, high.shape)
+        except ValueError:
+            raise InputError(
+                f"lower and upper must go together, got shapes {low.shape} and {high.shape}"
+            ) from None
         numbers = low.dtype.kind in "iuf" and high.dtype.kind in "iuf"
         # lower ≤ upper with a real number between them; false where one is NaN
         if not (numbers and np.all((low <= high) & (low < np.inf) & (high > -np.inf))):

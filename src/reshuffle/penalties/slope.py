@@ -11,6 +11,7 @@ from reshuffle.penalties.base import (
     FAR_BELOW,
     Array,
     ByContent,
+    as_numbers,
     check_non_negative,
     check_strength,
     conjugate_with_ridge,
@@ -49,7 +50,7 @@ class SLOPE(ByContent):
 
     def __post_init__(self) -> None:
         check_strength(self.strength)
-        weights = np.asarray(self.weights)
+        weights = as_numbers("weights", self.weights)
         check_non_negative("weights", weights)
         if weights.ndim != 1 or not weights.size or np.any(np.diff(weights) > 0):
             raise InputError(f"weights must be 1-d and must not increase, got {shown(weights)}")

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array, check_strength
+from reshuffle.penalties.base import Array, as_numbers, check_strength
 from reshuffle.penalties.fused_lasso import check_one_l1
 from reshuffle.penalties.graphs import Arcs, Edges, GraphDifferences
 
@@ -49,7 +49,7 @@ class TotalVariation2D(GraphDifferences):
     def __post_init__(self) -> None:
         check_strength(self.strength)
         check_one_l1(self.l1)
-        sides = np.asarray(self.image)
+        sides = as_numbers("image", self.image)
         if sides.shape != (2,) or sides.dtype.kind not in "iu" or sides.min() < 1:
             raise InputError(f"image must be two positive integers, got {shown(self.image)}")
 

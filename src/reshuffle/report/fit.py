@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.estimators.outcome import ended
 from reshuffle.estimators.summary import dense
 from reshuffle.report import html, pictures, words
 from reshuffle.report.held_out import HeldOut, calibrated
@@ -60,7 +61,7 @@ def tiles(model: Any, held: HeldOut | None) -> Iterator[tuple[str, str]]:
         yield f"{reached:.0e}", what
     if hasattr(model, "lambda_"):
         return
-    epochs = f"epoch{'s' if model.n_iter_ != 1 else ''}, {'converged' if model.converged_ else 'not converged'}"
+    epochs = f"epoch{'s' if model.n_iter_ != 1 else ''}, {ended(model)}"
     yield f"{model.n_iter_:,}", epochs
 
 

@@ -17,7 +17,7 @@ from reshuffle.penalties.inexact import COLD
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
 from reshuffle.solvers.acceleration import CHECKED, Acceleration
-from reshuffle.solvers.certificate import Proof
+from reshuffle.solvers.certificate import FreeCoordinates, Proof
 from reshuffle.solvers.curves import Linear
 from reshuffle.solvers.finish import FOUND, LOOSEST, PRECISION, REST, Finish, Steps
 from reshuffle.solvers.inexact import beginning, columns, kept
@@ -216,7 +216,12 @@ class ExactMethod(Method):
         return Epoch(new, passes * self.problem.n, 0, step)
 
     def _smooth_steps(self, state: State, smooth: QuasiNewton, epoch: int, step: float) -> Epoch:
-        """Quasi-Newton steps, where nothing holds x at zero."""
+        """Quasi-Newton steps, where nothing holds x at zero.
+
+        They are made in all features, so that all are active afterwards: epochs may have left out columns
+        without an entry, which a ridge holds at zero.
+        """
+        state = state | {"active": self.sets.everything}
         tol, first = self.solver.tol, not Steps.of(state["newton"]).made
         at, gained, passes, iterations = smooth.descend(
             state["x"], first, lambda at: self._gap_at(at) <= tol, tol * abs(self._at_zero)
@@ -385,7 +390,7 @@ class ExactMethod(Method):
         known, tol = partial(self._value, state), self.solver.tol
         value = self.measure.from_slopes(state["x"], slopes, g, known, state.get("warm", COLD))
         if newton and value > tol and new["active"].size == state["active"].size:
-            new, value = self._screened(new, g, value, steps)
+            new, value = self._screened(new, slopes, g, value, steps)
         new["pace"] = Pace.of(new["pace"]).after_check(value, tol).array()
         return Check(value, self.problem.n, 0, new)
 
@@ -400,7 +405,9 @@ class ExactMethod(Method):
         g = self.sets.slopes(state["x"], self.sets.everything)[1][: self.problem.features]
         return not bool(np.all(holds(g)))
 
-    def _screened(self, state: State, g: Array, value: float, steps: Steps) -> tuple[State, float]:
+    def _screened(
+        self, state: State, slopes: Array, g: Array, value: float, steps: Steps
+    ) -> tuple[State, float]:
         """What a bound on P(x) - P* in the active features says about all of them.
 
         Where the others are certain to rest at zero it is one for all; else those that are not come along.
@@ -412,7 +419,8 @@ class ExactMethod(Method):
             return state, value  # the steps go on
         active = self.sets.add(state["active"], g, bound)
         if active.size == state["active"].size:
-            return state, min(value, bound / at_zero)
+            free = FreeCoordinates(self.problem)
+            return state, min(value, free.believed(bound / at_zero, slopes, g))
         q = self.sets.extend(state["q"], state["active"])
         found = {name: self.sets.restrict(a, active) for name, a in (("g", g), ("q", q))}
         return state | found | {"active": active}, value

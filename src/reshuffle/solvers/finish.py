@@ -12,7 +12,7 @@ from reshuffle.objective import Array
 from reshuffle.penalties.abilities import rows
 from reshuffle.penalties.forms import Coordinates, Form
 from reshuffle.problem import Problem
-from reshuffle.solvers.certificate import Certificate, Proof
+from reshuffle.solvers.certificate import Certificate, FreeCoordinates, Proof
 from reshuffle.solvers.curves import Linear
 from reshuffle.solvers.descent import Descent
 from reshuffle.solvers.face import FaceSteps, has_faces
@@ -89,6 +89,7 @@ def certified(
     Models with groups are solved less surely than separable ones: where there is a gap, it is asked.
     """
     separable = isinstance(form, Coordinates)
+    bound = FreeCoordinates(problem).believed(bound, at.slopes, at.gradient)
     if separable and bound <= tol:
         return bound
     measure = measured()
@@ -219,6 +220,8 @@ class Finish:
         support = int(np.count_nonzero(rows(x != 0)))
         active = min(fit.features, max(FEW, support)) + fit.bias
         width = active * outputs
+        if fit.loss.each is not None:  # one Hessian of the features, whatever the outputs
+            return self._cost_of_squares(part, active)
         if (
             dense and outputs > 1
         ):  # one product in the coordinates that matter, whatever their features
@@ -237,3 +240,17 @@ class Finish:
         passes = PASSES * (ROW + READ[dense] * stored * outputs) + TRIALS * outputs
         step = CALLS[0] + n * (passes + bent * products) + SOLVE * width**2 + FACTOR * width**3
         return step / self._epoch(part)
+
+    def _cost_of_squares(self, part: Memory, active: int) -> float:
+        """The same for squares over several outputs, solved one by one where the penalty is separable."""
+        fit = cast(Problem, part.problem).datafit
+        n, outputs, dense = fit.n, prod(fit.outputs), int(fit.rows.dense)
+        width, models = (active, outputs) if self.separable else (active * outputs, 1)
+        if width > LARGEST:
+            return np.inf
+        stored = fit.rows.stored / n
+        inside = min(stored * active / max(fit.features, 1), active) + fit.bias
+        products = min(SPARSE * inside**2 / 2, DENSE * active**2 / 2)
+        passes = PASSES * (ROW + READ[dense] * stored * outputs) + TRIALS * outputs
+        solving = models * (SOLVE * width**2 + FACTOR * width**3)
+        return (CALLS[0] + n * (passes + products) + solving) / self._epoch(part)

@@ -114,8 +114,13 @@ def can_step(problem: Problem) -> bool:
 
 
 def can_finish(problem: object) -> bool:
-    """Whether Newton steps can be made: the loss has a second derivative, the penalty its abilities."""
+    """Whether Newton steps can be made: the loss has a second derivative, the penalty its abilities.
+
+    That of a sum of squares over the outputs is known.
+    """
     fit, penalty = getattr(problem, "datafit", None), getattr(problem, "penalty", None)
-    if fit is None or type(fit.loss).second is None or penalty is None:
+    if fit is None or penalty is None:
+        return False
+    if type(fit.loss).second is None and not (fit.loss.each is not None and fit.loss.quadratic):
         return False
     return all(ability(penalty, name) is not None for name in ABILITIES)

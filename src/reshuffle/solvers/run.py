@@ -13,10 +13,11 @@ from reshuffle.callbacks import Callback
 from reshuffle.errors import DivergenceError, InputError, not_converged, shown, warn_user
 from reshuffle.interruption import OutOfTime, until
 from reshuffle.objective import Array, Objective
+from reshuffle.solvers.certificate import RelativeMapping
 from reshuffle.solvers.method import Check, Epoch, Method, Seen, State
 from reshuffle.solvers.recession import why_endless
 from reshuffle.solvers.resume import BEST, BEST_VALUE, Previous
-from reshuffle.trace import INTERRUPTED, Result, Trace
+from reshuffle.trace import INTERRUPTED, STATIONARY, Result, Trace
 from reshuffle.validation import check_number
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 COLUMNS = ("epoch", "objective", "gradients", "prox_evals", "seconds", "step")
 """Of every trace, in front of the certificate and those of the method."""
 SAME = 1e-14  # of P: a difference that is rounding, where the last point is as good as the best
+NO_BOUND = "which is not a bound on P(x) - P*"
+"""What the message says of a run that the gradient mapping ended."""
 BLOW_UP = 1e6  # growth of the objective that no convergent run shows
 
 
@@ -137,7 +140,7 @@ class Run:
         """Why the run should end now, if it should, and whether ``tol`` is reached."""
         solver = self.solver
         if solver.tol > 0 and measure <= solver.tol:
-            return f"{self.method.certificate} = {measure:.3g} ≤ tol", True
+            return self._judged(measure), True
         if self.stalled:
             return f"{self.stalled}: {self._reached()}", False
         if self.epoch >= solver.limit:
@@ -146,6 +149,12 @@ class Run:
         if limit is not None and self._elapsed() >= limit:
             return self._late(), False
         return "", False
+
+    def _judged(self, measure: float) -> str:
+        """What was measured where ``tol`` is reached: a bound, or a mapping that proves no distance."""
+        if self.method.certificate == RelativeMapping.name:
+            return f"{STATIONARY} relative gradient mapping = {measure:.3g} ≤ tol, {NO_BOUND}"
+        return f"{self.method.certificate} = {measure:.3g} ≤ tol"
 
     def _late(self) -> str:
         return f"time limit of {self.solver.time_limit:g} s reached"

@@ -46,8 +46,8 @@ def is_smooth(problem: Problem) -> bool:
 
     For one output Newton steps, and those on the face, are shorter.
     """
-    form = problem.form_with_ridge
-    if not problem.datafit.outputs or not isinstance(form, Coordinates):
+    form, fit = problem.form_with_ridge, problem.datafit
+    if not fit.outputs or fit.loss.second is None or not isinstance(form, Coordinates):
         return False
     free = np.all(form.l1 == 0.0) and np.all(form.low == -np.inf) and np.all(form.high == np.inf)
     return bool(free)

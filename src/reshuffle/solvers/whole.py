@@ -46,7 +46,7 @@ def is_small_with(fit: Datafit, features: int, part: int = PART) -> bool:
     apart = fit.loss.each is None
     pairs = max(outputs * (outputs - 1) // 2, 1) if apart else outputs**3
     most = PRODUCTS // (part if fit.rows.dense else PART)
-    most *= HESSIANS if fit.loss.quadratic else 1
+    most *= HESSIANS if fit.loss.quadratic and apart else 1
     entries = fit.n * width * (1 if apart else outputs**2)
     few = width * outputs <= WIDEST and entries <= ENTRIES
     return few and pairs * fit.n * width**2 <= most

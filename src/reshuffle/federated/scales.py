@@ -1,0 +1,326 @@
+"""Scales of columns that all clients agree on: x = S·u, and the method runs in u.
+
+    P(Su) = (1/N) Σ_m F_m(Su) + R(Su),    rows (a_i - c)∘s,    b = b' - cᵀx  where there is an intercept.
+
+The minimiser is that of P: only the metric in which steps are short or long is another. Columns of 10⁻⁴ beside columns
+of 10⁵ are then alike. R(Su) must have a prox, which a separable R has, and one of groups whose columns share a scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
+
+from reshuffle.engines import Plain, Record
+from reshuffle.federated.local import Corrected, Load, LocalEpoch
+from reshuffle.federated.server import Server
+from reshuffle.objective import Array, FiniteSum
+from reshuffle.penalties import Penalty, Zero
+from reshuffle.penalties.abilities import compiled_form
+from reshuffle.penalties.forms import Coordinates, Form, Groups
+from reshuffle.problem import Problem
+from reshuffle.rows import Rows
+from reshuffle.solvers.method import State
+from reshuffle.validation import read_only
+
+ALIKE = 4.0
+"""The ratio of units, or of a mean to a deviation, up to which columns stay as they are: little would be gained by a copy of all
+rows."""
+CONSTANT = 1e-12
+"""Of the root mean square of a column: a deviation below it is rounding, and no unit to measure the column by."""
+NOISE = 1e-14
+"""Of the largest unit: columns below it are what rounding left of constant ones, and are not scaled up."""
+PIECE = 1 << 20
+"""Values of dense rows that are read at a time, so that no copy of a mapped file is made."""
+
+
+def moments(problem: FiniteSum) -> dict[str, Plain]:
+    """What a client says of its columns, weighted: means, Σ w·(x - mean)², the weight of entries that are not zero, Σ w."""
+    fit = cast(Problem, problem).datafit
+    rows, weights = fit.rows, fit.weights if fit.weights.size else np.ones(fit.n)
+    total = float(weights.sum()) or 1.0
+    if not rows.dense:
+        values = np.ones(rows.stored) if rows.unit else rows.values.astype(np.float64)
+        X: Any = csr_matrix(
+            (values, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)),
+            (fit.n, fit.features),
+        )
+        mean = X.T @ weights / total
+        squares = np.maximum(X.power(2).T @ weights - total * mean**2, 0.0)
+        filled = (X != 0).T @ weights
+        return {"mean": mean, "squares": squares, "filled": filled, "weight": total, "sparse": 1}
+    length = max(PIECE // fit.features, 1)
+    parts = [
+        (rows.values[k : k + length], weights[k : k + length]) for k in range(0, fit.n, length)
+    ]
+    mean = np.sum([w @ part.astype(np.float64, copy=False) for part, w in parts], axis=0) / total
+    squares = np.sum([w @ (part - mean) ** 2 for part, w in parts], axis=0)
+    filled = np.sum([w @ (part != 0) for part, w in parts], axis=0)
+    return {"mean": mean, "squares": squares, "filled": filled, "weight": total, "sparse": 0}
+
+
+class Units(NamedTuple):
+    """What a column is measured in, over all clients."""
+
+    unit: Array
+    """The root mean square of its entries that are not zero, about ``centre``; the median of all for an empty column."""
+    centre: Array
+    """The mean, where columns are to be centred; else zero."""
+
+    @property
+    def spread(self) -> float:
+        """The largest unit over the least."""
+        return float(self.unit.max() / self.unit.min())
+
+
+def units(said: Mapping[int, Record], intercept: bool) -> Units:
+    """The units of all columns. Dense ones far from zero are centred, where an intercept takes up the difference."""
+    records: Any = list(said.values())
+    weights = np.array([record["weight"] for record in records])
+    means = np.array([record["mean"] for record in records])
+    mean = weights @ means / weights.sum()
+    variance = sum(record["squares"] for record in records) + weights @ (means - mean) ** 2
+    variance = variance / weights.sum()
+    filled = sum(record["filled"] for record in records) / weights.sum()
+    filled = np.where(filled > 0.0, filled, 1.0)
+    whole = variance + mean**2
+    varies = variance > CONSTANT**2 * whole
+    far = varies & (mean**2 > ALIKE**2 * variance / filled)
+    dense = not any(record["sparse"] for record in records)
+    centred = dense and intercept and bool(far.any())
+    square = np.where(varies, variance, whole) if centred else whole
+    unit = np.sqrt(square / filled)
+    known = np.isfinite(unit) & (unit > NOISE * np.max(unit, initial=0.0, where=np.isfinite(unit)))
+    typical = float(np.median(unit[known])) if known.any() else 1.0
+    return Units(np.where(known, unit, typical), mean if centred else np.zeros(mean.size))
+
+
+class Metric(NamedTuple):
+    """x = scale∘u on the features, and b = b' - centreᵀx."""
+
+    scale: Array
+    """Powers of two: products with them have no rounding."""
+    centre: Array
+
+    def outer(self, u: Array) -> Array:
+        """x of u."""
+        x = u.copy()
+        x[: self.scale.size] *= _column(self.scale, u)
+        x[self.scale.size :] -= self._shift(x)
+        return x
+
+    def inner(self, x: Array) -> Array:
+        """u of x."""
+        u = x.copy()
+        u[: self.scale.size] /= _column(self.scale, x)
+        u[self.scale.size :] += self._shift(x)
+        return u
+
+    def _shift(self, x: Array) -> Array:
+        """centreᵀx; one after the other, and not by BLAS, whose sums depend on its number of threads."""
+        products = _column(self.centre, x) * x[: self.centre.size]
+        return np.asarray(np.add.reduce(products, axis=0))
+
+    def problem(self, client: FiniteSum) -> Problem:
+        """The losses of a client as functions of u: a copy of its rows. Penalty and ridge are left to the server."""
+        own = cast(Problem, client)
+        fit, rows = own.datafit, own.datafit.rows
+        if rows.dense:
+            values = rows.values
+            if self.centre.any():
+                values = (values - self.centre) * self.scale
+            else:
+                values = values * self.scale.astype(values.dtype)
+            new = rows._replace(values=read_only(np.ascontiguousarray(values)))
+        else:
+            old = np.ones(rows.stored) if rows.unit else rows.values
+            scaled = old * self.scale[rows.indices].astype(old.dtype)
+            new = Rows(read_only(scaled), rows.indices, rows.indptr)
+        view = own.with_datafit(fit.on_samples(new, fit.targets, fit.weights))
+        view.penalty, view.ridge = Zero(), 0.0
+        return view
+
+
+def _column(numbers: Array, like: Array) -> Array:
+    return numbers.reshape(-1, *[1] * (like.ndim - 1))
+
+
+def metric(found: Units, penalty: Penalty, shape: tuple[int, ...]) -> Metric | None:
+    """The metric for these units; none where the penalty allows for none, or nothing would be gained.
+
+    ``shape`` is that of x without the intercept. Columns whose coefficients are in one group have one scale.
+    """
+    form = compiled_form(penalty, shape)
+    if form is None:
+        return None
+    squares = found.unit**2
+    if isinstance(form, Groups):
+        kin = _kin(form, shape)
+        squares = (np.bincount(kin, squares) / np.bincount(kin))[kin]
+    scale = np.exp2(-np.round(0.5 * np.log2(squares)))
+    alike = scale.max() <= ALIKE * scale.min()
+    if alike and not found.centre.any():
+        return None
+    return Metric(
+        np.ones(scale.size) if alike and scale.max() == scale.min() else scale, found.centre
+    )
+
+
+def _kin(form: Groups, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """A label for every feature, the same for those that groups connect."""
+    members = form.members[: form.starts[-1]].astype(np.int64) // prod(shape[1:])
+    group = np.repeat(np.arange(form.strengths.size), np.diff(form.starts)) + shape[0]
+    size = shape[0] + form.strengths.size
+    graph = csr_matrix((np.ones(members.size), (members, group)), (size, size))
+    return connected_components(graph, directed=False)[1][: shape[0]].astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledPenalty:
+    """R(Su) + (ridge/2)‖Su‖², for the form of R with that ridge."""
+
+    form: Form
+    scale: Array
+    """One number for every coordinate, flat."""
+
+    @classmethod
+    def of(
+        cls, penalty: Penalty, ridge: float, found: Metric, shape: tuple[int, ...]
+    ) -> ScaledPenalty:
+        form = cast(Form, compiled_form(penalty, shape, ridge))
+        return cls(form, np.repeat(found.scale, prod(shape[1:])))
+
+    @property
+    def strong_convexity(self) -> float:
+        return float(np.min(self.form.l2 * self.scale**2))
+
+    def prox(self, u: Array, step: float) -> Array:
+        """argmin_v step·(R(Sv) + (ridge/2)‖Sv‖²) + ‖v - u‖²/2."""
+        form, s, flat = self.form, self.scale, u.reshape(-1)
+        shrink = 1.0 + step * form.l2 * s**2
+        point = np.copysign(np.maximum(np.abs(flat) - step * form.l1 * s, 0.0), flat) / shrink
+        if isinstance(form, Coordinates):
+            return np.clip(point, form.low / s, form.high / s).reshape(u.shape)
+        members, sizes = form.members[: form.starts[-1]], np.diff(form.starts)
+        group = np.repeat(np.arange(sizes.size), sizes)
+        norms = np.sqrt(np.bincount(group, point[members] ** 2, sizes.size))
+        first = members[np.minimum(form.starts[:-1], members.size - 1)]
+        threshold = step * form.strengths * s[first] / shrink[first]
+        ratio = np.divide(threshold, norms, out=np.ones_like(norms), where=norms > threshold)
+        point[members] *= (1.0 - ratio)[group]
+        return point.reshape(u.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Rescaled(Corrected):
+    """The passes of ``Corrected`` in u, for the metric that all clients agreed on."""
+
+    scale: Array
+    centre: Array
+
+    @property
+    def metric(self) -> Metric:
+        return Metric(self.scale, self.centre)
+
+    def view(self, client: FiniteSum) -> FiniteSum:
+        return self.metric.problem(client)
+
+    def point(self, message: Array) -> Array:
+        return self.metric.outer(message)
+
+    def compile(self, client: FiniteSum) -> None:
+        client.compile()
+        super().compile(self.view(client.first()))
+
+    def load(self, client: FiniteSum) -> Load:
+        return super().load(self.view(client))
+
+    def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
+        return super().bind(self.view(client), position, factor)
+
+
+class Rescaling(Server):
+    """A server that works in u. Its state has x, and ``inner`` in place of what the other server calls x."""
+
+    def __init__(self, server: Server, found: Metric) -> None:
+        super().__init__(server.prox, server.totals)
+        self.server, self.metric = server, found
+        self.memory = getattr(server, "memory", 0)
+
+    @property
+    def needs_all(self) -> bool:  # type: ignore[override]
+        return self.server.needs_all
+
+    @property
+    def sums(self) -> bool:  # type: ignore[override]
+        return self.server.sums
+
+    def start(self, x0: Array) -> State:
+        u = self.metric.inner(x0)
+        return self.server.start(u) | {"x": x0, "inner": u}
+
+    def restarted(self, state: State) -> State:
+        return self._outer(self.server.restarted(self._inner(state)))
+
+    def message(self, state: State) -> Array:
+        return self.server.message(self._inner(state))
+
+    def controls(self, state: State) -> Array | None:
+        return self.server.controls(self._inner(state))
+
+    def shortened(self, state: State, step: float) -> float:
+        return self.server.shortened(self._inner(state), step)
+
+    def stalled(self, state: State) -> str:
+        return self.server.stalled(self._inner(state))
+
+    def rejects(self, state: State, objective: float) -> bool:
+        return self.server.rejects(self._inner(state), objective)
+
+    def doubts(self, state: State) -> str:
+        return self.server.doubts(self._inner(state))
+
+    def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+        return self.server.letter(self._inner(state))
+
+    def check_state(self, state: State) -> None:
+        self.server.check_state(self._inner(state))
+
+    def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
+        return self._outer(self.server.step(self._inner(state), models, step))
+
+    def add_up(
+        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
+    ) -> State:
+        return self._outer(self.server.add_up(self._inner(state), total, said, step, number))
+
+    def _inner(self, state: State) -> State:
+        return {name: part for name, part in state.items() if name != "inner"} | {
+            "x": state["inner"]
+        }
+
+    def _outer(self, state: State) -> State:
+        return state | {"x": self.metric.outer(state["x"]), "inner": state["x"]}
+
+
+def prox_in(found: ScaledPenalty, features: int) -> Callable[[Array, float], Array]:
+    """The prox of the features; an intercept stays as it is."""
+
+    def prox(u: Array, step: float) -> Array:
+        new = u.copy()
+        new[:features] = found.prox(u[:features], step)
+        return new
+
+    return prox
+
+
+def rescaled(local: Corrected, found: Metric) -> Rescaled:
+    """The same work in another metric."""
+    return Rescaled(local.order, local.passes, local.importance, local.seed, *found)
