@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +13,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 import reshuffle as rs
+from reshuffle.interruption import OutOfTime
 from reshuffle.losses import Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from reshuffle.penalties import Separable
-from reshuffle.penalties.forms import Coordinates, Form, Groups
+from reshuffle.penalties.forms import Coordinates, Form, Groups, native_form
+from reshuffle.solvers import curves as curves_of
 from reshuffle.solvers.certificate import certificate_of
 from reshuffle.solvers.curves import Bend, Curves
 from reshuffle.solvers.newton import Newton, Progress, can_finish
@@ -482,3 +485,85 @@ def test_equal_columns_have_equal_products() -> None:
                 H = Curves(fit).gram(np.ones(rows), np.arange(width, dtype=np.uint32))
                 assert np.array_equal(H[a], H[b])
                 np.testing.assert_allclose(H, same @ same.T, rtol=1e-11, atol=0.0)
+
+
+# --- calls of the core ---------------------------------------------------------------------------
+
+
+def test_steps_one_by_one_lead_where_one_call_leads() -> None:
+    """To the last bit: what one call hands to the next is all that a step needs."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((60, 200))
+    y = np.sign(X[:, 0] - X[:, 1] + rng.standard_normal(60))
+    problem = rs.Problem(X, y, penalty=rs.penalties.L1(0.02), fit_intercept=True)
+    at_zero = problem.value(np.zeros(problem.shape))
+    start = np.zeros(problem.shape)
+    end = Newton(problem).run(start, Progress(), 1e-10 * at_zero, at_zero, 100)
+    assert end.steps > 2
+    assert end.progress.bound <= 1e-10 * at_zero
+    x, progress, made = start, Progress(), 0
+    while not progress.bound <= 1e-10 * at_zero:
+        step = Newton(problem).run(x, progress, 1e-10 * at_zero, at_zero, 1)
+        x, progress, made = step.at.x, step.progress, made + step.steps
+    assert made == end.steps
+    assert x.tobytes() == end.at.x.tobytes()
+    assert progress == end.progress
+
+
+def test_time_is_looked_at_inside_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def listen() -> None:
+        asked.append(1)
+        if len(asked) == 2:  # first by Python, before the call
+            raise OutOfTime
+
+    monkeypatch.setattr(curves_of, "listen", listen)
+    rng = np.random.default_rng(4)
+    n, d = 6000, 120  # forty million products
+    problem = rs.Problem(rng.standard_normal((n, d)), np.sign(rng.standard_normal(n)))
+    curves, active = Curves(problem.datafit), np.arange(d, dtype=np.uint32)
+    with pytest.raises(OutOfTime):
+        curves.gram(np.ones(n), active)
+    asked[:] = [1, 1]
+    A = problem.datafit.rows.values
+    np.testing.assert_allclose(curves.gram(np.ones(n), active), A.T @ A, atol=1e-9)
+    assert len(asked) == 4
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("loss", [Logistic(), Multinomial()], ids=repr)
+def test_threads_change_no_bit_of_a_step(layout: str, loss: Loss) -> None:
+    rng = np.random.default_rng(5)
+    n, d = 20_000, 12
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.4)
+    y = rng.integers(0, 3, n) if loss.vector else np.sign(rng.standard_normal(n))
+    problem = rs.Problem(layouts(X)[layout], y, loss, rs.penalties.L1(1e-3), fit_intercept=True)
+    found = []
+    for threads in (1, 2, 3):
+        own = problem.with_datafit(replace(problem.datafit, threads=threads))
+        end = Newton(own).run(np.zeros(own.shape), Progress(), 0.0, 1.0, 2)
+        found.append((end.at.x.tobytes(), end.at.gradient.tobytes(), end.progress))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("wrong", ["u", "at", "form", "active", "order", "kept", "scales"])
+def test_the_core_refuses_what_does_not_fit(wrong: str) -> None:
+    y = np.array([1.0, -1.0, 1.0, -1.0])
+    problem = rs.Problem(np.eye(4), y, penalty=rs.penalties.L1(0.1), fit_intercept=True)
+    system, rows = Curves(problem.datafit).system, np.arange(4, dtype=np.uint32)
+    form = native_form(coordinates(3 if wrong == "form" else 4))
+    u, x, g = np.zeros(4 if wrong == "u" else 5), np.zeros(5), np.zeros(5)
+    at = np.zeros((2 if wrong == "at" else 3, 4))
+    active = {"active": rows + 1, "order": rows[::-1].copy()}.get(wrong, rows)
+    scales, out = np.ones(3 if wrong == "scales" else 4), np.empty((5, 5))
+    calls: dict[str, Callable[[], object]] = {
+        "kept": lambda: system.hessian(
+            np.ones(4), np.ones(4), 0.0, rows, np.arange(4), np.empty((4, 4))
+        )
+    }
+    for name in ("u", "at", "form"):
+        calls[name] = lambda: system.run(form, u, x, g, at, Progress(), 1.0, 1.0, 1)
+    call = calls.get(wrong, lambda: system.gram(scales, active, out))
+    with pytest.raises(ValueError, match=r"entries|room|penalty|beyond|order|kept|scales"):
+        call()

@@ -213,13 +213,30 @@ class ColumnMajor {
             const double weight = (losses.weights ? losses.weights[r.begin + i] : 1.0) / double(n_);
             for (Index o = 0; o < outputs; o++) planes_[std::size_t(o * count + i)] = weight * slopes[i * outputs + o];
         }
-        auto column = [&](Index j) { return static_cast<const double *>(row(j) + r.begin); };
-        auto plane = [&](Index o) { return static_cast<const double *>(planes_.data() + o * count); };
-        if (outputs == 1)
-            add_products(plane, column, count, 0, 1, 0, width_, false, 1.0, [&](Index) { return at.gradient.data(); });
-        else
-            add_products(column, plane, count, 0, width_, 0, outputs, false, 1.0,
-                         [&](Index j) { return at.gradient.data() + j * outputs; });
+        if (outputs == 1) return add_dots(planes_.data(), r);
+        add_products([&](Index j) { return static_cast<const double *>(row(j) + r.begin); },
+                     [&](Index o) { return static_cast<const double *>(planes_.data() + o * count); }, count, 0, width_, 0,
+                     outputs, false, 1.0, [&](Index j) { return at.gradient.data() + j * outputs; });
+    }
+
+    // gradient_j += (entries of column j in the range)^T s; four columns at a time.
+    void add_dots(const double *s, Range r) {
+        const Index count = r.size();
+        for (Index j = 0; j < width_; j += 4) {
+            const Index last = width_ - 1;
+            const double *p = row(j) + r.begin, *q = row(std::min(j + 1, last)) + r.begin;
+            const double *t = row(std::min(j + 2, last)) + r.begin, *v = row(std::min(j + 3, last)) + r.begin;
+            double a = 0.0, b = 0.0, c = 0.0, e = 0.0;
+#pragma omp simd reduction(+ : a, b, c, e)
+            for (Index i = 0; i < count; i++) {
+                a += s[i] * p[i];
+                b += s[i] * q[i];
+                c += s[i] * t[i];
+                e += s[i] * v[i];
+            }
+            const double found[4] = {a, b, c, e};
+            for (Index k = j; k < std::min(j + 4, width_); k++) at.gradient[std::size_t(k)] += found[k - j];
+        }
     }
 
     // out = T diag(scales) T^T, the upper triangle: of columns times the roots of the scales, some rows at a time.

@@ -11,7 +11,8 @@
 //     log(u) = k log 2 + 2 (s + s^3/3 + s^5/5 + ... + s^21/21).
 //
 // Both series are cut off where the next term is below the rounding of the sum. What would be below exp(-707) is 0,
-// and numbers below the smallest normal one count as that one.
+// and numbers below the smallest normal one count as that one. They are always compiled into the loop that calls them,
+// whatever its size: a call would keep the loop from being one of vectors.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -33,7 +34,7 @@ struct InRows {  // for several rows at a time
     static constexpr std::uint64_t root = 0x3FE6A09E667F3BCD;       // the bits of sqrt(1/2)
     static constexpr std::uint64_t mantissa = (std::uint64_t(1) << 52) - 1;
 
-    static double exp(double x) {
+    [[gnu::always_inline]] static double exp(double x) {
         const double inside = x > least ? (x < most ? x : most) : least;
         const double shifted = inside * per_log2 + to_integer;
         const double k = shifted - to_integer;
@@ -52,7 +53,7 @@ struct InRows {  // for several rows at a time
         return x == x ? found : x;
     }
 
-    static double log_of_both(double u, double rest) {  // log(u) + rest, where the rest is small
+    [[gnu::always_inline]] static double log_of_both(double u, double rest) {  // log(u) + rest, where the rest is small
         const double normal = u > smallest ? u : smallest;
         const std::uint64_t moved = std::bit_cast<std::uint64_t>(normal) + (one - root);
         const double k =
@@ -66,13 +67,13 @@ struct InRows {  // for several rows at a time
         return k * log2_high + (f - (half - (s * (half + sum) + (k * log2_low + rest))));
     }
 
-    static double log(double x) {
+    [[gnu::always_inline]] static double log(double x) {
         double found = log_of_both(x, 0.0);
         found = x < infinity ? found : x;
         return x > 0.0 ? found : (x == 0.0 ? -infinity : std::numeric_limits<double>::quiet_NaN());
     }
 
-    static double log1p(double x) {
+    [[gnu::always_inline]] static double log1p(double x) {
         const double u = 1.0 + x;
         double found = log_of_both(u, (x - (u - 1.0)) / u);
         found = x < infinity ? found : x;
@@ -81,9 +82,9 @@ struct InRows {  // for several rows at a time
 };
 
 struct Alone {  // for one row that others wait for: the C library answers sooner
-    static double exp(double x) { return std::exp(x); }
-    static double log(double x) { return std::log(x); }
-    static double log1p(double x) { return std::log1p(x); }
+    [[gnu::always_inline]] static double exp(double x) { return std::exp(x); }
+    [[gnu::always_inline]] static double log(double x) { return std::log(x); }
+    [[gnu::always_inline]] static double log1p(double x) { return std::log1p(x); }
 };
 
 }  // namespace reshuffle

@@ -32,22 +32,22 @@ inline double between(double x, double low, double high) { return smaller(larger
 struct Logistic {
     static constexpr bool has_conjugate() { return true; }
     template <class M = InRows>
-    double value(double z, double y) const {
+    [[gnu::always_inline]] double value(double z, double y) const {
         const double m = y * z;
         return M::log1p(M::exp(-std::fabs(m))) + larger(-m, 0.0);
     }
     template <class M = InRows>
-    double slope(double z, double y) const {
+    [[gnu::always_inline]] double slope(double z, double y) const {
         const double m = y * z, e = M::exp(-std::fabs(m));
         return -y * ((m > 0.0 ? e : 1.0) / (1.0 + e));
     }
     template <class M = InRows>
-    double bend(double z, double y) const {
+    [[gnu::always_inline]] double bend(double z, double y) const {
         const double e = M::exp(-std::fabs(y * z));
         return e / ((1.0 + e) * (1.0 + e));
     }
     template <class M = InRows>
-    double conjugate(double s, double y) const {
+    [[gnu::always_inline]] double conjugate(double s, double y) const {
         const double p = between(-s * y, 0.0, 1.0), r = 1.0 - p;
         return (p > 0.0 ? p * M::log(p) : 0.0) + (r > 0.0 ? r * M::log(r) : 0.0);
     }
@@ -57,13 +57,13 @@ struct Logistic {
 struct Squared {
     static constexpr bool has_conjugate() { return true; }
     template <class M = InRows>
-    double value(double z, double y) const { return 0.5 * (z - y) * (z - y); }
+    [[gnu::always_inline]] double value(double z, double y) const { return 0.5 * (z - y) * (z - y); }
     template <class M = InRows>
-    double slope(double z, double y) const { return z - y; }
+    [[gnu::always_inline]] double slope(double z, double y) const { return z - y; }
     template <class M = InRows>
-    double bend(double, double) const { return 1.0; }
+    [[gnu::always_inline]] double bend(double, double) const { return 1.0; }
     template <class M = InRows>
-    double conjugate(double s, double y) const { return 0.5 * s * s + s * y; }
+    [[gnu::always_inline]] double conjugate(double s, double y) const { return 0.5 * s * s + s * y; }
 };
 
 // l = r^2 / 2 where |r| <= delta, and delta (|r| - delta / 2) beyond, with r = z - y.
@@ -71,32 +71,32 @@ struct Huber {
     double delta;
     static constexpr bool has_conjugate() { return true; }
     template <class M = InRows>
-    double value(double z, double y) const {
+    [[gnu::always_inline]] double value(double z, double y) const {
         const double r = std::fabs(z - y);
         return r <= delta ? 0.5 * r * r : delta * (r - 0.5 * delta);
     }
     template <class M = InRows>
-    double slope(double z, double y) const { return between(z - y, -delta, delta); }
+    [[gnu::always_inline]] double slope(double z, double y) const { return between(z - y, -delta, delta); }
     template <class M = InRows>
-    double bend(double z, double y) const { return std::fabs(z - y) <= delta ? 1.0 : 0.0; }
+    [[gnu::always_inline]] double bend(double z, double y) const { return std::fabs(z - y) <= delta ? 1.0 : 0.0; }
     template <class M = InRows>
-    double conjugate(double s, double y) const { return 0.5 * s * s + s * y; }
+    [[gnu::always_inline]] double conjugate(double s, double y) const { return 0.5 * s * s + s * y; }
 };
 
 // l = max(0, 1 - y z)^2 / 2, y = -1 or 1.
 struct SquaredHinge {
     static constexpr bool has_conjugate() { return true; }
     template <class M = InRows>
-    double value(double z, double y) const {
+    [[gnu::always_inline]] double value(double z, double y) const {
         const double slack = larger(1.0 - y * z, 0.0);
         return 0.5 * slack * slack;
     }
     template <class M = InRows>
-    double slope(double z, double y) const { return -y * larger(1.0 - y * z, 0.0); }
+    [[gnu::always_inline]] double slope(double z, double y) const { return -y * larger(1.0 - y * z, 0.0); }
     template <class M = InRows>
-    double bend(double z, double y) const { return y * z < 1.0 ? 1.0 : 0.0; }
+    [[gnu::always_inline]] double bend(double z, double y) const { return y * z < 1.0 ? 1.0 : 0.0; }
     template <class M = InRows>
-    double conjugate(double s, double y) const { return 0.5 * s * s + s * y; }
+    [[gnu::always_inline]] double conjugate(double s, double y) const { return 0.5 * s * s + s * y; }
 };
 
 // l = max_s { s (z - y) - (width / 2) s^2 : -level <= s <= 1 - level }.
@@ -104,33 +104,33 @@ struct Quantile {
     double level, width;
     static constexpr bool has_conjugate() { return true; }
     template <class M = InRows>
-    double slope(double z, double y) const { return between((z - y) / width, -level, 1.0 - level); }
+    [[gnu::always_inline]] double slope(double z, double y) const { return between((z - y) / width, -level, 1.0 - level); }
     template <class M = InRows>
-    double value(double z, double y) const {
+    [[gnu::always_inline]] double value(double z, double y) const {
         const double s = slope<M>(z, y);
         return s * (z - y) - 0.5 * width * s * s;
     }
     template <class M = InRows>
-    double bend(double z, double y) const {
+    [[gnu::always_inline]] double bend(double z, double y) const {
         return (-level * width <= z - y) & (z - y <= (1.0 - level) * width) ? 1.0 / width : 0.0;
     }
     template <class M = InRows>
-    double conjugate(double s, double y) const { return s * y + 0.5 * width * s * s; }
+    [[gnu::always_inline]] double conjugate(double s, double y) const { return s * y + 0.5 * width * s * s; }
 };
 
 // l = exp(z) - y z + y log(y) - y, y >= 0: half the deviance of counts with mean exp(z).
 struct Poisson {
     static constexpr bool has_conjugate() { return true; }
     template <class M>
-    static double own(double y) { return y > 0.0 ? y * M::log(y) - y : 0.0; }
+    [[gnu::always_inline]] static double own(double y) { return y > 0.0 ? y * M::log(y) - y : 0.0; }
     template <class M = InRows>
-    double value(double z, double y) const { return M::exp(z) - y * z + own<M>(y); }
+    [[gnu::always_inline]] double value(double z, double y) const { return M::exp(z) - y * z + own<M>(y); }
     template <class M = InRows>
-    double slope(double z, double y) const { return M::exp(z) - y; }
+    [[gnu::always_inline]] double slope(double z, double y) const { return M::exp(z) - y; }
     template <class M = InRows>
-    double bend(double z, double) const { return M::exp(z); }
+    [[gnu::always_inline]] double bend(double z, double) const { return M::exp(z); }
     template <class M = InRows>
-    double conjugate(double s, double y) const { return own<M>(larger(s + y, 0.0)) - own<M>(y); }
+    [[gnu::always_inline]] double conjugate(double s, double y) const { return own<M>(larger(s + y, 0.0)) - own<M>(y); }
 };
 
 // A loss of one's own, by the addresses of its functions of one margin and one target. Functions of whole arrays
@@ -143,13 +143,13 @@ struct Given {
 
     bool has_conjugate() const { return fstar != nullptr; }
     template <class M = InRows>
-    double value(double z, double y) const { return f(z, y); }
+    [[gnu::always_inline]] double value(double z, double y) const { return f(z, y); }
     template <class M = InRows>
-    double slope(double z, double y) const { return df(z, y); }
+    [[gnu::always_inline]] double slope(double z, double y) const { return df(z, y); }
     template <class M = InRows>
-    double bend(double z, double y) const { return d2f(z, y); }
+    [[gnu::always_inline]] double bend(double z, double y) const { return d2f(z, y); }
     template <class M = InRows>
-    double conjugate(double s, double y) const { return fstar(s, y); }
+    [[gnu::always_inline]] double conjugate(double s, double y) const { return fstar(s, y); }
 
     // out_i = function(z_i, y_i), by one call for all where there is one
     static void apply(Function one, Block all, const double *z, const double *y, double *out, Index n) {
