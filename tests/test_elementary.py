@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reshuffle.kernels.newton import kept_within, linearise_kernel, lower_kernel, register_second
 
 import reshuffle as rs
 from reshuffle.core import native
-from reshuffle.kernels.newton import kept_within, linearise_kernel, lower_kernel, register_second
 from reshuffle.losses import LOSSES
 
 RNG = np.random.default_rng(0)
