@@ -52,10 +52,9 @@ def exact() -> Iterator[tuple[str, Any, Any]]:
     solver = rs.ExactProxRR(tol=1e-12, epochs=2000)
     for loss, (kind, y) in LOSSES.items():
         for psi, penalty in PENALTIES.items():
-            if np.ndim(y) == 2 or loss == "Multinomial":
-                if psi in ("GroupLasso", "SparseGroupLasso"):
-                    continue
-            for layout in ("dense", "csr", "ones") if psi == "ElasticNet" else ("dense",):
+            if (np.ndim(y) == 2 or loss == "Multinomial") and "Group" in psi:
+                continue
+            for layout in LAYOUTS if psi == "ElasticNet" else ("dense", "csr"):
                 problem = rs.Problem(LAYOUTS[layout], y, kind, penalty, fit_intercept=True)
                 yield f"exact {loss} {psi} {layout}", solver, problem
     for loss in ("Logistic", "Huber", "SquaredHinge"):
@@ -95,7 +94,8 @@ def main(write: Path | None, compare: Path | None) -> None:
         warnings.simplefilter("ignore")
         found = answers()
     if write is not None:
-        np.savez(write, **found)
+        with write.open("wb") as file:
+            np.savez(file, **found)  # type: ignore[arg-type]
     before = dict(np.load(compare)) if compare is not None else {}
     differ = 0
     for name, old in before.items():

@@ -180,10 +180,7 @@ def _compiled_vector(
         inner = njit(error_model="numpy")(function)
         number = types.int32 if classes else types.float64
         kinds = (types.CPointer(types.float64), types.int64, types.CPointer(number))
-        if classes:
-            target = njit(lambda y, k: y[0])
-        else:
-            target = njit(lambda y, k: carray(y, (k,)))
+        target = njit(lambda y, k: y[0]) if classes else njit(lambda y, k: carray(y, (k,)))
 
         def returned(z: Any, k: int, y: Any) -> Any:
             return inner(carray(z, (k,)), target(y, k), *params)
