@@ -238,7 +238,7 @@ def attack(seed: int) -> Attack:
         seed=seed, X=X, y=y, loss=loss, penalty=penalty, l1=zeros, l2=zeros, lower=zeros - np.inf,
         upper=zeros + np.inf, labels=np.full(zeros.size, -1, dtype=np.int64), strengths=empty, intercept=intercept,
         sample_weight=_weights(rng, y, tags), delta=float(reach * 10.0 ** rng.uniform(-3, 1)),
-        level=float(rng.choice([0.02, 0.3, 0.5, 0.9])),
+        level=float(rng.choice([0.02, 0.3, 0.5, 0.9])), clients=size.clients,
     )  # fmt: skip
     if penalty not in SETS and rng.random() < 0.25:
         found = found.with_(ridge=_square(found) * 10.0 ** rng.uniform(-8, 0))
@@ -584,4 +584,6 @@ def federation(found: Attack) -> rs.federated.Federation:
         by = "quantity"
     if by == "dirichlet" and found.loss not in ("logistic", "squared_hinge", "multinomial"):
         by = "label"
+    if found.clients:  # exactly as many, and as large, as the threshold says
+        clients, by = found.clients, "iid"
     return rs.federated.split(problem(found), clients, by, seed=found.seed)

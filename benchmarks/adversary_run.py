@@ -26,9 +26,10 @@ import reshuffle as rs
 from benchmarks.adversary import CHEAP, attack, federation, problem
 from benchmarks.attack import Attack
 from benchmarks.attack_truth import Bracket, narrow
+from reshuffle.errors import DivergenceError
 
 Verdict = Literal[
-    "converged, true", "not converged, true", "not converged", "FALSE", "unproved", "no reference", "crashed", "killed",
+    "converged, true", "not converged, true", "not converged", "FALSE", "unproved", "no reference", "diverged", "crashed", "killed",
 ]  # fmt: skip
 VERDICTS: tuple[Verdict, ...] = Verdict.__args__  # type: ignore[attr-defined]
 MEANINGS: dict[Verdict, str] = {
@@ -38,6 +39,7 @@ MEANINGS: dict[Verdict, str] = {
     "FALSE": "the solver says 'converged', and a point is known that is lower by more than tol·f(0)",
     "unproved": "the solver says 'converged'; no lower point is known, and no bound proves it",
     "no reference": "the same, and no independent solver could be asked",
+    "diverged": "the solver says that it diverged, and what to try",
     "crashed": "an exception",
     "killed": "the process died, or took longer than a problem may",
 }
@@ -81,6 +83,7 @@ class _Run:
     result: Any
     seconds: float
     crash: str = ""
+    diverged: bool = False
 
 
 def examine(
@@ -127,7 +130,8 @@ def _run(hostile: Attack, name: str, tol: float, time_limit: float, most: int | 
             solver = getattr(rs, name)(**limits)
             result = solver.solve(federation(hostile) if federated else problem(hostile))
     except Exception as error:  # a crash is a finding, whatever it is
-        return _Run(tol, None, time.perf_counter() - clock, f"{type(error).__name__}: {error}")
+        text, told = f"{type(error).__name__}: {error}", isinstance(error, DivergenceError)
+        return _Run(tol, None, time.perf_counter() - clock, text, told)
     return _Run(tol, result, time.perf_counter() - clock)
 
 
@@ -154,7 +158,7 @@ def _judged(hostile: Attack, name: str, runs: list[_Run], seconds: float) -> lis
         if run.result is None:
             found.append(
                 Finding(
-                    verdict="crashed",
+                    verdict="diverged" if run.diverged else "crashed",
                     reached=np.nan,
                     proved=np.nan,
                     certificate="",

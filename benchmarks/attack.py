@@ -73,6 +73,8 @@ class Attack:
     intercept: bool = False
     delta: float = 1.0
     level: float = 0.5
+    clients: int = 0
+    """Of a federation, in equal parts; 0 leaves them to chance."""
     tags: tuple[str, ...] = ()
 
     @property

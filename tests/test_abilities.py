@@ -14,8 +14,8 @@ from oracles import LOSSES
 
 import reshuffle as rs
 from reshuffle.core import native
-from reshuffle.penalties.forms import native_form
 from reshuffle.penalties import ability
+from reshuffle.penalties.forms import native_form
 
 pytestmark = pytest.mark.usefixtures("vanishing")
 

@@ -294,12 +294,18 @@ def test_a_process_that_dies_or_hangs_is_replaced() -> None:
     assert found[5] == found[6] == []  # no solver was asked for
 
 
-def test_a_federation_has_the_minimum_of_its_pool() -> None:
-    for seed in range(30):
-        found = attack(seed)
-        if not is_quick(found) or found.X.shape[0] < 4:
+def test_a_federation_has_the_samples_of_its_pool() -> None:
+    """And exactly as many clients, or samples of each, as a threshold that is attacked says."""
+    met = 0
+    for seed in DRAWN:
+        found = drawn(seed)
+        if not is_quick(found) or found.X.shape[0] < 4 or (seed >= 20 and not found.clients):
             continue
         pool = federation(found)
         assert pool.n == found.X.shape[0]
         assert pool.shape == found.shape
-        return
+        if found.clients:
+            assert pool.count == found.clients
+            assert set(pool.sizes.tolist()) == {found.X.shape[0] // found.clients}
+            met += 1
+    assert met >= 2

@@ -18,11 +18,11 @@ from reshuffle.cli import main
 
 Site, Sites = rs.federated.Site, rs.federated.Sites
 X, Y = pooled(60)
-SOLVER = rs.ExactFedRR(rounds=300, tol=1e-9)
+SOLVER = rs.ExactFedRR(rounds=300, tol=1e-12)
 SOLVERS: dict[str, Any] = {
     "server": SOLVER,
     "clients": replace(SOLVER, state="clients"),
-    "newton": rs.FedNewton(tol=1e-9),
+    "newton": rs.FedNewton(tol=1e-12),
 }
 WEIGHTS = np.where(np.arange(60) % 3, 1.0, 0.0)
 GOOD: dict[str, tuple[list[Any], Any]] = {

@@ -143,6 +143,7 @@ def test_calls_do_bounded_work_and_miss_no_visit() -> None:
 def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values that a call reads, of every kernel that passes over all rows: counted, not timed."""
     from reshuffle.kernels import exact, newton, passes
+
     from reshuffle.solvers import whole
 
     limit, rng, read = 5000, np.random.default_rng(0), []

@@ -16,7 +16,6 @@ from scipy.optimize import Bounds, LinearConstraint, brentq, minimize
 
 import reshuffle as rs
 from reshuffle.core import native
-from reshuffle.penalties.forms import native_form
 from reshuffle.penalties import (
     L1,
     L2,
@@ -32,6 +31,7 @@ from reshuffle.penalties import (
     Sum,
     Zero,
 )
+from reshuffle.penalties.forms import native_form
 
 pytestmark = pytest.mark.usefixtures("vanishing")
 

@@ -161,6 +161,9 @@ struct Given {
 static_assert(Loss<Logistic> && Loss<Squared> && Loss<Huber> && Loss<SquaredHinge> && Loss<Quantile> && Loss<Poisson> &&
               Loss<Given>);
 
+// w v, where a row without weight counts for nothing, however large its loss is.
+inline double weighted(double w, double v) { return w > 0.0 ? w * v : 0.0; }
+
 // Sums and maps over a block of rows. An empty w stands for weights that are all 1.
 
 template <Loss L>
@@ -168,7 +171,7 @@ double sum_of_values(const L &loss, Span<const double> z, const double *y, Span<
     double total = 0.0;
     if (w) {
 #pragma omp simd reduction(+ : total)
-        for (Index i = 0; i < z.size; i++) total += w[i] * loss.template value<InRows>(z[i], y[i]);
+        for (Index i = 0; i < z.size; i++) total += weighted(w[i], loss.template value<InRows>(z[i], y[i]));
     } else {
 #pragma omp simd reduction(+ : total)
         for (Index i = 0; i < z.size; i++) total += loss.template value<InRows>(z[i], y[i]);
@@ -182,16 +185,16 @@ void slopes_of(const L &loss, Span<const double> z, const double *y, double *out
     for (Index i = 0; i < z.size; i++) out[i] = loss.template slope<InRows>(z[i], y[i]);
 }
 
-// l', l'' of a block from its margins, and sum_i w_i l_i.
+// l', l'' of a block from its margins, and sum_i w_i l_i; both are 0 for a row without weight.
 template <Loss L>
 double expand(const L &loss, Span<const double> z, const double *y, Span<const double> w, double *slopes, double *bends) {
     double total = 0.0;
 #pragma omp simd reduction(+ : total)
     for (Index i = 0; i < z.size; i++) {
-        const double value = loss.template value<InRows>(z[i], y[i]);
-        total += w ? w[i] * value : value;
-        slopes[i] = loss.template slope<InRows>(z[i], y[i]);
-        bends[i] = loss.template bend<InRows>(z[i], y[i]);
+        const double weight = w ? w[i] : 1.0;
+        total += weighted(weight, loss.template value<InRows>(z[i], y[i]));
+        slopes[i] = weight > 0.0 ? loss.template slope<InRows>(z[i], y[i]) : 0.0;
+        bends[i] = weight > 0.0 ? loss.template bend<InRows>(z[i], y[i]) : 0.0;
     }
     return total;
 }
@@ -203,7 +206,7 @@ double sum_of_conjugates(const L &loss, Span<const double> s, double factor, con
 #pragma omp simd reduction(+ : total)
     for (Index i = 0; i < s.size; i++) {
         const double value = loss.template conjugate<InRows>(factor * s[i], y[i]);
-        total += w ? w[i] * value : value;
+        total += w ? weighted(w[i], value) : value;
     }
     return total;
 }
@@ -213,7 +216,7 @@ double sum_of_conjugates(const L &loss, Span<const double> s, double factor, con
 inline double weighted_sum(const double *values, Index n, Span<const double> w) {
     double total = 0.0;
 #pragma omp simd reduction(+ : total)
-    for (Index i = 0; i < n; i++) total += w ? w[i] * values[i] : values[i];
+    for (Index i = 0; i < n; i++) total += w ? weighted(w[i], values[i]) : values[i];
     return total;
 }
 
@@ -231,6 +234,8 @@ inline double expand(const Given &loss, Span<const double> z, const double *y, S
                      double *bends) {
     slopes_of(loss, z, y, slopes);
     Given::apply(loss.d2f, loss.each_d2f, z.data, y, bends, z.size);
+    for (Index i = 0; w && i < z.size; i++)
+        if (!(w[i] > 0.0)) slopes[i] = bends[i] = 0.0;
     return sum_of_values(loss, z, y, w);
 }
 

@@ -63,6 +63,7 @@ inline void combine(const Samples &s, Range range, double factor, const double *
     with_rows(s, [&](const auto &rows) {
         double shift = 0.0;
         for (Index i = range.begin; i < range.end; i++) {
+            if (s.weights && !(s.weights[i] > 0.0)) continue;  // counts for nothing, however large its slope is
             const double weight = s.weights ? s.weights[i] * factor : factor;
             if (outputs == 0) {
                 const double c = weight * table[i - range.begin];
@@ -125,7 +126,7 @@ inline double sum_of_values(const Samples &s, Range r, double *z) {
             double total = 0.0;
             for (Index i = r.begin; i < r.end; i++) {
                 const double value = loss.value(z + (i - r.begin) * s.outputs, s.outputs, y, i);
-                total += s.weights ? s.weights[i] * value : value;
+                total += s.weights ? weighted(s.weights[i], value) : value;
             }
             return total;
         } else {
@@ -177,7 +178,7 @@ inline double conjugates(const Samples &s, Range range, const double *slopes, do
                 for (Index o = 0; o < s.outputs; o++)
                     scaled[std::size_t(o)] = factor * slopes[(i - range.begin) * s.outputs + o];
                 const double value = loss.conjugate(scaled.data(), s.outputs, y, i);
-                total += s.weights ? s.weights[i] * value : value;
+                total += s.weights ? weighted(s.weights[i], value) : value;
             }
         } else {
             in_blocks(range, [&](Range r) {
