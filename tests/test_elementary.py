@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reshuffle.kernels.newton import kept_within, linearise_kernel, lower_kernel, register_second
 
 import reshuffle as rs
 from reshuffle.core import native
