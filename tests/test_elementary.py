@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reshuffle.kernels.newton import kept_within, linearise_kernel, lower_kernel, register_second
 
 import reshuffle as rs
 from reshuffle.core import native
@@ -63,7 +63,7 @@ def test_below_the_smallest_normal_number() -> None:
 @given(st.floats(1e-12, 1e12), st.floats(1e-30, 1e6), st.floats(1e-3, 1e3))
 def test_a_share_of_the_curvature_is_left(curvature: float, cap: float, bend: float) -> None:
     """2(e^-t + t - 1)/t² ≥ share at t = M·radius, and the radius is more than the model's reach."""
-    share, radius = kept_within.py_func(curvature, cap, bend)
+    share, radius = native.kept_within(curvature, cap, bend)
     if share == 0.0:
         assert radius == np.inf
         return
@@ -103,22 +103,16 @@ def test_how_fast_a_loss_bends(loss: Any) -> None:
 @pytest.mark.parametrize("n", [3, 9, 17, 33, 70])
 def test_bits_do_not_depend_on_where_arrays_lie(loss: Any, n: int) -> None:
     """A loop that is compiled in two ways, and looks at addresses to choose, must round alike in both."""
-    stamp = register_second(loss.functions, type(loss).second)
-    A, x, y = RNG.standard_normal((n, 3)), RNG.standard_normal(3), np.ones(n)
-    nothing, none = np.empty(0, dtype=np.uint32), np.empty(0)
+    problem = rs.Problem(RNG.standard_normal((n, 3)), 1.0 + (np.arange(n) % 2), rs.losses.Squared())
+    fit, x = replace(problem.datafit, loss=loss), RNG.standard_normal(3)
 
     def run(apart: int) -> list[Any]:
         room = np.zeros(7 * (n + apart))
         places = [room[k * (n + apart) :][:n] for k in range(7)]
         margins, slopes, curvatures, low, factors, radius, shares = places
-        g, params = np.zeros(3), loss.params
-        value = linearise_kernel(stamp)(
-            A, nothing, nothing, y, none, params, False, x, np.zeros(1), 1.0 / n, margins, slopes,
-            curvatures, g, 0.0,
-        )  # fmt: skip
-        lower_kernel(stamp)(
-            y, none, params, 1.0, margins, slopes, curvatures, 1e-6, low, factors, radius, shares
-        )
+        g = np.zeros(3)
+        value = native.linearise(fit.core, x, 0, n, 1.0 / n, margins, slopes, curvatures, g, 0.0)
+        native.lower(fit.core, 1.0, margins, slopes, curvatures, 1e-6, low, factors, radius, shares)
         return [value, g, *places]
 
     far = run(5000)

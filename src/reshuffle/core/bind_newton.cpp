@@ -248,6 +248,25 @@ std::tuple<double, double, double, Index> minimise_model(const BoundForm &form, 
     return {found.decrease, found.left, found.length, found.rounds};
 }
 
+// Curvatures from below at a point, for a model whose decrease is at most cap.
+void lower_of(const BoundSamples &b, double concordance, FlatIn margins, FlatIn slopes, FlatIn curvatures, double cap,
+              Flat low, Array<double> factors, Array<double> radius, Array<double> shares) {
+    const Samples &s = b.samples;
+    require(has_bend(s), "the loss has no second derivative");
+    for (const FlatIn *a : {&margins, &slopes, &curvatures}) check_rows(s, *a, 0, s.n);
+    check_rows(s, low, 0, s.n);
+    for (const Array<double> *a : {&factors, &radius, &shares})
+        check_size(Index(a->size()), s.n, "an array has not one entry per row");
+    const auto copy = [](const FlatIn &a) { return std::vector<double>(a.data(), a.data() + a.size()); };
+    const Point at{copy(margins), copy(slopes), copy(curvatures), {}, 0.0};
+    Bends bends;
+    bends_from_below(s, concordance, at, cap, bends);
+    std::copy(bends.low.begin(), bends.low.end(), low.data());
+    std::copy(bends.factors.begin(), bends.factors.end(), factors.data());
+    std::copy(bends.radius.begin(), bends.radius.end(), radius.data());
+    std::copy(bends.shares.begin(), bends.shares.end(), shares.data());
+}
+
 void face_of(const BoundForm &form, FlatIn u, nb::ndarray<bool, nb::c_contig, nb::device::cpu> free, Flat slopes) {
     const Index size = Index(u.size());
     require(Index(free.size()) == size && Index(slopes.size()) == size && form_size(form.form) <= size,
@@ -308,6 +327,12 @@ void bind_newton(nb::module_ &m) {
           arg("slope"), arg("value"), arg("psi"), fixed("to"));
     m.def("minimise", &minimise_model, arg("form"), fixed("H"), fixed("g"), fixed("x"), fixed("u"), arg("accuracy"),
           arg("floor"), fixed("null"));
+    m.def("lower", &lower_of, arg("samples"), arg("concordance"), fixed("margins"), fixed("slopes"), fixed("curvatures"),
+          arg("cap"), fixed("low"), fixed("factors"), fixed("radius"), fixed("shares"));
+    m.def("kept_within", [](double curvature, double cap, double concordance) {
+        const Kept kept = kept_within(curvature, cap, concordance);
+        return std::make_pair(kept.share, kept.radius);
+    }, arg("curvature"), arg("cap"), arg("concordance"));
     m.def("face", &face_of, arg("form"), fixed("u"), fixed("free"), fixed("slopes"));
     m.def("retract", &retract_to, arg("form"), fixed("u"), fixed("to"));
     m.def("held", &mark_held, arg("form"), fixed("held"));

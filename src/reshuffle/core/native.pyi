@@ -325,6 +325,19 @@ def minimise(
     floor: float,
     null: Array,
 ) -> tuple[float, float, float, int]: ...
+def lower(
+    samples: Samples,
+    concordance: float,
+    margins: Array,
+    slopes: Array,
+    curvatures: Array,
+    cap: float,
+    low: Array,
+    factors: Array,
+    radius: Array,
+    shares: Array,
+) -> None: ...
+def kept_within(curvature: float, cap: float, concordance: float) -> tuple[float, float]: ...
 def face(form: Form, u: Array, free: Marks, slopes: Array) -> None: ...
 def retract(form: Form, u: Array, to: Array) -> None: ...
 def held(form: Form, held: Marks) -> None: ...

@@ -14,6 +14,7 @@ inline constexpr Index cached_columns = 192;  // with 256 entries each they are 
 // The root of a scale; a curvature below zero, which no convex loss has, counts as none. NaN stays NaN.
 inline double root_of(double scale) { return scale < 0.0 ? 0.0 : std::sqrt(scale); }
 
+#if defined(__GNUC__)
 #if defined(__AVX__)
 inline constexpr Index lanes = 4;
 #else
@@ -29,6 +30,12 @@ inline double sum_of_lanes(Lanes x) {
     for (Index k = 0; k < lanes; k++) total += x[k];
     return total;
 }
+#else  // a compiler without such vectors
+inline constexpr Index lanes = 1;
+using Lanes = double;
+inline Lanes lanes_at(const double *p) { return *p; }
+inline double sum_of_lanes(Lanes x) { return x; }
+#endif
 
 struct Tile {
     double sums[3][4];

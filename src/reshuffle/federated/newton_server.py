@@ -84,10 +84,8 @@ class NewtonServer(Server):
         return "no step lowers P(x) any further" if Search(*state["search"].tolist()).done else ""
 
     def rejects(self, state: State, objective: float) -> bool:
-        from reshuffle.kernels.search import ROUNDING
-
         best = Search(*state["search"].tolist()).objective
-        return bool(objective > best + ROUNDING * abs(best))
+        return bool(objective > best + native.ROUNDING * abs(best))
 
     def _state(self, x: Array, base: Array, active: NDArray[np.bool_], search: Search) -> State:
         return {"x": x, "base": base, "active": active.astype(float), "search": np.array(search)}
