@@ -19,6 +19,7 @@ from reshuffle.randomness import Stream
 from reshuffle.solvers.acceleration import CHECKED, Acceleration
 from reshuffle.solvers.certificate import FreeCoordinates, Proof
 from reshuffle.solvers.curves import Linear
+from reshuffle.solvers.decrement import STALLED, stalled_at
 from reshuffle.solvers.finish import FOUND, LOOSEST, PRECISION, REST, Finish, Steps
 from reshuffle.solvers.inexact import beginning, columns, kept
 from reshuffle.solvers.memory import Memory, SlopeMemory
@@ -199,7 +200,8 @@ class ExactMethod(Method):
             proved = move.progress.bound <= PRECISION * at_zero
             known = not objective < steps.stuck - ROUNDING * abs(objective)
             if active.size == self.sets.size and (proved or known):
-                stalled = "no step lowers P(x) any further"
+                problem = cast(Problem, self.problem)
+                stalled = STALLED if proved else stalled_at(problem, move.at, at_zero)
             steps = steps._replace(rest=epoch + 1 + REST, stuck=objective)
         new, work = self._led_to(state, move.at, steps), move.passes * self.problem.n
         return Epoch(new, work, move.rounds, step, stalled)

@@ -11,6 +11,7 @@ from reshuffle.objective import Array
 from reshuffle.problem import Problem
 from reshuffle.smoothness import OVERFLOW
 from reshuffle.solvers.certificate import Certificate, Gap, Proof, certificate_of
+from reshuffle.solvers.decrement import STALLED, stalled_at
 from reshuffle.solvers.descent import Descent
 from reshuffle.solvers.finish import LOOSEST, PRECISION, Steps, certified
 from reshuffle.solvers.method import Check, Epoch, Method, State
@@ -59,7 +60,11 @@ class NewtonMethod(Method):
         if not (steps.made and np.isfinite(end.objective)):
             self._check_columns(end)
         done = end.stuck or end.progress.bound <= least or not end.steps
-        stalled = "no step lowers P(x) any further" if done else ""
+        stalled = ""
+        if done and not end.progress.bound <= target:
+            stalled = stalled_at(self.problem, end.at, self._at_zero)
+        elif done:
+            stalled = STALLED
         new = {"x": end.at.x, "inner": end.inner, "newton": steps.array()}
         work = end.passes * self.problem.n
         return Epoch(new, work, end.rounds, step, stalled, epochs=end.steps)
