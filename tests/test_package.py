@@ -96,7 +96,13 @@ def test_the_lowest_versions_are_those_of_the_project() -> None:
     """lowest.txt pins each run-time and test dependency at its lower bound (8.1 is 8.1.0)."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    optional = [*extras["numba"], *extras["ray"], *extras["tables"], *extras["export"], *extras["test"]]
+    optional = [
+        *extras["numba"],
+        *extras["ray"],
+        *extras["tables"],
+        *extras["export"],
+        *extras["test"],
+    ]
     named = [*project["dependencies"], *optional]
     bounds = dict(name.split(">=") for name in named if ">=" in name)
     pins = re.findall(r"^([\w-]+)==(.+)$", (ROOT / "lowest.txt").read_text(), re.MULTILINE)
