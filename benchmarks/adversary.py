@@ -9,6 +9,7 @@ from the sources), for all losses, penalties and layouts.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -34,20 +35,40 @@ MATRIX: tuple[CanonicalLoss, ...] = ("multinomial", "squared_outputs")
 
 # --- sizes at which the code changes its way ------------------------------------------------------
 
-PLACES = ("solvers", "kernels", "federated", "datafit.py", "samples.py", "rows.py")
+PLACES = ("solvers", "core", "federated", "datafit.py", "samples.py", "rows.py")
 """Where thresholds of size are, below the package's folder."""
 
 
 @cache
 def whole_numbers(places: tuple[str, ...] = PLACES) -> dict[str, int]:
-    """Every upper-case name that a module of these places gives an integer from 2 on: 'folder/module.NAME' -> its value."""
+    """Every upper-case name that a module of these places gives an integer from 2 on: 'folder/module.NAME' -> its value.
+
+    In the headers of the core these are the constants of type ``Index`` or ``int``, whatever their case.
+    """
     package, found = Path(rs.__file__).parent, {}
     for place in places:
         path = package / place
         for file in sorted(path.glob("**/*.py")) if path.is_dir() else [path] * path.is_file():
             for name, value in _constants(ast.parse(file.read_text(encoding="utf-8"))):
                 found[f"{file.relative_to(package).with_suffix('').as_posix()}.{name}"] = value
+        for file in sorted([*path.glob("*.hpp"), *path.glob("bind_*.cpp")]):
+            for name, value in _constants_of_header(file.read_text(encoding="utf-8")):
+                found[f"{place}/{file.stem}.{name}"] = value
     return found
+
+
+CONSTANT = re.compile(
+    r"^\s*(?:inline |static )*constexpr (?:Index|int) (\w+) = (?:Index\((\d+)\) << )?(\d+);",
+    re.MULTILINE,
+)
+"""A whole number of a header: written out, or shifted to the left."""
+
+
+def _constants_of_header(text: str) -> Iterator[tuple[str, int]]:
+    for name, shifted, number in CONSTANT.findall(text):
+        value = int(shifted) << int(number) if shifted else int(number)
+        if value > 1:
+            yield name, value
 
 
 def _constants(module: ast.Module) -> Iterator[tuple[str, int]]:
@@ -135,20 +156,31 @@ def _rows_of_clients(rng: Rng, size: int) -> Size:
 RECIPES: dict[str, tuple[Recipe, ...]] = {
     "solvers/exact_method.FEW_PROXES": (_rows,),
     "solvers/exact_method.RAREST": (_rows,),
-    "solvers/finish.LARGEST": (_columns,),
     "solvers/newton_model.FEW": (_columns,),
-    "solvers/products.TOGETHER": (_dense_entries,),
-    "solvers/products.ROWS": (_rows,),
-    "solvers/products.NARROW": (_columns,),
+    "solvers/decrement.ENTRIES": (_dense_entries,),
+    "federated/scales.PIECE": (_dense_entries,),
+    "solvers/finish.LARGEST": (_columns,),
     "solvers/whole.PRODUCTS": (_products, _fewer_products),
     "solvers/whole.ENTRIES": (_dense_entries,),
     "solvers/whole.WIDEST": (_unknowns, _columns),
     "solvers/working_sets.SMALL": (_stored, _dense_entries),
     "solvers/working_sets.WIDE": (_wide_rows,),
     "solvers/working_sets.FIRST": (_columns,),
-    "kernels/gram.PACKED": (_rows,),
-    "kernels/passes.BLOCK": (_rows,),
-    "kernels/quadratic.LARGEST": (_columns,),
+    "core/column_major.packed": (_rows,),
+    "core/gram.packed": (_rows,),
+    "core/gram.beside": (_rows,),
+    "core/in_pieces.rows": (_rows,),
+    "core/passes.together": (_rows,),
+    "core/products.cached_columns": (_columns,),
+    "core/products.lanes": (_columns, _rows),
+    "core/products.side": (_columns,),
+    "core/quadratic_model.largest": (_columns,),
+    "core/quadratic_model.block": (_columns, _unknowns),
+    "core/row_major.few": (_columns,),
+    "core/row_major.cached": (_dense_entries,),
+    "core/bind_sweep.ahead": (_rows,),
+    "core/bind_exact.ahead": (_rows,),
+    "core/rows.fetched": (_columns,),
     "federated/anderson.PIECE": (_columns,),
     "federated/client.SMALL": (_rows_of_clients,),
     "federated/client.FEW": (_clients,),
@@ -156,7 +188,6 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "federated/newton_server.FIRST": (_columns,),
     "federated/newton_server.MORE": (_columns,),
     "federated/sums.PIECE": (_columns,),
-    "datafit.AHEAD": (_rows,),
     "datafit.SHORT": (_stored,),
     "datafit.LEAST": (_columns, _rows),
     "samples.PIECE": (_rows,),
@@ -173,16 +204,20 @@ EXEMPT: dict[str, str] = {
             "solvers/face.MOST", "solvers/finish.PASSES", "solvers/finish.SETTLED", "solvers/finish.FOUND",
             "solvers/finish.REST", "solvers/inexact.ATTEMPTS", "solvers/pace.WINDOW", "solvers/smooth.ITERATIONS",
             "solvers/smooth.FEWEST", "solvers/smooth.PAIRS", "solvers/smooth.HALVINGS", "solvers/whole.STEPS",
-            "kernels/cylinders.SECULAR", "kernels/cylinders.PRODUCTS", "kernels/descent.STEPS", "kernels/descent.PROXES",
-            "kernels/newton.TURNS", "kernels/overlap.DEPTH", "kernels/quadratic.SWEEPS", "kernels/quadratic.FEW_STEPS",
-            "kernels/quadratic.SWEEPING", "kernels/quadratic.STEPS", "kernels/quadratic.HALVINGS",
-            "kernels/search.TRIALS", "kernels/whole.ROUNDS", "federated/exact.MOST_PASSES", "federated/safeguard.PATIENCE",
+            "core/cylinders.secular", "core/cylinders.products", "core/coordinate_descent.steps", "core/coordinate_descent.proxes",
+            "core/lower_model.turns", "core/overlap.depth", "core/quadratic_model.sweeps", "core/quadratic_model.few_steps",
+            "core/quadratic_model.sweeping", "core/quadratic_model.steps", "core/quadratic_model.halvings",
+            "core/quadratic_model.rounds", "core/line_search.trials", "federated/exact.MOST_PASSES", "federated/safeguard.PATIENCE",
         ),
         STEPS,
     ),
     **dict.fromkeys(
-        ("solvers/exact_method.PROX_SHARE", "solvers/whole.PART", "solvers/whole.HESSIANS"), FACTOR
+        (
+            "solvers/exact_method.PROX_SHARE", "solvers/whole.PART", "solvers/whole.HESSIANS",
+            "core/row_major.sparse",
+        ), FACTOR,
     ),
+    "core/rows.line": "It is a number of bytes of the memory's lines.",
     "solvers/exact_method.EPOCH_BITS": "It is a number of bits in the name of a random stream.",
     "federated/agreement.MOST_TOLD": "It is a number of sites in a message to people.",
     "federated/spilled.SMALL": "It is a number of bytes from which a client's array goes to a file, whose content is the same.",

@@ -134,13 +134,14 @@ def test_sets_one_after_the_other() -> None:
     assert sets.on(sets.everything) is sets.memory
 
 
-def test_a_part_reads_its_rows_with_the_kernels_of_the_whole() -> None:
-    """Also where its values happen to be all 1, or there are none: no kernel is compiled on the way."""
+def test_a_part_keeps_the_layout_of_the_whole() -> None:
+    """Also where its values happen to be all 1, or there are none: nothing is looked for again."""
     X = sp.csr_matrix(np.array([[1.0, 2.0], [1.0, 0.0], [0.0, 3.0]]))
     problem = rs.Problem(X, [1, -1, 1])
     for kept in ([0], []):
-        part = problem.columns(np.array(kept, dtype=np.uint32))
-        assert part.signature == problem.signature
+        fit = problem.columns(np.array(kept, dtype=np.uint32)).datafit
+        assert not fit.quick.unit
+        assert fit.quick is fit.rows
 
 
 def test_columns_of_a_problem_whose_penalty_is_not_separable() -> None:

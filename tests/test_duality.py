@@ -40,7 +40,10 @@ def test_losses(name: str, z: float, other: float, scale: float, data: st.DataOb
     """l(z) + l*(s) ≥ sz for slopes s (scaled too), with equality at s = l'(z)."""
     loss = SCALAR[name]
     y = data.draw(st.sampled_from([-1.0, 1.0]) if loss.targets == "signs" else numbers)
-    value, derivative, conjugate = (partial(_with, f, loss.params) for f in loss.functions)
+    value, derivative, conjugate = (
+        partial(_with, f, loss.params)
+        for f in (type(loss).value, type(loss).derivative, type(loss).conjugate)
+    )
     slope = derivative(z, y)
     assert np.isclose(value(z, y) + conjugate(slope, y), slope * z, rtol=1e-9, atol=1e-7)
     s = scale * derivative(other, y)

@@ -105,11 +105,11 @@ def test_where_calls_end_changes_no_bit(
                 found += [solver.solve(problem).x for solver in solvers]
         return found
 
-    from reshuffle.solvers import products, whole
+    from reshuffle.solvers import whole
 
     monkeypatch.setattr(whole, "PRODUCTS", 0)
     whole_calls = runs()
-    for module in (datafit, products, interruption):
+    for module in (datafit, interruption):
         monkeypatch.setattr(module, "WORK", limit)
     monkeypatch.setattr(datafit, "LEAST", 8)  # so that the lengths of rows are looked at
     for found, expected in zip(runs(), whole_calls, strict=True):
@@ -141,9 +141,8 @@ def test_calls_do_bounded_work_and_miss_no_visit() -> None:
 
 
 def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values that a call reads, of every kernel that passes over all rows: counted, not timed."""
-    from reshuffle.kernels import exact, newton, passes
-
+    """Values that a call reads, of every function of the core that passes over all rows: counted, not timed."""
+    from reshuffle.core import native
     from reshuffle.solvers import whole
 
     limit, rng, read = 5000, np.random.default_rng(0), []
@@ -152,35 +151,29 @@ def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> No
     X = rng.standard_normal((3000, 12)) * (rng.random((3000, 12)) < 0.5)
     X[7:9] = 1.0
     y = np.sign(X[:, 0] + rng.standard_normal(3000))
+    before = np.arange(3001) * 12  # values before each row, as the layout has them
 
-    def counted(factory: Any) -> Any:
-        def kernel_of(stamp: int) -> Any:
-            kernel = factory(stamp)
+    def counted(function: Any) -> Any:
+        def call(core: Any, other: Any, begin: int, end: int, *more: Any) -> Any:
+            read.append(int(before[end] - before[begin]))
+            return function(core, other, begin, end, *more)
 
-            def call(values: Any, indices: Any, indptr: Any, *others: Any) -> Any:
-                read.append(int(indptr[-1] - indptr[0]) if indptr.size else values.size)
-                return kernel(values, indices, indptr, *others)
+        return call
 
-            return call
-
-        return kernel_of
-
-    kernels = [
-        (passes, "value_kernel"), (passes, "gradient_kernel"), (passes, "margins_kernel"),
-        (passes, "curvature_kernel"), (exact, "table_kernel"), (exact, "combine_kernel"), (newton, "linearise_kernel"),
-    ]  # fmt: skip
-    for module, name in kernels:
-        monkeypatch.setattr(module, name, counted(getattr(module, name)))
+    for name in ("value", "tabulate", "margins", "combine", "bent_product"):
+        monkeypatch.setattr(native, name, counted(getattr(native, name)))
     for rows in (X, sp.csr_matrix(X)):
-        read.clear()
+        before = before if rows is X else rows.indptr.astype(np.int64)
         problem = rs.Problem(rows, y, penalty=rs.penalties.L1(1e-3), fit_intercept=True)
+        assert problem.datafit.at_zero > 0.0  # reads no value of a row
+        read.clear()
         for solver in (rs.ExactProxRR(epochs=20), rs.FISTA(epochs=3)):
             solver.solve(problem)
         fit = problem.datafit
         assert len(read) > 100
         assert max(read) <= limit
-        assert [s.start for s in fit.stretches[1:]] == [s.stop for s in fit.stretches[:-1]]
-        assert (fit.stretches[0].start, fit.stretches[-1].stop) == (0, 3000)
+        assert [s.begin for s in fit.stretches[1:]] == [s.end for s in fit.stretches[:-1]]
+        assert (fit.stretches[0].begin, fit.stretches[-1].end) == (0, 3000)
 
 
 def test_cuts_of_long_and_of_endless_passes() -> None:

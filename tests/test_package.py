@@ -118,6 +118,7 @@ def test_readme_has_exactly_two_set_up_commands() -> None:
     assert "pytest" in blocks[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", BREAKS, ids=lambda line: line.how)
 def test_lines_to_break_are_there(line: Break) -> None:
     """``python -m tests.break_lines`` takes a while, so it is run now and then: its lines must not go stale."""

@@ -29,6 +29,18 @@ inline void fold(double *x, Index penalised, double &scale) {
     scale = 1.0;
 }
 
+inline void take_prox(const Sweep &s, const Form &form, double *x, Index penalised, double &scale) {
+    if (scale != 1.0) fold(x, penalised, scale);
+    prox(form, x, s.prox_step);
+}
+
+// What the ridge does to the iterate in a batch of so many visits.
+inline void shrink(const Sweep &s, Index visits, double *x, Index penalised, double &scale) {
+    if (!(s.ridge > 0.0)) return;
+    scale *= 1.0 - s.step * s.ridge * s.average * double(visits);
+    if (scale < smallest_scale) fold(x, penalised, scale);
+}
+
 template <class R, class T>
 inline void fetch_later(const R &rows, const Sweep &s, Index k, const T *targets, Index width, Span<const double> weights) {
     // rows that lie in the order of the visits come unasked
@@ -57,19 +69,13 @@ double sweep(const R &rows, const L &loss, const double *targets, Span<const dou
             const double weight = weights ? s.average * weights[i] : s.average;
             coefs[k - start] = weight * loss.template slope<Alone>(z, targets[i]);
         }
-        if (s.ridge > 0.0) {
-            scale *= 1.0 - s.step * s.ridge * s.average * double(stop - start);
-            if (scale < smallest_scale) fold(x.data, penalised, scale);
-        }
+        shrink(s, stop - start, x.data, penalised, scale);
         const double factor = -s.step / scale;
         for (Index k = start; k < stop; k++) {
             rows.add(s.visits[k], factor * coefs[k - start], x.data);
             if (bias) *intercept += -s.step * coefs[k - start];
         }
-        if (s.prox_step > 0.0) {
-            if (scale != 1.0) fold(x.data, penalised, scale);
-            prox(form, x.data, s.prox_step);
-        }
+        if (s.prox_step > 0.0) take_prox(s, form, x.data, penalised, scale);
     }
     return scale;
 }
@@ -93,10 +99,7 @@ double sweep(const R &rows, const L &loss, const typename L::Target *targets, Sp
             const double weight = weights ? s.average * weights[i] : s.average;
             for (Index o = 0; o < outputs; o++) own[o] *= weight;
         }
-        if (s.ridge > 0.0) {
-            scale *= 1.0 - s.step * s.ridge * s.average * double(stop - start);
-            if (scale < smallest_scale) fold(x.data, penalised, scale);
-        }
+        shrink(s, stop - start, x.data, penalised, scale);
         const double factor = -s.step / scale;
         for (Index k = start; k < stop; k++) {
             const double *own = coefs + (k - start) * outputs;
@@ -104,10 +107,7 @@ double sweep(const R &rows, const L &loss, const typename L::Target *targets, Sp
             if (bias)
                 for (Index o = 0; o < outputs; o++) intercept[o] += -s.step * own[o];
         }
-        if (s.prox_step > 0.0) {
-            if (scale != 1.0) fold(x.data, penalised, scale);
-            prox(form, x.data, s.prox_step);
-        }
+        if (s.prox_step > 0.0) take_prox(s, form, x.data, penalised, scale);
     }
     return scale;
 }

@@ -26,6 +26,8 @@ PARTS = ("value", "derivative", "second", "conjugate")
 """What the core may be handed, in the order in which it takes them."""
 
 Scalar = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double)
+CFunction = Scalar.__mro__[1]
+"""What every function of ctypes is an instance of."""
 Pointer = ctypes.POINTER(ctypes.c_double)
 Block = ctypes.CFUNCTYPE(None, Pointer, Pointer, Pointer, ctypes.c_int64)
 
@@ -219,7 +221,7 @@ def _called_vector(
 def address_of(function: Any) -> int | None:
     """The address of a compiled function double(double, double), where it is one; else nothing."""
     function = getattr(function, "function", function)  # of a LowLevelCallable
-    if isinstance(function, ctypes._CFuncPtr):
+    if isinstance(function, CFunction):
         return _pointer(function)
     if type(function).__module__ == "_cffi_backend":
         import _cffi_backend  # a cffi function exists, so that its module does

@@ -57,7 +57,7 @@ class NewtonMethod(Method):
             end = self.descent.run(zero, Progress(), target, at_zero, most)
         self._last = end
         steps = steps._replace(made=steps.made + end.steps, progress=end.progress)
-        if not (steps.made and np.isfinite(end.objective)):
+        if end.stuck or not (steps.made and np.isfinite(end.objective)):
             self._check_columns(end)
         done = end.stuck or end.progress.bound <= least or not end.steps
         stalled = ""
@@ -78,9 +78,11 @@ class NewtonMethod(Method):
 
     def _check_columns(self, end: Ended) -> None:
         """Where no step was made, or a bad one: refuse columns whose squares overflow, or are lost."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore"):
             squares = self.problem.datafit.column_squares.sum() + self.problem.fit_intercept
         if not (np.isfinite(squares) and np.isfinite(end.objective)):
+            raise InputError(OVERFLOW)
+        if 0.0 < squares < np.finfo(np.float64).tiny:  # what is left of them has no digits
             raise InputError(OVERFLOW)
         if squares + self.problem.ridge == 0.0:
             self.problem.smoothness.require()
