@@ -46,7 +46,7 @@ def check(X: Any, y: Any, settings: dict[str, Any], theirs: Any, split: str, **m
     start, best = whole.objective(np.zeros(whole.shape)), whole.objective(theirs)
     sites = rs.federated.Sites([(X[part], y[part]) for part in parts(y, split)], **settings)
     for state in ("server", "clients"):
-        result = rs.ExactFedRR(rounds=150, tol=1e-6, state=state, **more).solve(sites)  # type: ignore[arg-type]
+        result = rs.ExactFedRR(rounds=150, tol=1e-6, state=state, **more).solve(sites)
         assert result.converged, result.message
         assert whole.objective(result.x) - best <= 1e-6 * start
 
@@ -185,7 +185,7 @@ def test_moments_keep_the_digits_of_columns_far_from_zero() -> None:
 
 def test_there_and_back() -> None:
     rng = np.random.default_rng(0)
-    found = Metric(2.0 ** np.arange(-3, 3), rng.standard_normal(6))
+    found = Metric(np.exp2(np.arange(-3.0, 3.0)), rng.standard_normal(6))
     for shape in ((7,), (7, 3), (6,)):
         plain = found if shape[0] == 7 else Metric(found.scale, np.zeros(6))
         x = rng.standard_normal(shape)

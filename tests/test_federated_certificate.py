@@ -69,7 +69,7 @@ def test_sites_and_sums_give_the_same_gap(name: str) -> None:
     here = rs.federated.Federation([rs.Problem(X[p], y[p], **settings) for p in parts])
     there = rs.federated.Sites([(X[p], y[p]) for p in parts], **settings)
     for state in ("server", "clients"):
-        solver = rs.ExactFedRR(rounds=5, tol=1e-12, step=1e-3, state=state)  # type: ignore[arg-type]
+        solver = rs.ExactFedRR(rounds=5, tol=1e-12, step=1e-3, state=state)
         with pytest.warns(UserWarning, match="tol=1e-12 was not reached"):
             one, two = solver.solve(here).trace, solver.solve(there).trace
         np.testing.assert_allclose(one["gap"][1:], two["gap"][1:], rtol=1e-9)

@@ -72,7 +72,7 @@ def penalties(width: int, outputs: int) -> dict[str, Any]:
     first[:FREE] = 0.0
     labels = np.arange(width - FREE) // 4
     weights = first[:, None] if outputs > 1 else first
-    found = {"l1": L1(1.0), "l1, two free": L1(weights)}
+    found: dict[str, Any] = {"l1": L1(1.0), "l1, two free": L1(weights)}
     if outputs == 1:
         ends = np.append(labels, [-1] * FREE)
         found |= {
@@ -122,8 +122,9 @@ def free_minimum(problem: rs.Problem, columns: np.ndarray) -> tuple[float, np.nd
 @pytest.mark.parametrize("width", [NARROW, WIDE])
 @pytest.mark.parametrize(("name", "layout"), CASES)
 def test_free_coordinates_are_at_their_minimum(name: str, layout: str, width: int) -> None:
+    X: Any
     X, y = drawn(name, layout, width)
-    dense = np.asarray(X.todense() if sp.issparse(X) else X, dtype=float)
+    dense = np.asarray(X.todense() if sp.issparse(X) else X, dtype=np.float64)
     outputs = CLASSES if name in ("softmax", "outputs") else 1
     weights = np.random.default_rng(1).pareto(1.5, ROWS) + 0.01
     false = []
@@ -133,7 +134,7 @@ def test_free_coordinates_are_at_their_minimum(name: str, layout: str, width: in
         free = free_features(kind, width)
         if not (free or intercept):
             continue
-        make = {"loss": LOSSES[name], "sample_weight": given, "fit_intercept": intercept}
+        make: dict[str, Any] = {"loss": LOSSES[name], "sample_weight": given, "fit_intercept": intercept}
         columns = np.hstack([dense[:, free], np.ones((ROWS, int(intercept)))])
         least, best = free_minimum(rs.Problem(X, y, **make), columns)
         x = np.zeros(rs.Problem(X, y, **make).shape)
@@ -158,7 +159,7 @@ def test_free_coordinates_are_at_their_minimum(name: str, layout: str, width: in
                                     rs.ExactProxRR(tol=TOL, finish=False)], ids=repr)  # fmt: skip
 def test_other_solvers_never_certify_an_intercept_that_is_elsewhere(name: str, solver: Any) -> None:
     X, y = drawn(name, "dense", WIDE)
-    make = {"loss": LOSSES[name], "fit_intercept": True}
+    make: dict[str, Any] = {"loss": LOSSES[name], "fit_intercept": True}
     plain = rs.Problem(X, y, penalty=L1(1.0), **make)
     least, _ = free_minimum(plain, np.ones((ROWS, 1)))
     problem = rs.Problem(X, y, penalty=L1(2.0 * plain.lambda_max()), **make)
@@ -205,7 +206,7 @@ def test_a_dual_point_satisfies_the_equations_of_the_intercept(name: str) -> Non
 
 def test_a_bound_that_a_free_coordinate_refutes_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = drawn("logistic", "dense", NARROW)
-    for penalty, intercept in ((L1(1e3), True), (L1([0.0] * 2 + [1e3] * (NARROW - 2)), False)):
+    for penalty, intercept in ((L1(1e3), True), (L1(np.r_[0.0, 0.0, np.full(NARROW - 2, 1e3)]), False)):
         problem = rs.Problem(X, y, penalty=penalty, fit_intercept=intercept)
         slopes, g = problem.slopes(np.zeros(problem.shape))
         free = certificate.FreeCoordinates(problem)

@@ -162,6 +162,7 @@ def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> No
 
     for name in ("value", "tabulate", "margins", "combine", "bent_product"):
         monkeypatch.setattr(native, name, counted(getattr(native, name)))
+    rows: Any
     for rows in (X, sp.csr_matrix(X)):
         before = before if rows is X else rows.indptr.astype(np.int64)
         problem = rs.Problem(rows, y, penalty=rs.penalties.L1(1e-3), fit_intercept=True)

@@ -36,7 +36,8 @@ def hard(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def centred(A: np.ndarray, w: np.ndarray) -> np.ndarray:
-    return A - (w @ A) / w.sum()
+    found: np.ndarray = A - (w @ A) / w.sum()
+    return found
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])
@@ -123,7 +124,7 @@ def text(classes: int, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
     """Rows of unit length whose columns are heavy-tailed, most of them empty."""
     rng = np.random.default_rng(seed)
     n, d = 1500, 9000
-    A = sp.random(n, d, 30 / d, format="csr", random_state=1)
+    A: Any = sp.random(n, d, 30 / d, format="csr", random_state=1)
     where = (rng.pareto(1.0, A.nnz) * 20).astype(int) % d
     A = sp.csr_matrix((A.data, where, A.indptr), shape=(n, d))
     A.sum_duplicates()

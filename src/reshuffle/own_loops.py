@@ -27,7 +27,8 @@ _prox = CFUNCTYPE(None, c_size_t, c_size_t, c_double)(_prox_at)
 @njit(nogil=True)
 def slope(data: int, i: int, x: Any) -> float:
     """l'(a_iᵀx + b, y_i)."""
-    return _slope(data, i, x.ctypes.data)
+    found: float = _slope(data, i, x.ctypes.data)
+    return found
 
 
 @njit(nogil=True)

@@ -47,7 +47,7 @@ inline void fetch_later(const R &rows, const Copies &copies, Span<const Visit> v
 // Steps first ... last - 1 of the visits, in a block that begins at `origin`: y and the table change, the drift is left
 // to the end of the block.
 template <class R, Loss L>
-void block(const R &rows, const L &loss, const double *targets, bool bias, const Copies &copies, Span<const Visit> visits,
+[[gnu::noinline]] void block(const R &rows, const L &loss, const double *targets, bool bias, const Copies &copies, Span<const Visit> visits,
            Index origin, Index first, Index last, double *table, Span<double> y, const double *q, double step, Index ahead,
            double *) {
     const Index end = y.size - 1;
@@ -66,7 +66,7 @@ void block(const R &rows, const L &loss, const double *targets, bool bias, const
 }
 
 template <class R, VectorLoss L>
-void block(const R &rows, const L &loss, const typename L::Target *targets, bool bias, const Copies &copies,
+[[gnu::noinline]] void block(const R &rows, const L &loss, const typename L::Target *targets, bool bias, const Copies &copies,
            Span<const Visit> visits, Index origin, Index first, Index last, double *table, Matrix<double> y, const double *q,
            double step, Index ahead, double *coefs) {
     const Index outputs = y.columns, width = std::is_same_v<typename L::Target, double> ? outputs : 1;

@@ -55,7 +55,7 @@ inline void fetch_later(const R &rows, const Sweep &s, Index k, const T *targets
 
 // Visits of a loss with one output; returns the scale of the iterate at the end. coefs has room for a batch.
 template <class R, Loss L>
-double sweep(const R &rows, const L &loss, const double *targets, Span<const double> weights, bool bias, const Sweep &s,
+[[gnu::noinline]] double sweep(const R &rows, const L &loss, const double *targets, Span<const double> weights, bool bias, const Sweep &s,
              const Form &form, Span<double> x, Index penalised, double scale, double *coefs) {
     const Index total = s.visits.size;
     double *intercept = x.data + x.size - 1;
@@ -82,7 +82,7 @@ double sweep(const R &rows, const L &loss, const double *targets, Span<const dou
 
 // The same for a loss with several outputs; coefs has a row for each visit of a batch.
 template <class R, VectorLoss L>
-double sweep(const R &rows, const L &loss, const typename L::Target *targets, Span<const double> weights, bool bias,
+[[gnu::noinline]] double sweep(const R &rows, const L &loss, const typename L::Target *targets, Span<const double> weights, bool bias,
              const Sweep &s, const Form &form, Matrix<double> x, Index penalised, double scale, double *coefs) {
     const Index total = s.visits.size, outputs = x.columns;
     const Index width = std::is_same_v<typename L::Target, double> ? outputs : 1;

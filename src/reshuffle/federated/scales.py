@@ -235,9 +235,8 @@ class Rescaled(Corrected):
     def point(self, message: Array) -> Array:
         return self.metric.outer(message)
 
-    def compile(self, client: FiniteSum) -> None:
-        client.compile()
-        super().compile(self.view(client.first()))
+    def rehearse(self, client: FiniteSum) -> None:
+        super().rehearse(self.view(client.first()))
 
     def load(self, client: FiniteSum) -> Load:
         return super().load(self.view(client))

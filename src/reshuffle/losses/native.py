@@ -34,7 +34,8 @@ Block = ctypes.CFUNCTYPE(None, Pointer, Pointer, Pointer, ctypes.c_int64)
 
 def native_loss(loss: Loss, classes: bool) -> Any:
     """The loss as the core takes it; ``classes`` says that the targets of a vector loss are classes."""
-    return _native_loss(type(loss), loss.params, repr(loss), classes)
+    kind: Any = type(loss)
+    return _native_loss(kind, loss.params, repr(loss), classes)
 
 
 def own_errors(loss: Loss) -> list[Exception]:
