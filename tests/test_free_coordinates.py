@@ -122,9 +122,9 @@ def free_minimum(problem: rs.Problem, columns: np.ndarray) -> tuple[float, np.nd
 @pytest.mark.parametrize("width", [NARROW, WIDE])
 @pytest.mark.parametrize(("name", "layout"), CASES)
 def test_free_coordinates_are_at_their_minimum(name: str, layout: str, width: int) -> None:
-    X: Any
     X, y = drawn(name, layout, width)
-    dense = np.asarray(X.todense() if sp.issparse(X) else X, dtype=np.float64)
+    rows: Any = X
+    dense = np.asarray(rows.todense() if hasattr(rows, "todense") else rows, dtype=np.float64)
     outputs = CLASSES if name in ("softmax", "outputs") else 1
     weights = np.random.default_rng(1).pareto(1.5, ROWS) + 0.01
     false = []
@@ -134,7 +134,11 @@ def test_free_coordinates_are_at_their_minimum(name: str, layout: str, width: in
         free = free_features(kind, width)
         if not (free or intercept):
             continue
-        make: dict[str, Any] = {"loss": LOSSES[name], "sample_weight": given, "fit_intercept": intercept}
+        make: dict[str, Any] = {
+            "loss": LOSSES[name],
+            "sample_weight": given,
+            "fit_intercept": intercept,
+        }
         columns = np.hstack([dense[:, free], np.ones((ROWS, int(intercept)))])
         least, best = free_minimum(rs.Problem(X, y, **make), columns)
         x = np.zeros(rs.Problem(X, y, **make).shape)
@@ -206,7 +210,10 @@ def test_a_dual_point_satisfies_the_equations_of_the_intercept(name: str) -> Non
 
 def test_a_bound_that_a_free_coordinate_refutes_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = drawn("logistic", "dense", NARROW)
-    for penalty, intercept in ((L1(1e3), True), (L1(np.r_[0.0, 0.0, np.full(NARROW - 2, 1e3)]), False)):
+    for penalty, intercept in (
+        (L1(1e3), True),
+        (L1(np.r_[0.0, 0.0, np.full(NARROW - 2, 1e3)]), False),
+    ):
         problem = rs.Problem(X, y, penalty=penalty, fit_intercept=intercept)
         slopes, g = problem.slopes(np.zeros(problem.shape))
         free = certificate.FreeCoordinates(problem)

@@ -155,7 +155,8 @@ def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> No
 
     def counted(function: Any) -> Any:
         def call(core: Any, other: Any, begin: int, end: int, *more: Any) -> Any:
-            read.append(int(before[end] - before[begin]))
+            if core.features:  # without features no value of a row is read
+                read.append(int(before[end] - before[begin]))
             return function(core, other, begin, end, *more)
 
         return call
@@ -166,7 +167,6 @@ def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> No
     for rows in (X, sp.csr_matrix(X)):
         before = before if rows is X else rows.indptr.astype(np.int64)
         problem = rs.Problem(rows, y, penalty=rs.penalties.L1(1e-3), fit_intercept=True)
-        assert problem.datafit.at_zero > 0.0  # reads no value of a row
         read.clear()
         for solver in (rs.ExactProxRR(epochs=20), rs.FISTA(epochs=3)):
             solver.solve(problem)

@@ -196,7 +196,8 @@ void bind_samples(nb::module_ &m) {
              },
              arg("values").noconvert(), arg("indices"), arg("indptr"), arg("targets"), arg("weights").noconvert(),
              arg("loss"), arg("bias"), arg("features"), arg("outputs"))
-        .def_prop_ro("n", [](const BoundSamples &s) { return s.samples.n; });
+        .def_prop_ro("n", [](const BoundSamples &s) { return s.samples.n; })
+        .def_prop_ro("features", [](const BoundSamples &s) { return s.samples.features; });
 }
 
 }  // namespace reshuffle

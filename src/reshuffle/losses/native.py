@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -101,15 +102,14 @@ def _scalar_addresses(
 
 def _compiled(function: Callable[..., float], params: tuple[float, ...], name: str) -> Any:
     """The function with its parameters, compiled for a call by address."""
-    from numba import cfunc, njit
-
+    numba: Any = import_module("numba")
     with compiling(name):
-        inner = njit(error_model="numpy")(function)
+        inner = numba.njit(error_model="numpy")(function)
 
-        def closed(z: float, y: float) -> float:
+        def closed(z: float, y: float) -> Any:
             return inner(z, y, *params)
 
-        return cfunc("float64(float64, float64)", error_model="numpy")(closed)
+        return numba.cfunc("float64(float64, float64)", error_model="numpy")(closed)
 
 
 def _called(
@@ -177,8 +177,8 @@ def _vector_addresses(
 def _compiled_vector(
     function: Callable[..., Any], params: tuple[float, ...], name: str, classes: bool, changes: bool
 ) -> Any:
-    from numba import carray, cfunc, njit, types
-
+    numba: Any = import_module("numba")
+    carray, njit, types = numba.carray, numba.njit, numba.types
     with compiling(name):
         inner = njit(error_model="numpy")(function)
         number = types.int32 if classes else types.float64
@@ -192,7 +192,7 @@ def _compiled_vector(
             inner(carray(z, (k,)), target(y, k), *params)
             return 0.0
 
-        wrap = cfunc(types.float64(*kinds), error_model="numpy")
+        wrap = numba.cfunc(types.float64(*kinds), error_model="numpy")
         return wrap(changed if changes else returned)
 
 
@@ -225,9 +225,7 @@ def address_of(function: Any) -> int | None:
     if isinstance(function, CFunction):
         return _pointer(function)
     if type(function).__module__ == "_cffi_backend":
-        import _cffi_backend  # a cffi function exists, so that its module does
-
-        ffi = _cffi_backend.FFI()
+        ffi = import_module("_cffi_backend").FFI()
         return int(ffi.cast("uintptr_t", function))
     found = getattr(function, "address", None)  # numba.cfunc
     return found if isinstance(found, int) else None
