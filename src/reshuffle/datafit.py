@@ -80,14 +80,7 @@ class Datafit(Samples):
 
     def margins(self, x: Array) -> Array:
         """a_iᵀx + b for every row."""
-        return self._margins(self.core, x)
-
-    def quick_margins(self, x: Array) -> Array:
-        """The same, by the quick rows."""
-        return self._margins(self.quick_core, x)
-
-    def _margins(self, core: Any, x: Array) -> Array:
-        found, x = np.empty((self.n, *self.outputs)), self.checked(x)
+        found, x, core = np.empty((self.n, *self.outputs)), self.checked(x), self.core
 
         def fill(part: Range) -> None:
             if self.multiplies:
@@ -110,7 +103,7 @@ class Datafit(Samples):
 
     def column_means(self) -> Array:
         """(1/n) Σ w_i a_i, one number per feature."""
-        out, core = np.zeros(self.features), self.quick_core
+        out, core = np.zeros(self.features), self.core
         for part in self.in_turn():
             native.column_sums(core, *part, 1.0 / self.n, out)
         return out
@@ -139,7 +132,7 @@ class Datafit(Samples):
 
     def bent_product(self, curvatures: Array, v: Array) -> Array:
         """(1/n) Σ_i c_i a_i a_iᵀ v: margins and sum in one pass, by the quick rows."""
-        core, v = self.quick_core, self.checked(v)
+        core, v = self.core, self.checked(v)
 
         def product(part: Range, out: Array) -> Array:
             native.bent_product(core, curvatures, *part, v, 1.0 / self.n, out)
@@ -182,7 +175,7 @@ class Datafit(Samples):
 
     def slopes(self, x: Array) -> tuple[Array, Array]:
         """l'(a_iᵀx + b, y_i) for every row, and the mean gradient (1/n) Σ w_i l'_i a_i."""
-        core = self.quick_core
+        core = self.core
         if self.multiplies:
             table = self._margins(core, x)
             for part in self.in_turn():
@@ -200,7 +193,7 @@ class Datafit(Samples):
 
     def combined(self, slopes: Array) -> Array:
         """(1/n) Σ w_i slopes_i a_i."""
-        core, multiplies = self.quick_core, self.multiplies
+        core, multiplies = self.core, self.multiplies
 
         def combine(part: Range, out: Array) -> Array:
             if multiplies:
@@ -306,7 +299,7 @@ class Datafit(Samples):
         self, y: Array, visits: Visits, step: float, table: Array, q: Array, copies: Copies = ALONE
     ) -> None:
         """Steps along differences to the slopes of a table; see ``FiniteSum.block``."""
-        owner, core = copies.owner, self.quick_core
+        owner, core = copies.owner, self.core
         weights = copies.weights if owner.size else self.weights
         samples = (lambda: owner[visits]) if owner.size else (lambda: visits)
         for start, stop in self.calls(visits.size, samples, 0.0):

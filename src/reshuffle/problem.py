@@ -309,7 +309,7 @@ class Problem(FiniteSum):
             raise InputError("functions are for losses of one output; use component(i, x)")
         from reshuffle.own_loops import add, slope  # needs numba, which only such loops need
 
-        return slope, add, native.address(self.datafit.quick_core)
+        return slope, add, native.address(self.datafit.core)
 
     @property
     def compiled_penalty(self) -> int:

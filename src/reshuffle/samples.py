@@ -79,24 +79,11 @@ class Samples:
         self.raise_own_errors()
         return self._core
 
-    @property
-    def quick_core(self) -> Any:
-        """The same by the quick rows."""
-        self.raise_own_errors()
-        return self._quick_core
-
     @cached_property
     def _core(self) -> Any:
-        return self._handle(self.rows)
-
-    @cached_property
-    def _quick_core(self) -> Any:
-        return self._core if self.quick is self.rows else self._handle(self.quick)
-
-    def _handle(self, rows: Rows) -> Any:
         loss = native_loss(self.loss, self.targets.dtype == np.int32)
         return native.Samples(
-            *rows, self.targets, self.weights, loss, self.bias, self.features, prod(self.outputs) if self.outputs else 0
+            *self.quick, self.targets, self.weights, loss, self.bias, self.features, prod(self.outputs) if self.outputs else 0
         )  # fmt: skip
 
     @cached_property

@@ -157,8 +157,9 @@ void elementary(const std::string &name, Array<const double> x, Array<double> ou
         for (Index i = 0; i < n; i++) to[i] = function(from[i]);
     };
     if (name == "exp") return each([](double z) { return InRows::exp(z); });
+    if (name == "exp alone") return each([](double z) { return Alone::exp(z); });
     if (name == "log") return each([](double z) { return InRows::log(z); });
-    require(name == "log1p", "the elementary functions are exp, log and log1p");
+    require(name == "log1p", "the elementary functions are exp, exp alone, log and log1p");
     each([](double z) { return InRows::log1p(z); });
 }
 

@@ -23,7 +23,7 @@ void clients(const R &rows, const L &loss, const T *targets, Span<const double> 
         std::copy(x.begin(), x.end(), model);
         const Sweep s{own, batch, averages[c], step, ridge, 0.0, ahead};
         scale = sweep(rows, loss, targets, weights, bias, s, Coordinates{}, shaped(model), penalised, 1.0, coefs);
-        if (scale != 1.0) fold(model, penalised, scale);
+        if (scale != 1.0) folded(model, penalised, scale);
     }
 }
 

@@ -1,4 +1,4 @@
-// exp, log and log1p for loops over rows that do not wait for each other.
+// exp and log for loops over rows that do not wait for each other.
 //
 // Those of the C library are calls, one number each. These are a dozen multiplications and no branch, so that the
 // compiler turns a loop of them into vector instructions; they are off by at most two units in the last place.
@@ -53,38 +53,71 @@ struct InRows {  // for several rows at a time
         return x == x ? found : x;
     }
 
-    [[gnu::always_inline]] static double log_of_both(double u, double rest) {  // log(u) + rest, where the rest is small
-        const double normal = u > smallest ? u : smallest;
-        const std::uint64_t moved = std::bit_cast<std::uint64_t>(normal) + (one - root);
-        const double k =
-            (std::bit_cast<double>((moved >> 52) + std::bit_cast<std::uint64_t>(to_integer)) - to_integer) - 1023.0;
-        const double f = std::bit_cast<double>((moved & mantissa) + root) - 1.0;
+    // log(1 + f) - f + rest, by 2s = f - s f: most of the sum is f, which is exact
+    [[gnu::always_inline]] static double series(double f, double rest) {
         const double s = f / (2.0 + f), q = s * s, q2 = q * q, q4 = q2 * q2;
         const double a = (1.0 / 3 + 1.0 / 5 * q) + q2 * (1.0 / 7 + 1.0 / 9 * q);
         const double b = (1.0 / 11 + 1.0 / 13 * q) + q2 * (1.0 / 15 + 1.0 / 17 * q);
         const double sum = 2.0 * q * (a + q4 * (b + q4 * (1.0 / 19 + 1.0 / 21 * q)));
-        const double half = 0.5 * f * f;  // 2s = f - s f: most of the sum is f, which is exact
-        return k * log2_high + (f - (half - (s * (half + sum) + (k * log2_low + rest))));
+        const double half = 0.5 * f * f;
+        return (s * (half + sum) + rest) - half;
     }
 
     [[gnu::always_inline]] static double log(double x) {
-        double found = log_of_both(x, 0.0);
+        const double normal = x > smallest ? x : smallest;
+        const std::uint64_t moved = std::bit_cast<std::uint64_t>(normal) + (one - root);
+        const double k =
+            (std::bit_cast<double>((moved >> 52) + std::bit_cast<std::uint64_t>(to_integer)) - to_integer) - 1023.0;
+        const double f = std::bit_cast<double>((moved & mantissa) + root) - 1.0;
+        double found = k * log2_high + (f + series(f, k * log2_low));
         found = x < infinity ? found : x;
         return x > 0.0 ? found : (x == 0.0 ? -infinity : std::numeric_limits<double>::quiet_NaN());
     }
 
+    // log(1 + x) for 0 <= x <= 1: f is x, or (x - 1) / 2 where 1 + x is twice 1 + f
     [[gnu::always_inline]] static double log1p(double x) {
-        const double u = 1.0 + x;
-        double found = log_of_both(u, (x - (u - 1.0)) / u);
-        found = x < infinity ? found : x;
-        return x > -1.0 ? found : (x == -1.0 ? -infinity : std::numeric_limits<double>::quiet_NaN());
+        const bool half = x > 0.41421356237309505;  // sqrt(2) - 1
+        const double f = half ? 0.5 * x - 0.5 : x, k = half ? 1.0 : 0.0;
+        return k * log2_high + (f + series(f, k * log2_low));
     }
 };
 
-struct Alone {  // for one row that others wait for: the C library answers sooner
-    [[gnu::always_inline]] static double exp(double x) { return std::exp(x); }
-    [[gnu::always_inline]] static double log(double x) { return std::log(x); }
-    [[gnu::always_inline]] static double log1p(double x) { return std::log1p(x); }
+// 2^(j/128) for j = 0 ... 127, by the series of exp in the longest numbers that the compiler has.
+struct Powers {
+    static constexpr int count = 128;
+    double of[count];
+
+    constexpr Powers() : of{} {
+        for (int j = 0; j < count; j++) {
+            const long double r = 0.693147180559945309417232121458176568L * j / count;
+            long double term = 1.0L, sum = 1.0L;
+            for (int k = 1; k < 30; k++) sum += term *= r / k;
+            of[j] = double(sum);
+        }
+    }
+};
+inline constexpr Powers powers;
+
+// For one row that others wait for. With k = round(128 x / log 2), k = 128 q + j and r = x - k log(2) / 128,
+//
+//     exp(x) = 2^q 2^(j/128) (1 + r + r^2/2! + ... + r^5/5!),
+//
+// which is a shorter chain of operations than the series above: the power is read from a table meanwhile.
+struct Alone {
+    static constexpr double per_log2 = Powers::count * InRows::per_log2;
+    static constexpr double log2_high = InRows::log2_high / Powers::count, log2_low = InRows::log2_low / Powers::count;
+
+    [[gnu::always_inline]] static double exp(double x) {
+        if (!(std::fabs(x) < -InRows::least)) return std::exp(x);
+        const double shifted = x * per_log2 + InRows::to_integer;
+        const double k = shifted - InRows::to_integer;
+        const std::uint64_t whole = std::bit_cast<std::uint64_t>(shifted) - std::bit_cast<std::uint64_t>(InRows::to_integer);
+        const double r = (x - k * log2_high) - k * log2_low, r2 = r * r;
+        const double sum = r + r2 * ((1.0 / 2 + 1.0 / 6 * r) + r2 * (1.0 / 24 + 1.0 / 120 * r));
+        const double power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(powers.of[whole % Powers::count]) +
+                                                   (whole / Powers::count << 52));
+        return power + power * sum;
+    }
 };
 
 }  // namespace reshuffle

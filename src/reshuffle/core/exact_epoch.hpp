@@ -30,7 +30,7 @@ struct Copies {
 };
 
 template <class R, class T>
-inline void fetch_later(const R &rows, const Copies &copies, Span<const Visit> visits, Index k, Index ahead,
+RESHUFFLE_INLINE void fetch_later(const R &rows, const Copies &copies, Span<const Visit> visits, Index k, Index ahead,
                         const T *targets, Index width, const double *table, Index outputs) {
     if (copies.owner && k + 3 * ahead < visits.size) fetch_entry(copies.owner.data + visits[k + 3 * ahead]);
     if (k + 2 * ahead < visits.size) {

@@ -28,7 +28,7 @@ inline double larger(double a, double b) { return a > b ? a : b; }
 inline double smaller(double a, double b) { return a < b ? a : b; }
 inline double between(double x, double low, double high) { return smaller(larger(x, low), high); }
 
-// l = log(1 + exp(-y z)), y = -1 or 1. Both branches exponentiate a negative number, so that no margin overflows.
+// l = log(1 + exp(-y z)), y = -1 or 1. The value exponentiates a negative number, so that no margin overflows.
 struct Logistic {
     static constexpr bool has_conjugate() { return true; }
     template <class M = InRows>
@@ -38,8 +38,7 @@ struct Logistic {
     }
     template <class M = InRows>
     [[gnu::always_inline]] double slope(double z, double y) const {
-        const double m = y * z, e = M::exp(-std::fabs(m));
-        return -y * ((m > 0.0 ? e : 1.0) / (1.0 + e));
+        return -y / (1.0 + M::exp(y * z));  // an infinite exp gives 0, which is what is left of exp(-y z)
     }
     template <class M = InRows>
     [[gnu::always_inline]] double bend(double z, double y) const {

@@ -22,8 +22,16 @@ namespace reshuffle {
 inline constexpr Index line = 64;        // bytes of a cache line
 inline constexpr Index fetched = 8;      // lines of a row that are asked for; the hardware follows a longer row by itself
 
+// What only asks the memory must be inlined: GCC takes a function that does nothing else for one without effect, and
+// drops its calls.
+#if defined(__GNUC__)
+#define RESHUFFLE_INLINE [[gnu::always_inline]] inline
+#else
+#define RESHUFFLE_INLINE inline
+#endif
+
 template <class T>
-inline void fetch_entry(const T *p) {
+RESHUFFLE_INLINE void fetch_entry(const T *p) {
 #if defined(__GNUC__)
     __builtin_prefetch(p);
 #else
@@ -32,7 +40,7 @@ inline void fetch_entry(const T *p) {
 }
 
 template <class T>
-inline void fetch_span(const T *data, Index first, Index last) {
+RESHUFFLE_INLINE void fetch_span(const T *data, Index first, Index last) {
     constexpr Index step = line / Index(sizeof(T));
     for (Index p = first; p < std::min(last, first + fetched * step); p += step) fetch_entry(data + p);
     fetch_entry(data + last - 1);  // a row may begin in the middle of a line
@@ -111,8 +119,8 @@ struct Dense {
         const T *a = row(i);
         for (Index j = 0; j < width; j++) f(j, double(a[j]));
     }
-    void fetch(Index i) const { fetch_span(values, i * width, (i + 1) * width); }
-    void fetch_pointer(Index) const {}
+    RESHUFFLE_INLINE void fetch(Index i) const { fetch_span(values, i * width, (i + 1) * width); }
+    RESHUFFLE_INLINE void fetch_pointer(Index) const {}
 };
 
 // Where the rows of a CSR matrix begin: numbers of 32 bits, or of 64 where there are more values than these count.
@@ -195,12 +203,12 @@ struct Sparse {
         const Index last = starts[i + 1];
         for (Index p = starts[i]; p < last; p++) f(Index(indices[p]), value(p));
     }
-    void fetch(Index i) const {
+    RESHUFFLE_INLINE void fetch(Index i) const {
         const Index first = starts[i], last = starts[i + 1];
         if constexpr (!unit) fetch_span(values, first, last);
         fetch_span(indices, first, last);
     }
-    void fetch_pointer(Index i) const {
+    RESHUFFLE_INLINE void fetch_pointer(Index i) const {
         if (starts.wide)
             fetch_entry(starts.wide + i);
         else

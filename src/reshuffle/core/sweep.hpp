@@ -24,25 +24,26 @@ struct Sweep {
 
 inline constexpr double smallest_scale = 1e-9;  // of the iterate: it is folded in before it underflows
 
-inline void fold(double *x, Index penalised, double &scale) {
+inline double folded(double *x, Index penalised, double scale) {
     for (Index j = 0; j < penalised; j++) x[j] *= scale;
-    scale = 1.0;
+    return 1.0;
 }
 
-inline void take_prox(const Sweep &s, const Form &form, double *x, Index penalised, double &scale) {
-    if (scale != 1.0) fold(x, penalised, scale);
+inline double take_prox(const Sweep &s, const Form &form, double *x, Index penalised, double scale) {
+    if (scale != 1.0) scale = folded(x, penalised, scale);
     prox(form, x, s.prox_step);
+    return scale;
 }
 
-// What the ridge does to the iterate in a batch of so many visits.
-inline void shrink(const Sweep &s, Index visits, double *x, Index penalised, double &scale) {
-    if (!(s.ridge > 0.0)) return;
+// The scale after what the ridge does to the iterate in a batch of so many visits.
+inline double shrunk(const Sweep &s, Index visits, double *x, Index penalised, double scale) {
+    if (!(s.ridge > 0.0)) return scale;
     scale *= 1.0 - s.step * s.ridge * s.average * double(visits);
-    if (scale < smallest_scale) fold(x, penalised, scale);
+    return scale < smallest_scale ? folded(x, penalised, scale) : scale;
 }
 
 template <class R, class T>
-inline void fetch_later(const R &rows, const Sweep &s, Index k, const T *targets, Index width, Span<const double> weights) {
+RESHUFFLE_INLINE void fetch_later(const R &rows, const Sweep &s, Index k, const T *targets, Index width, Span<const double> weights) {
     // rows that lie in the order of the visits come unasked
     if (k + 2 * s.ahead < s.visits.size && s.visits[k + s.ahead] != s.visits[k] + s.ahead) {
         const Index later = s.visits[k + 2 * s.ahead];
@@ -55,27 +56,35 @@ inline void fetch_later(const R &rows, const Sweep &s, Index k, const T *targets
 
 // Visits of a loss with one output; returns the scale of the iterate at the end. coefs has room for a batch.
 template <class R, Loss L>
-[[gnu::noinline]] double sweep(const R &rows, const L &loss, const double *targets, Span<const double> weights, bool bias, const Sweep &s,
+[[gnu::noinline]] double sweep(const R &rows, const L &loss, const double *targets, Span<const double> weights, bool bias, const Sweep s,
              const Form &form, Span<double> x, Index penalised, double scale, double *coefs) {
     const Index total = s.visits.size;
     double *intercept = x.data + x.size - 1;
+    const auto slope = [&](Index k) {
+        const Index i = s.visits[k];
+        fetch_later(rows, s, k, targets, 1, weights);
+        double z = scale * rows.dot(i, x.data);
+        if (bias) z += *intercept;
+        const double weight = weights ? s.average * weights[i] : s.average;
+        return weight * loss.template slope<Alone>(z, targets[i]);
+    };
+    const auto add = [&](Index k, double factor, double coef) {
+        rows.add(s.visits[k], factor * coef, x.data);
+        if (bias) *intercept += -s.step * coef;
+    };
     for (Index start = 0; start < total; start += s.batch) {
         const Index stop = std::min(start + s.batch, total);
-        for (Index k = start; k < stop; k++) {
-            const Index i = s.visits[k];
-            fetch_later(rows, s, k, targets, 1, weights);
-            double z = scale * rows.dot(i, x.data);
-            if (bias) z += *intercept;
-            const double weight = weights ? s.average * weights[i] : s.average;
-            coefs[k - start] = weight * loss.template slope<Alone>(z, targets[i]);
+        if (stop == start + 1) {  // nothing is written down between the slope and the step
+            const double coef = slope(start);
+            scale = shrunk(s, 1, x.data, penalised, scale);
+            add(start, -s.step / scale, coef);
+        } else {
+            for (Index k = start; k < stop; k++) coefs[k - start] = slope(k);
+            scale = shrunk(s, stop - start, x.data, penalised, scale);
+            const double factor = -s.step / scale;
+            for (Index k = start; k < stop; k++) add(k, factor, coefs[k - start]);
         }
-        shrink(s, stop - start, x.data, penalised, scale);
-        const double factor = -s.step / scale;
-        for (Index k = start; k < stop; k++) {
-            rows.add(s.visits[k], factor * coefs[k - start], x.data);
-            if (bias) *intercept += -s.step * coefs[k - start];
-        }
-        if (s.prox_step > 0.0) take_prox(s, form, x.data, penalised, scale);
+        if (s.prox_step > 0.0) scale = take_prox(s, form, x.data, penalised, scale);
     }
     return scale;
 }
@@ -83,7 +92,7 @@ template <class R, Loss L>
 // The same for a loss with several outputs; coefs has a row for each visit of a batch.
 template <class R, VectorLoss L>
 [[gnu::noinline]] double sweep(const R &rows, const L &loss, const typename L::Target *targets, Span<const double> weights, bool bias,
-             const Sweep &s, const Form &form, Matrix<double> x, Index penalised, double scale, double *coefs) {
+             const Sweep s, const Form &form, Matrix<double> x, Index penalised, double scale, double *coefs) {
     const Index total = s.visits.size, outputs = x.columns;
     const Index width = std::is_same_v<typename L::Target, double> ? outputs : 1;
     double *intercept = x[x.rows - 1];
@@ -99,7 +108,7 @@ template <class R, VectorLoss L>
             const double weight = weights ? s.average * weights[i] : s.average;
             for (Index o = 0; o < outputs; o++) own[o] *= weight;
         }
-        shrink(s, stop - start, x.data, penalised, scale);
+        scale = shrunk(s, stop - start, x.data, penalised, scale);
         const double factor = -s.step / scale;
         for (Index k = start; k < stop; k++) {
             const double *own = coefs + (k - start) * outputs;
@@ -107,7 +116,7 @@ template <class R, VectorLoss L>
             if (bias)
                 for (Index o = 0; o < outputs; o++) intercept[o] += -s.step * own[o];
         }
-        if (s.prox_step > 0.0) take_prox(s, form, x.data, penalised, scale);
+        if (s.prox_step > 0.0) scale = take_prox(s, form, x.data, penalised, scale);
     }
     return scale;
 }

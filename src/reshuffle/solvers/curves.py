@@ -56,7 +56,7 @@ class Curves:
         fit, loss = self.fit, self.fit.loss
         counts = NO_COUNTS if fit.quick.dense else fit.column_counts
         return native.RowMajor(
-            fit.quick_core, float(loss.curvature), float(loss.self_concordance), loss.quadratic,
+            fit.core, float(loss.curvature), float(loss.self_concordance), loss.quadratic,
             fit.threads or 0, self.centre, self._ones, counts,
             vars(fit).get("column_squares", NOT_KNOWN), listen,
         )  # fmt: skip
@@ -115,7 +115,7 @@ class Curves:
         """
         to, slope = np.empty_like(at.x), float(np.vdot(at.gradient, d))
         t = native.search(
-            self.fit.quick_core, form, at.margins, change, at.x, d, slope, at.value, psi, to
+            self.fit.core, form, at.margins, change, at.x, d, slope, at.value, psi, to
         )
         return t, to
 

@@ -163,7 +163,7 @@ class SlopeMemory(Memory):
         if self._form is None:
             return super().epoch(state, visits, steps, corrected)
         new = {name: value.copy() for name, value in state.items()}
-        start, core, form = new["x"].ravel().copy(), self.fit.quick_core, native_form(self._form)
+        start, core, form = new["x"].ravel().copy(), self.fit.core, native_form(self._form)
         for begin, end in self._calls(visits, start.size * steps.size / max(visits.size, 1)):
             listen()
             native.epoch(

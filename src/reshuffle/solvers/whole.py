@@ -64,7 +64,7 @@ class Whole:
         loss = fit.loss if each is None else each()
         self._native = native_form(self.form)
         self._system = native.ColumnMajor(
-            fit.quick_core, None if each is None else native_loss(loss, False),
+            fit.core, None if each is None else native_loss(loss, False),
             float(loss.curvature), float(loss.self_concordance), loss.quadratic,
         )  # fmt: skip
 
