@@ -52,6 +52,9 @@ class Objective(ABC):
     def gradient(self, x: Array) -> Array:
         """∇f(x)."""
 
+    can_recede: bool = False
+    """Whether ``recedes`` can be true, by the loss alone."""
+
     def recedes(self, x: Array) -> bool:
         """Whether each of its functions is known to fall along tx for all t ≥ 1, so that it has no minimum there."""
         return False

@@ -193,6 +193,10 @@ class Problem(FiniteSum):
         """a_iᵀx + b for every row: what a prediction is made of."""
         return self.datafit.margins(x)
 
+    @property
+    def can_recede(self) -> bool:  # type: ignore[override]
+        return self.loss.recedes is not None
+
     def recedes(self, x: Array) -> bool:
         """Where the loss can tell: whether x, and tx more and more, has every row on its side."""
         if (falls := self.loss.recedes) is None:

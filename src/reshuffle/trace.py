@@ -54,10 +54,13 @@ class Trace(Mapping[str, Array]):
 
     def append(self, row: Mapping[str, float]) -> None:
         """Add one row."""
-        if self._columns and set(row) != set(self._columns):
-            raise InputError(f"a row of this trace has {list(self._columns)}, got {list(row)}")
+        columns = self._columns
+        if not columns:
+            columns.update((name, []) for name in row)
+        elif row.keys() != columns.keys():
+            raise InputError(f"a row of this trace has {list(columns)}, got {list(row)}")
         for name, value in row.items():
-            self._columns.setdefault(name, []).append(float(value))
+            columns[name].append(float(value))
 
     def amend(self, **values: float) -> None:
         """Correct entries of the latest row."""

@@ -90,6 +90,8 @@ class FreeCoordinates:
 def free_coordinates(form: Form) -> NDArray[np.bool_]:
     """The coordinates that neither ψ nor a ridge sees, flat."""
     held = form.l1 > 0
+    if held.all():
+        return ~held
     if isinstance(form, Coordinates):
         return ~(held | (form.l2 > 0) | (form.low > -np.inf) | (form.high < np.inf))
     held |= form.l2 > 0

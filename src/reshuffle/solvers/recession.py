@@ -16,7 +16,7 @@ FAR = 1e100  # times x: no constraint that a user writes reaches so far
 
 def why_endless(problem: Objective, x: Array) -> str:
     """A clause for people where P(tx) falls for all t ≥ 1; empty where it does not, or where that is not known."""
-    if problem.ridge > 0 or not x.any():
+    if not problem.can_recede or problem.ridge > 0 or not x.any():
         return ""
     w, value = x[: problem.features], problem.penalty.value
     with np.errstate(over="ignore", invalid="ignore"):
