@@ -1,8 +1,8 @@
 """A performance profile over the corpus: who solves how many problems within which factor of the fastest.
 
 ``python -m benchmarks.profile`` takes each problem of the corpus to (P - P*)/f(0) of 1e-3, 1e-6 and 1e-9, P* being known
-otherwise (``benchmarks.truth``). Seconds are those from raw arrays to the answer, set-up included; what is compiled was
-compiled before, on a small problem of the same kind. ``ExactProxRR`` is given the accuracy as its ``tol`` and has to say that
+otherwise (``benchmarks.truth``). Seconds are those of the processor from raw arrays to the answer, set-up included (the machine
+may do other things meanwhile; every solver has one thread); what a peer compiles was compiled before, on a small problem of the same kind. ``ExactProxRR`` is given the accuracy as its ``tol`` and has to say that
 it converged. Every peer has the benefit of hindsight: it is run with ever tighter tolerances (half decades from 0.1 to
 1e-14, decades where a fit takes longer than a tenth of a second), and the loosest whose answer truly is accurate enough
 counts; a second line of ours has the same, from 0.01. A fit that takes longer than ``--cap`` seconds is stopped; a crash or an answer
@@ -80,9 +80,9 @@ def _serve(field: Sequence[Contestant], pipe: Connection, cap: float) -> None:
             k, tol = pipe.recv()
             signal.alarm(int(2 * cap) + 5)
             try:
-                clock = time.perf_counter()
+                clock = time.process_time()
                 x = field[k](tol)
-                pipe.send((time.perf_counter() - clock, x))
+                pipe.send((time.process_time() - clock, x))
             except Exception as error:  # whatever it is, the problem is not solved
                 pipe.send((np.inf, repr(error)))
             signal.alarm(0)
