@@ -27,6 +27,7 @@ from benchmarks import (
     rounds_to_accuracy,
     sites,
     startup,
+    wide,
 )
 from benchmarks.report import Finding, show, write_csv
 from benchmarks.timing import environment
@@ -51,6 +52,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "multinomial": plain(kernel_speed.multinomial),
     "solvers": race.solvers,
     "profile": profile.profile,
+    "wide": plain(wide.wide),
     "grid": grid.grid,
     "groups": plain(groups.groups),
     "costly-prox": costly_prox.costly_prox,

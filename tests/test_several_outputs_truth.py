@@ -18,6 +18,8 @@ import reshuffle as rs
 from reshuffle.losses import Multinomial, Squared
 from reshuffle.penalties import L1, L2, ElasticNet, GroupLasso
 from reshuffle.solvers.certificate import Gap, certificate_of
+from reshuffle.solvers.curves import Curves
+from reshuffle.solvers.decrement import newton_decrement
 from reshuffle.solvers.whole import is_small
 
 ROWS, FEATURES, OUTPUTS = 1200, 90, 4
@@ -207,3 +209,18 @@ def test_nearly_collinear_columns_end_with_a_measured_distance(apart: float) -> 
         assert result.message.startswith("no step lowers P(x) any further (by the Newton decrement")
         told = float(result.message.split("P(x) is ")[1].split("·")[0])
         assert told <= 1e-9
+
+
+def test_the_newton_decrement_is_the_same_on_sparse_rows() -> None:
+    """And it is the distance to the minimum, for a quadratic."""
+    rng = np.random.default_rng(1)
+    X = np.where(rng.random((60, 5)) < 0.5, rng.standard_normal((60, 5)), 0.0)
+    y = rng.standard_normal(60)
+    found = []
+    for rows in (X, sp.csr_matrix(X)):
+        problem = rs.Problem(rows, y, Squared(), fit_intercept=True)
+        at = Curves(problem.datafit).linearise(np.zeros(6))
+        found.append(newton_decrement(problem, at))
+    columns = np.column_stack([X, np.ones(60)])
+    least = 0.5 * np.mean((y - columns @ np.linalg.lstsq(columns, y, rcond=None)[0]) ** 2)
+    np.testing.assert_allclose(found, 0.5 * np.mean(y**2) - least, rtol=1e-12)

@@ -50,7 +50,9 @@ def newton_decrement(problem: Problem, at: Linear) -> float:
     if not width or (fit.n + kept.size) * width > ENTRIES:
         return 0.0 if not width else np.inf
     B = np.zeros((fit.n + kept.size, width))
-    fit.columns(kept).rows.add_to(B[: fit.n, : kept.size])
+    rows = np.zeros((fit.n, kept.size), order="F")
+    fit.columns(kept).rows.add_to(rows)
+    B[: fit.n, : kept.size] = rows
     B[: fit.n, kept.size :] = 1.0
     weights = fit.weights if fit.weights.size else np.ones(fit.n)
     B[: fit.n] *= np.sqrt(weights * at.curvatures / fit.n)[:, None]
