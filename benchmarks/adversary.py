@@ -217,6 +217,7 @@ EXEMPT: dict[str, str] = {
             "core/row_major.sparse",
         ), FACTOR,
     ),
+    "core/elementary.count": "It is the number of powers of two in a table that exp reads.",
     "core/rows.line": "It is a number of bytes of the memory's lines.",
     "solvers/exact_method.EPOCH_BITS": "It is a number of bits in the name of a random stream.",
     "federated/agreement.MOST_TOLD": "It is a number of sites in a message to people.",

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 import reshuffle as rs
 from reshuffle.estimators.early_stopping import held_out
@@ -450,8 +450,8 @@ def test_names_of_others_in_the_summary() -> None:
     assert max(map(len, text.splitlines())) < 150
 
 
-def test_numbers_that_overflow_are_told_as_such() -> None:
-    with pytest.warns(ConvergenceWarning, match="tol=.*bring y and the columns of X to a usual"):
+def test_numbers_whose_squares_overflow_are_refused() -> None:
+    with pytest.raises(rs.InputError, match=r"squares of X overflow.*divide X"):
         rs.RRClassifier().fit(1e200 * X, Y)
 
 
