@@ -213,7 +213,7 @@ EXEMPT: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "solvers/exact_method.PROX_SHARE", "solvers/whole.PART", "solvers/whole.HESSIANS",
+            "solvers/exact_method.PROX_SHARE", "solvers/whole.TALL", "solvers/whole.PART", "solvers/whole.HESSIANS",
             "core/row_major.sparse",
         ), FACTOR,
     ),

@@ -11,6 +11,7 @@ from oracles import random_data
 import reshuffle as rs
 from reshuffle.datafit import Visits
 from reshuffle.solvers.memory import SlopeMemory
+from reshuffle.solvers.whole import is_strongly_held
 from reshuffle.solvers.working_sets import FIRST, WorkingSets
 
 P = rs.penalties
@@ -44,7 +45,8 @@ def test_the_minimiser_is_that_of_fista(
     reference = rs.FISTA(tol=1e-11, epochs=100_000).solve(problem)
     scale = problem.value(np.zeros(problem.shape))
     assert problem.objective(result.x) <= problem.objective(reference.x) + 1e-10 * scale
-    assert result.trace["active"][0] < problem.features  # it began with few
+    began_with_few = result.trace["active"][0] < problem.features
+    assert began_with_few != is_strongly_held(problem)  # all steps are then one call
 
 
 @pytest.mark.parametrize("penalty", [P.GroupLasso(0.03, np.arange(200) // 4), P.NonNegative() + P.L1(0.01)])  # fmt: skip

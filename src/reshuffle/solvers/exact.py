@@ -18,7 +18,7 @@ from reshuffle.solvers.newton import can_finish
 from reshuffle.solvers.newton_method import NewtonMethod
 from reshuffle.solvers.sampling import resampled
 from reshuffle.solvers.solver import Solver
-from reshuffle.solvers.whole import is_small
+from reshuffle.solvers.whole import is_small, is_strongly_held
 from reshuffle.steps import check_step
 from reshuffle.validation import check_positive
 
@@ -92,7 +92,7 @@ class ExactProxRR(Solver):
         Who chose a step wants to see it made.
         """
         fit = problem.datafit
-        if self.finish and self.own_step and is_small(problem):
+        if self.finish and self.own_step and (is_small(problem) or is_strongly_held(problem)):
             return True
         if fit is None or fit.loss.curvature < np.inf:
             return False

@@ -26,6 +26,8 @@ ENTRIES = 1 << 21  # of the rows laid out: 16 MB
 PART = 10  # times fewer products, in a working set, whose features may still change, and of sparse rows
 HESSIANS = 4  # that others need, and a quadratic does not
 WIDEST = 150  # unknowns: beyond, a model looks at the features that matter alone
+STRONG = 25.0  # times its strength, that a gradient at zero may have: see benchmarks/NOTES.md
+TALL = 2  # rows for each feature: beyond, an epoch over the rows costs less than a model
 STEPS = 100  # of one call at most: it is then heard whether someone wants to stop
 
 
@@ -50,6 +52,22 @@ def is_small_with(fit: Datafit, features: int, part: int = PART) -> bool:
     entries = fit.n * width * (1 if apart else outputs**2)
     few = width * outputs <= WIDEST and entries <= ENTRIES
     return few and pairs * fit.n * width**2 <= most
+
+
+def is_strongly_held(problem: object) -> bool:
+    """Whether all steps are Newton's, in one call, on dense rows that are not small: where ψ will hold most features.
+
+    It holds most where no gradient at zero exceeds its strength more than ``STRONG`` times (λ ≥ λ_max/25 for ℓ1): models
+    then look at a few hundred features, found by their own working sets. With smaller strengths epochs find them sooner.
+    """
+    fit: Datafit | None = getattr(problem, "datafit", None)
+    if fit is None or fit.outputs or not fit.rows.dense or fit.n > TALL * fit.features:
+        return False
+    held = ability(cast(Problem, problem).penalty, "holds_at_zero")
+    if held is None or not can_finish(problem):
+        return False
+    g = fit.gradient(np.zeros(fit.shape), 1.0 / fit.n)[: fit.features]
+    return bool(np.all(held(g, STRONG)))
 
 
 class Whole:
