@@ -177,7 +177,7 @@ class Datafit(Samples):
         """l'(a_iᵀx + b, y_i) for every row, and the mean gradient (1/n) Σ w_i l'_i a_i."""
         core = self.core
         if self.multiplies:
-            table = self._margins(core, x)
+            table = self.margins(x)
             for part in self.in_turn():
                 native.slopes_at(core, *part, part.of(table))
             return table, self.combined(table)

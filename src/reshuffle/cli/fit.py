@@ -54,8 +54,10 @@ def run(
     clock = time.perf_counter()
     model = _fitted(task, choices, cv or path, output)
     seconds = time.perf_counter() - clock
+    if task.log_target:
+        model.log_target_ = True
     held = held_out_numbers(model, task.held_X, task.held_y, task.y)
-    equip(model, data)
+    equip(model, data, task.log_target)
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / "model.npz", task.X, task.y)
     target = getattr(data.encoding, "target", "")
@@ -74,10 +76,12 @@ def _fitted(task: Task, choices: Choices, cv: bool, output: Output) -> Any:
     """The model; the solver's own warning about convergence is told by the exit code's line."""
     if cv:
         with held_warnings(), output.console.status("following the path"):
-            return cross_validated(task, choices).fit(task.X, task.y)
+            return cross_validated(task, choices).fit(task.X, task.fitted_y, groups=task.groups)
     model = estimator(task, choices)
     with LiveLine(task.X.shape[1], model.tol, output.live) as live, held_warnings():
-        return model.set_params(callbacks=live).fit(task.X, task.y).set_params(callbacks=None)
+        return (
+            model.set_params(callbacks=live).fit(task.X, task.fitted_y).set_params(callbacks=None)
+        )
 
 
 def _described(file: str, data: Data, task: Task, choices: Choices) -> str:
@@ -111,8 +115,9 @@ def _say(model: Any, held: HeldOut | None, names: list[str], out: Path, output: 
     output.line(model.summary(8, names))
     if hasattr(model, "lambda_"):
         chosen = "the largest within one standard error" if model.rule == "1se" else "the best"
-        lowest = f"the loss left out is lowest at {model.lambda_min_:.4g}"
-        output.line(f"{'strength':<13}λ = {model.lambda_:.4g}, {chosen}; {lowest}")
+        lowest = f"the held-out loss is lowest at {model.lambda_min_:.4g}"
+        higher = f", by {model.paired_}" if model.lambda_ != model.lambda_min_ else ""
+        output.line(f"{'strength':<13}λ = {model.lambda_:.4g}, {chosen}; {lowest}{higher}")
     if held is not None:
         scores = ", ".join(f"{name} {value:.4g}" for name, value in held.scores.items())
         output.line(f"{'held out':<13}{counted(held.rows, 'row', 'rows')}: {scores}")

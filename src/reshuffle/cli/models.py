@@ -15,6 +15,7 @@ from reshuffle.cli.options import (
     out_option,
     path_options,
     reading_and_choices,
+    rows_options,
     separator_of,
     table_options,
 )
@@ -32,6 +33,7 @@ from reshuffle.cli.options import (
 @click.option(
     "--l2", type=click.FloatRange(min=0.0), help="Strength λ2 of ‖w‖²/2.  [default: 1e-4]"
 )
+@rows_options
 @model_options
 @click.option(
     "--solver",
@@ -69,6 +71,7 @@ def fit(file: str, cv: bool, out: Path, output: Output, **options: Any) -> None:
 @click.argument("file")
 @table_options
 @click.option("--penalty", type=click.Choice(["l1", "elasticnet"]), default="l1", show_default=True)
+@rows_options
 @model_options
 @path_options
 @out_option("reshuffle-path")

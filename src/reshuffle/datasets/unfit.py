@@ -37,8 +37,8 @@ def refuse_unfit(
     if found := _most(texts, lambda text: DATE.fullmatch(text[:LONGEST]) is not None):
         raise InputError(
             f"column {column!r} holds dates or times ({shown(found)}, {first[1]}), which a linear model cannot take as "
-            "they are: turn them into numbers (days since a date, month, hour), or leave them out with "
-            f"--drop {name}"
+            f"they are: give --date {name} to take dates as days, turn them into numbers yourself (month, hour), or leave "
+            f"them out with --drop {name}"
         )
     if found := _most(texts, _dressed):
         raise InputError(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
+from reshuffle.datasets.frames import is_table
 from reshuffle.errors import InputError, shown
 from reshuffle.labels import classes_of
 from reshuffle.losses import Loss
@@ -57,8 +58,14 @@ class Prepared(NamedTuple):
 def design(estimator: Any, X: Any, *, reset: bool) -> Any:
     """X as an array in C order or as CSR; names and number of its columns are noted, or compared.
 
-    Arrays that are so already are taken as they are: scikit-learn's own check takes longer than a problem.
+    A model that a command made knows how its features come from the columns of a table, and takes tables of raw
+    rows. Arrays that are so already are taken as they are: scikit-learn's own check takes longer than a problem.
     """
+    if reset:
+        for of_file in ("encoding_", "log_target_"):  # of data that are fitted no longer
+            vars(estimator).pop(of_file, None)
+    elif hasattr(getattr(estimator, "encoding_", None), "transform") and is_table(X):
+        return estimator.encoding_.transform(X)
     if _plain(X) and not hasattr(estimator, "feature_names_in_"):
         if reset:
             estimator.n_features_in_ = X.shape[1]

@@ -40,7 +40,11 @@ class Linear:
     penalty_: Penalty
     validation_losses_: Array
     encoding_: Encoding
-    """How rows came from a file, where a command made the model; kept in a model file."""
+    """How features come from the columns of a file, where a command made the model; kept in a model file.
+
+    ``predict`` then takes tables of raw rows. ``encoding_.transform(table)`` gives the features,
+    ``encoding_.get_feature_names_out()`` their names.
+    """
 
     def prepared(self, X: Any, y: Any, sample_weight: Any) -> inputs.Prepared:
         raise NotImplementedError  # a classifier and a regression have their own

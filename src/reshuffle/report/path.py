@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reshuffle import plotting
+from reshuffle.estimators.folds import Paired
 from reshuffle.report import html, pictures, words
 from reshuffle.report.fit import coefficients_part, held_out_part, proof_part, tiles
 from reshuffle.report.held_out import HeldOut
@@ -49,9 +50,9 @@ def choice_part(model: Any, names: list[str]) -> html.Markup:
     )
     taken = "the second" if model.rule == "1se" else "the first"
     text = (
-        f"The mean loss of rows left out is lowest at λ = {model.lambda_min_:.3g}, with {nonzeros[best]:,} features. "
-        f"The largest λ within one standard error of it is {model.lambda_1se_:.3g}, with {nonzeros[sparse]:,}: simpler, and not "
-        f"measurably worse. The model here is {taken}."
+        f"The mean loss of held-out rows is lowest at λ = {model.lambda_min_:.3g}, with {nonzeros[best]:,} features. "
+        f"The largest λ within one standard error of it is {model.lambda_1se_:.3g}, with {nonzeros[sparse]:,}"
+        f"{comparison(model.paired_, best == sparse)} The model here is {taken}."
     )
     if best == means.size - 1:
         text += " The loss still falls at the end of the path: a smaller --smallest would show more of it."
@@ -65,11 +66,28 @@ def choice_part(model: Any, names: list[str]) -> html.Markup:
         "Which λ?",
         html.tag("p", text),
         html.figures(
-            (pictures.drawn(lambda ax: _losses(model, ax), "loss by lambda"), "Loss of rows left out, and one standard error; lines: the two choices."),
+            (pictures.drawn(lambda ax: _losses(model, ax), "loss by lambda"), "Loss of held-out rows, with one standard error; the dotted lines are the two choices of λ."),
             (pictures.drawn(lambda ax: _path(model, names, ax), "coefficients by lambda", (4.6, 4.2)), "Coefficients as λ falls; the largest by name."),
         ),
-        html.table(["λ", "features", "loss left out", "its error", ""], rows),
+        html.table(["λ", "features", "held-out loss", "its error", ""], rows),
     )  # fmt: skip
+
+
+def comparison(paired: Paired, same: bool) -> str:
+    """What the folds say about the simpler model: no more than a paired comparison supports."""
+    if same:
+        return ": they are the same."
+    if paired.as_good:
+        return (
+            f": simpler, and not measurably worse (fold by fold its loss is {paired} higher, and at the level of 95 % at "
+            f"most {paired.bound:.2g}, where the gain over the empty model is {paired.gain:.2g})."
+        )
+    if paired.worse:
+        return f": simpler, and worse by {paired} in the loss, which the folds agree on."
+    return (
+        f": simpler; whether it is worse the folds do not tell: its loss is {paired} higher, fold by fold, and at the "
+        f"level of 95 % at most {paired.bound:.2g}, where the gain over the empty model is {paired.gain:.2g}."
+    )
 
 
 def _error(model: Any) -> Any:
@@ -90,7 +108,7 @@ def _losses(model: Any, ax: Axes) -> None:
     ax.set_xscale("log")
     ax.invert_xaxis()
     ax.set_xlabel("λ")
-    ax.set_ylabel("loss left out")
+    ax.set_ylabel("held-out loss")
     ax.grid(lw=0.6)
 
 
