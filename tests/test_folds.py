@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import check_page, run
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 
@@ -18,7 +19,6 @@ from reshuffle.errors import InputError
 from reshuffle.estimators import TimeFolds
 from reshuffle.estimators.folds import folds_of, grouped, paired
 from reshuffle.report.path import comparison
-from tests.command_line import check_page, run
 
 
 def sorted_diabetes(folder: Path) -> Path:

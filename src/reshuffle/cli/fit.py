@@ -26,7 +26,7 @@ from reshuffle.errors import held_warnings
 from reshuffle.estimators.summary import dense
 from reshuffle.files import check_apart, write_atomically
 from reshuffle.report import HeldOut, fit_page, held_out_numbers, path_page
-from reshuffle.report.words import data_table
+from reshuffle.report.words import data_table, left_out
 
 LONGEST = 80  # characters of a feature's name that are shown
 
@@ -103,7 +103,8 @@ def _about(file: str, data: Data, task: Task, choices: Choices, seconds: float) 
     return {
         "file": file,
         "rows": f"{task.y.size:,} to learn from, {task.held:,} held out",
-        **data_table(data.encoding),
+        **left_out(data.dropped),
+        **data_table(data.encoding, data.filled),
         "target": getattr(data.encoding, "target", "") or "the labels of the file",
         "loss": task.loss,
         "seed": str(choices.seed),
@@ -142,6 +143,8 @@ def _document(
         "message": model.message_,
         "epochs": model.n_iter_,
         "seconds": seconds,
+        "dropped": data.dropped,
+        "imputed": dict(data.filled),
         "certificate": {"measure": model.certificate_.measure, "value": model.certificate_.value},
         "held_out": None if held is None else {"rows": held.rows} | held.scores,
         "classes": getattr(model, "classes_", None),

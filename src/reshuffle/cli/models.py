@@ -102,20 +102,40 @@ def path(file: str, out: Path, output: Output, **options: Any) -> None:
 @click.option(
     "--out", type=click.Path(dir_okay=False), help="File to write.  [default: standard output]"
 )
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="COLUMN",
+    help="Write this column of FILE in front of the predictions. May be repeated.",
+)
+@click.option(
+    "--score",
+    is_flag=True,
+    help="Say how good the predictions are, where FILE holds the target.",
+)
 @file_options
 @output_options
 def predict(
-    model: str, file: str, out: str | None, proba: bool, output: Output, **options: Any
+    model: str,
+    file: str,
+    out: str | None,
+    proba: bool,
+    keep: tuple[str, ...],
+    score: bool,
+    output: Output,
+    **options: Any,
 ) -> None:
     """Predict every row of FILE with a MODEL that `reshuffle fit` wrote.
 
     Columns are found by name, in any order; others, the target among them, are passed over. Rows are read and
     written some at a time, so that FILE may be larger than memory, or "-" for standard input. The output is CSV
-    with a header; with --json, one JSON object on each line.
+    with a header; with --json, one JSON object on each line. Scores (--score) go to standard error, or to standard output
+    where predictions go to a file; rows without a target are predicted, counted, and not scored.
 
     \b
     Examples:
       reshuffle predict reshuffle-fit/model.npz new.csv
+      reshuffle predict reshuffle-fit/model.npz new.csv --keep id --score --out predictions.csv
       reshuffle predict reshuffle-fit/model.npz new.csv --proba --out predictions.csv
       zcat new.csv.gz | reshuffle predict reshuffle-fit/model.npz - | head
     """
@@ -123,7 +143,7 @@ def predict(
     from reshuffle.datasets import Reading
 
     reading = Reading(format=options["format"], separator=separator_of(options["separator"]))
-    run(model, file, out=out, proba=proba, reading=reading, output=output)
+    run(model, file, out=out, proba=proba, keep=keep, score=score, reading=reading, output=output)
 
 
 @click.command()

@@ -18,10 +18,10 @@ WHERE = "the table"
 
 def is_table(X: Any) -> bool:
     """Whether X has columns with names: a data frame, a table of pyarrow, or a dict of columns."""
-    return isinstance(X, Mapping) or hasattr(X, "column_names") or _is_frame(X)
-
-
-def _is_frame(X: Any) -> bool:
+    if isinstance(X, Mapping) or any(
+        hasattr(X, name) for name in ("collect_schema", "column_names")
+    ):
+        return True  # the former is of polars, whose lazy frames do not like to be asked for more
     return hasattr(X, "columns") and hasattr(X, "__getitem__") and hasattr(X, "shape")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -56,21 +57,42 @@ def share(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def data_table(encoding: Any) -> dict[str, str]:
-    """How features came from a file."""
+def left_out(rows: int) -> dict[str, str]:
+    """How many rows a fit did not use because they have no target."""
+    if not rows:
+        return {}
+    told = (
+        "1 row without a target was left out"
+        if rows == 1
+        else f"{rows:,} rows without a target were left out"
+    )
+    return {"missing targets": told}
+
+
+def data_table(encoding: Any, filled: Mapping[str, int] | None = None) -> dict[str, str]:
+    """How features came from a file; ``filled`` counts the missing values of each column that were filled in."""
     columns = getattr(encoding, "columns", None)
     if columns is None:
         return {"features": f"{encoding.features:,}, taken as they are"}
-    numbers = [part.name for part in columns if not hasattr(part, "levels")]
+    numbers = [part for part in columns if not hasattr(part, "levels")]
     texts = [part for part in columns if hasattr(part, "levels")]
     found = {}
     if numbers:
-        scaled = any(part.name in numbers and part.scale != 1.0 for part in columns)
-        found["columns of numbers"] = _few(numbers) + (", standardised" if scaled else "")
+        scaled = any(part.scale != 1.0 for part in numbers)
+        how = "standardised (mean 0, standard deviation 1)" if scaled else "in their own units"
+        found["columns of numbers"] = f"{_few([p.name for p in numbers])} – all {how}"
+    if dates := [part.name for part in numbers if part.date]:
+        found["columns of dates"] = f"{_few(dates)} – as days since 1970-01-01"
     if texts:
-        found["columns of categories"] = _few([f"{p.name} ({len(p.levels)})" for p in texts])
+        levels = [f"{p.name} ({len(p.levels)} categories)" for p in texts]
+        found["columns of categories"] = _few(levels)
     if any(part.fill is not None for part in columns):
-        found["missing values"] = "replaced by the median or the most frequent category"
+        counts = [f"{name} ({count:,})" for name, count in (filled or {}).items() if count]
+        found["missing values"] = (
+            f"{sum((filled or {}).values()):,} filled in by the median or the most frequent category: {_few(counts)}"
+            if counts
+            else "none here; the model would fill in the median or the most frequent category"
+        )
     return found
 
 
