@@ -230,5 +230,5 @@ def federate(no_progress: bool, output: Output, **options: Any) -> None:
     run(Options(progress=not no_progress and output.live, **options), output)
 
 
-for command in (models.fit, models.path, models.predict, models.compare):
+for command in (models.fit, models.path, models.predict, models.export, models.compare):
     main.add_command(command)

@@ -1,4 +1,4 @@
-"""The commands for people with data: ``fit``, ``path``, ``predict``, ``compare``."""
+"""The commands for people with data: ``fit``, ``path``, ``predict``, ``export``, ``compare``."""
 
 from __future__ import annotations
 
@@ -144,6 +144,38 @@ def predict(
 
     reading = Reading(format=options["format"], separator=separator_of(options["separator"]))
     run(model, file, out=out, proba=proba, keep=keep, score=score, reading=reading, output=output)
+
+
+@click.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--onnx",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="File to write.",
+)
+@click.option(
+    "--rows",
+    metavar="FILE",
+    help="Rows to check the graph with.  [default: rows that are made up]",
+)
+@file_options
+@output_options
+def export(model: str, onnx: Path, rows: str | None, output: Output, **options: Any) -> None:
+    """Write a MODEL that `reshuffle fit` made as one ONNX graph, encoder and all.
+
+    The graph takes the columns of the table, each of shape (rows, 1): numbers, with NaN where one is missing, and texts, with ""
+    where one is missing. It is run beside `reshuffle predict` before it is written, on your rows or on made-up ones.
+
+    \b
+    Examples:
+      reshuffle export reshuffle-fit/model.npz --onnx model.onnx --rows passengers.csv
+    """
+    from reshuffle.cli.export import export as run
+    from reshuffle.datasets import Reading
+
+    reading = Reading(format=options["format"], separator=separator_of(options["separator"]))
+    run(model, onnx, rows, reading, output)
 
 
 @click.command()

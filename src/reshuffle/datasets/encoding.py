@@ -150,6 +150,10 @@ class TableEncoding:
 
     def rows(self, chunk: Chunk, note: Note) -> Any:
         """The rows of a chunk as a matrix."""
+        return self.matrix(self.collected(chunk), note)
+
+    def collected(self, chunk: Chunk) -> list[Column]:
+        """The columns that the model reads, checked, each as numbers or categories."""
         self.check(chunk)
         missing = frozenset(self.missing)
         chunk = dated(chunk, self.dates, missing)
@@ -159,7 +163,7 @@ class TableEncoding:
             column = Column(part.name, missing - set(levels or ()), forced=levels is not None)
             column.add(chunk.columns[part.name], chunk)
             columns.append(column)
-        return self.matrix(columns, note)
+        return columns
 
     def matrix(self, columns: list[Column], note: Note) -> Any:
         """Collected columns as a matrix: dense, or CSR where most of it is zero."""

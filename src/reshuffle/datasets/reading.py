@@ -100,9 +100,8 @@ def stream_parts(
             for chunk in _chunks(file, where, form, how):
                 _check_aside(chunk, given.aside)
                 if len(chunk):
-                    yield Part(
-                        encoding.rows(chunk, note), {n: chunk.columns[n] for n in given.aside}
-                    )
+                    kept = {name: chunk.columns[name] for name in given.aside}
+                    yield Part(encoding.rows(chunk, note), kept, chunk=chunk)
                 else:
                     encoding.check(chunk)
             return
@@ -125,6 +124,8 @@ class Part(NamedTuple):
     X: Any
     aside: Mapping[str, Values]
     y: Any = None
+    chunk: Chunk | None = None
+    """The rows as they are in a table."""
 
 
 def _check_aside(chunk: Chunk, wanted: tuple[str, ...]) -> None:

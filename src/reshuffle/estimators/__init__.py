@@ -4,6 +4,7 @@ from reshuffle.estimators.classifier import RRClassifier as RRClassifier
 from reshuffle.estimators.classifier_cv import RRClassifierCV as RRClassifierCV
 from reshuffle.estimators.folds import TimeFolds as TimeFolds
 from reshuffle.estimators.model_file import load as load
+from reshuffle.estimators.onnx_export import to_onnx as to_onnx
 from reshuffle.estimators.path import rr_path as rr_path
 from reshuffle.estimators.paths import Path as Path
 from reshuffle.estimators.regressor import RRRegressor as RRRegressor
