@@ -20,8 +20,10 @@ from reshuffle.estimators import (
     TimeFolds,
 )
 from reshuffle.estimators.loss_names import OF_CLASSES
+from reshuffle.estimators.penalty_names import STRENGTH
 from reshuffle.estimators.summary import dense
 from reshuffle.labels import check_apart
+from reshuffle.penalties import GroupLasso, column_groups
 
 CLASSES = 20
 """Whole numbers with at most this many values are taken for classes, unless a loss of numbers is given."""
@@ -66,6 +68,8 @@ class Task:
     groups: NDArray[Any] | None = None
     """Groups of the rows to learn from, or their times."""
     log_target: bool = False
+    columns: NDArray[Any] | None = None
+    """The column of each feature, where there are columns."""
 
     @property
     def held(self) -> int:
@@ -93,7 +97,7 @@ def task_of(data: Data, choices: Choices) -> Task:
     groups = None if rows.groups is None else rows.groups[rows.learn]
     return Task(
         data.X[rows.learn], y[rows.learn], data.X[rows.held], y[rows.held], classes, loss,
-        groups, choices.log_target,
+        groups, choices.log_target, _columns(data),
     )  # fmt: skip
 
 
@@ -138,13 +142,31 @@ def _numbers(y: NDArray[Any], loss: str) -> NDArray[np.float64]:
     return y.astype(np.float64)
 
 
+def _columns(data: Data) -> NDArray[Any] | None:
+    return column_groups(data.encoding) if hasattr(data.encoding, "columns") else None
+
+
+def _group_lasso(task: Task, choices: Choices, strength: float) -> GroupLasso:
+    """A group for each column: its categories come and go together."""
+    if task.columns is None:
+        raise InputError(
+            "--penalty group takes the columns of a table as groups, and the file has none: use --penalty l1"
+        )
+    for option, given in {"--positive": choices.positive, "--l2": choices.l2}.items():
+        if given:
+            raise InputError(f"{option} does not go with --penalty group: leave one of them out")
+    return GroupLasso(strength, task.columns)
+
+
 def estimator(task: Task, choices: Choices, callbacks: Any = None) -> Any:
     """One model at a given strength."""
     l1, l2 = choices.l1, choices.l2
     named = "elasticnet" if l1 and l2 else "l1" if l1 else "l2"
-    options = _shared(task, choices) | {
-        "penalty": choices.penalty or named, "l1": l1, "l2": l2, "callbacks": callbacks,
-    }  # fmt: skip
+    options = _shared(task, choices) | {"callbacks": callbacks}
+    if choices.penalty == "group":
+        options["penalty"] = _group_lasso(task, choices, STRENGTH if l1 is None else l1)
+    else:
+        options |= {"penalty": choices.penalty or named, "l1": l1, "l2": l2}
     return RRClassifier(**options) if task.classes else RRRegressor(**options)
 
 
@@ -152,9 +174,11 @@ def cross_validated(task: Task, choices: Choices) -> Any:
     """The model of a path that does best on held-out folds."""
     if choices.l1 is not None or choices.l2 is not None:
         raise InputError("--l1 and --l2 are found by cross-validation here: leave them out")
-    penalty = choices.penalty or "l1"
-    if penalty not in ("l1", "elasticnet"):
-        raise InputError(f"a path goes down from the λ that holds every feature at zero: --penalty l1 or elasticnet, got {penalty}")  # fmt: skip
+    penalty: Any = choices.penalty or "l1"
+    if penalty not in ("l1", "elasticnet", "group"):
+        raise InputError(f"a path goes down from the λ that holds every feature at zero: --penalty l1, elasticnet or group, got {penalty}")  # fmt: skip
+    if penalty == "group":
+        penalty = _group_lasso(task, choices, 1.0)
     if choices.folds > task.y.size:
         rows = f"{task.y.size} row{'s' if task.y.size > 1 else ''} to learn from"
         raise InputError(f"--folds {choices.folds} asks for more parts than there are rows: there are {rows}")  # fmt: skip

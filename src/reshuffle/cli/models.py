@@ -26,8 +26,8 @@ from reshuffle.cli.options import (
 @table_options
 @click.option(
     "--penalty",
-    type=click.Choice(["l1", "l2", "elasticnet", "none"]),
-    help="[default: by --l1 and --l2; l2]",
+    type=click.Choice(["l1", "l2", "elasticnet", "group", "none"]),
+    help="group: whole columns are kept or left out, with strength --l1.  [default: by --l1 and --l2; l2]",
 )
 @click.option("--l1", type=click.FloatRange(min=0.0), help="Strength λ1 of ‖w‖₁.")
 @click.option(
@@ -70,7 +70,8 @@ def fit(file: str, cv: bool, out: Path, output: Output, **options: Any) -> None:
 @click.command()
 @click.argument("file")
 @table_options
-@click.option("--penalty", type=click.Choice(["l1", "elasticnet"]), default="l1", show_default=True)
+@click.option("--penalty", type=click.Choice(["l1", "elasticnet", "group"]), default="l1", show_default=True,
+              help="group: whole columns are kept or left out.")  # fmt: skip
 @rows_options
 @model_options
 @path_options

@@ -43,23 +43,21 @@ class Scores:
             self._proba.append(probabilities[known])
 
     def _targets(self, values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        numbers = values if isinstance(values, np.ndarray) else None
-        texts = None if numbers is not None else list(values)
-        if texts is not None:
-            known = np.array([not (t is None or t in self.missing) for t in texts], dtype=bool)
-            if not hasattr(self.model, "classes_") or self.model.classes_.dtype.kind in "iuf":
-                found = as_numbers([t for t, there in zip(texts, known, strict=True) if there])
-                if found is None:
-                    wrong = next(t for t, k in zip(texts, known, strict=True) if k and as_numbers([t]) is None)  # fmt: skip
-                    raise InputError(
-                        f"--score: column {self.target!r} must hold numbers, got {wrong!r}"
-                    )
-                numbers = np.full(len(texts), np.nan)
-                numbers[known] = found
-            else:
-                return np.array(["" if t is None else t for t in texts], dtype=object), known
-        assert numbers is not None
-        return self._as_classes(numbers), ~np.isnan(numbers)
+        """Targets as the model's classes or numbers are, and where they are known."""
+        if isinstance(values, np.ndarray):
+            return self._as_classes(values), ~np.isnan(values)
+        texts = list(values)
+        known = np.array([not (t is None or t in self.missing) for t in texts], dtype=bool)
+        if hasattr(self.model, "classes_") and self.model.classes_.dtype.kind not in "iuf":
+            return np.array(["" if t is None else t for t in texts], dtype=object), known
+        given = [text for text, there in zip(texts, known, strict=True) if there]
+        found = as_numbers(given)
+        if found is None:
+            wrong = next(text for text in given if as_numbers([text]) is None)
+            raise InputError(f"--score: column {self.target!r} must hold numbers, got {wrong!r}")
+        numbers = np.full(len(texts), np.nan)
+        numbers[known] = found
+        return numbers, known
 
     def _as_classes(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Numbers as the model's classes are written, where these are texts."""

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.metrics import check_scoring
 
 from reshuffle.errors import InputError, held_warnings
+from reshuffle.estimators.column_penalties import by_columns
 from reshuffle.estimators.folds import Fold, Paired, folds_of, paired
 from reshuffle.estimators.inputs import Prepared, check_flags
 from reshuffle.estimators.linear import Array, Linear
@@ -61,7 +62,11 @@ class CrossValidated(Linear, Nested):
         seed = seed_of(self.random_state)
         folds = self._folds(data, groups, seed)
         unit = unit_penalty(
-            self.penalty, self.l1_ratio, self.penalty_factors, self.positive, data.shape
+            by_columns(self.penalty, self),
+            self.l1_ratio,
+            self.penalty_factors,
+            self.positive,
+            data.shape,
         )
         whole = data.problem(unit, self.fit_intercept)
         tol = tol_of(self.tol, self.solver, whole, ALONG_A_PATH)
