@@ -32,7 +32,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"federated"},
     {"bands"},
     {"plotting"},
-    {"theory"},
+    {"theory", "testing"},
     {"tables", "compared", "comparison"},
     {"estimators"},
     {"report"},
