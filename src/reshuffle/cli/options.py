@@ -82,6 +82,14 @@ def out_option(folder: str) -> Callable[[Command], Command]:
 def reading_and_choices(options: dict[str, Any]) -> tuple[Reading, Choices]:
     """Options of the file, and of the model."""
     from reshuffle.cli.fitting import Choices
+
+    reading, options = reading_of(options)
+    options["intercept"] = not options.pop("no_intercept")
+    return reading, Choices(**options)
+
+
+def reading_of(options: dict[str, Any]) -> tuple[Reading, dict[str, Any]]:
+    """Options of the file, and the others."""
     from reshuffle.datasets import Reading
     from reshuffle.datasets.chunks import MISSING
 
@@ -89,14 +97,13 @@ def reading_and_choices(options: dict[str, Any]) -> tuple[Reading, Choices]:
     options["separator"] = separator_of(options["separator"])
     options["header"] = not options.pop("no_header")
     options["standardise"] = not options.pop("raw")
-    options["intercept"] = not options.pop("no_intercept")
     options["aside"] = tuple(
         dict.fromkeys(filter(None, (options.get("groups"), options.get("time"))))
     )
     options["missing"] = (*MISSING, *options.get("missing", ()))
     of_file = {f.name for f in fields(Reading)}
     reading = Reading(**{k: v for k, v in options.items() if k in of_file})
-    return reading, Choices(**{k: v for k, v in options.items() if k not in of_file})
+    return reading, {k: v for k, v in options.items() if k not in of_file}
 
 
 def separator_of(given: str | None) -> str | None:
