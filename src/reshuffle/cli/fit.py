@@ -23,6 +23,7 @@ from reshuffle.cli.fitting import (
 from reshuffle.cli.live import LiveLine
 from reshuffle.datasets import Data, Reading
 from reshuffle.errors import held_warnings
+from reshuffle.estimators.loss_names import loss_word, loss_words
 from reshuffle.estimators.summary import dense
 from reshuffle.files import check_apart, write_atomically
 from reshuffle.report import HeldOut, fit_page, held_out_numbers, path_page
@@ -65,7 +66,7 @@ def run(
     names = [
         n if len(n) <= LONGEST else n[: LONGEST - 1] + "…" for n in data.encoding.feature_names
     ]
-    page = write(model, names, held, _about(file, data, task, choices, seconds), target)
+    page = write(model, names, held, _about(file, data, task, choices, model, seconds), target)
     write_atomically(out / "report.html", page.encode())
     _say(model, held, names, out, output)
     output.document(_document(model, held, data, out, seconds))
@@ -99,14 +100,27 @@ def _described(file: str, data: Data, task: Task, choices: Choices) -> str:
     return f"{file}: {rows}{held}, {used}; {name}: {target}"
 
 
-def _about(file: str, data: Data, task: Task, choices: Choices, seconds: float) -> dict[str, str]:
+def folds_words(task: Task, choices: Choices) -> str:
+    """How rows were divided for cross-validation."""
+    if choices.time:
+        return f"{choices.folds}, in the order of {choices.time}, each judged by later rows"
+    if choices.groups:
+        return f"{choices.folds}, drawn by the seed, with all rows of one {choices.groups} together"
+    mixed = ", with the same share of each class" if task.classes else ""
+    return f"{choices.folds}, drawn by the seed{mixed}"
+
+
+def _about(
+    file: str, data: Data, task: Task, choices: Choices, model: Any, seconds: float
+) -> dict[str, str]:
     return {
         "file": file,
         "rows": f"{task.y.size:,} to learn from, {task.held:,} held out",
         **left_out(data.dropped),
         **data_table(data.encoding, data.filled),
         "target": getattr(data.encoding, "target", "") or "the labels of the file",
-        "loss": task.loss,
+        "loss": loss_words(model.loss_),
+        **({"folds": folds_words(task, choices)} if hasattr(model, "lambda_") else {}),
         "seed": str(choices.seed),
         "time": f"{seconds:.3g} s, with evaluation and, the first time, compiling",
     }
@@ -115,10 +129,16 @@ def _about(file: str, data: Data, task: Task, choices: Choices, seconds: float) 
 def _say(model: Any, held: HeldOut | None, names: list[str], out: Path, output: Output) -> None:
     output.line(model.summary(8, names))
     if hasattr(model, "lambda_"):
-        chosen = "the largest within one standard error" if model.rule == "1se" else "the best"
-        lowest = f"the held-out loss is lowest at {model.lambda_min_:.4g}"
-        higher = f", by {model.paired_}" if model.lambda_ != model.lambda_min_ else ""
-        output.line(f"{'strength':<13}λ = {model.lambda_:.4g}, {chosen}; {lowest}{higher}")
+        best = f"λ = {model.lambda_min_:.4g} has the lowest held-out loss"
+        if model.lambda_ == model.lambda_min_:
+            output.line(
+                f"{'strength':<13}λ = {model.lambda_:.4g}, which has the lowest held-out loss"
+            )
+        else:
+            output.line(
+                f"{'strength':<13}λ = {model.lambda_:.4g}, the largest within one standard error of the best; {best}, "
+                f"by {model.paired_}"
+            )
     if held is not None:
         scores = ", ".join(f"{name} {value:.4g}" for name, value in held.scores.items())
         output.line(f"{'held out':<13}{counted(held.rows, 'row', 'rows')}: {scores}")
@@ -133,7 +153,7 @@ def _document(
         "model": out / "model.npz",
         "report": out / "report.html",
         "estimator": type(model).__name__,
-        "loss": type(model.loss_).__name__,
+        "loss": loss_word(model.loss_),
         "penalty": repr(model.penalty_),
         "rows": model.n_samples_fit_,
         "features": model.n_features_in_,

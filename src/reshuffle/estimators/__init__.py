@@ -13,3 +13,4 @@ from reshuffle.estimators.strengths import strengths_from_alpha as strengths_fro
 from reshuffle.estimators.strengths import strengths_from_C as strengths_from_C
 from reshuffle.estimators.strengths import strengths_from_huber_alpha as strengths_from_huber_alpha
 from reshuffle.estimators.strengths import strengths_from_ridge_alpha as strengths_from_ridge_alpha
+from reshuffle.estimators.summary import summary as summary

@@ -93,7 +93,8 @@ class Linear:
     def summary(self, largest: int = 10, names: Any = None) -> str:
         """What was fitted and how sure it is, in some lines, with the largest coefficients by name.
 
-        ``names`` are those of the features, where the model does not know them.
+        ``names`` are those of the features, where the model does not know them, or a fitted transformer that does:
+        of a Pipeline, ``pipeline[-1].summary(names=pipeline[:-1])``, or ``reshuffle.estimators.summary(pipeline)``.
         """
         check_is_fitted(self)
         return summary_of(self, largest, names)

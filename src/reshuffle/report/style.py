@@ -10,6 +10,8 @@ body { margin: 0 auto; max-width: 62rem; padding: 1.5rem 1rem 3rem; background: 
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; overflow-wrap: break-word; }
 header p { color: var(--soft); margin: .2rem 0 0; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
+.n, td:not(.name), .tile b { white-space: nowrap; } .words td:last-child { white-space: normal; }
+td.name small { display: block; color: var(--soft); font-size: .8rem; line-height: 1.25; white-space: normal; }
 p { max-width: 44rem; } .soft { color: var(--soft); font-size: .92rem; }
 .tiles { display: grid; gap: .7rem; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); margin: 1.3rem 0; }
 .tile { background: var(--card); border-radius: .5rem; padding: .7rem .9rem; }
@@ -29,7 +31,7 @@ th { color: var(--soft); font-weight: 500; font-size: .88rem; } th:first-child, 
 .two > div { min-width: 0; } .two > div:first-child { border-right: 1px solid var(--soft); }
 .confusion td, .confusion th { padding: .35rem .6rem; text-align: center; }
 .confusion td { background: rgb(var(--shade) / calc(var(--share) * 70%)); min-width: 3rem; }
-.heat td { padding: .2rem .5rem; white-space: nowrap; } .heat td.more { background: rgb(var(--shade) / calc(var(--share) * 60%)); }
+.heat td { padding: .2rem .5rem; } .heat td.name { min-width: 8rem; max-width: 16rem; } .heat td.more { background: rgb(var(--shade) / calc(var(--share) * 60%)); }
 .heat td.less { background: rgb(var(--shade-other) / calc(var(--share) * 60%)); }
 .confusion th { white-space: nowrap; } .confusion th[scope=row] { text-align: right; } .proof { border-left: .3rem solid var(--good); padding: .1rem 0 .1rem .9rem; }
 .proof.open { border-color: var(--other); } code { font: .92em ui-monospace, monospace; overflow-wrap: anywhere; }

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle import __version__
+from reshuffle.estimators.loss_names import loss_words
 
 
 def proof(model: Any) -> tuple[str, bool]:
@@ -39,6 +40,11 @@ def proof(model: Any) -> tuple[str, bool]:
         text + f" The accuracy asked for, {found.tol:.1g}, was not reached: {model.message_}.",
         False,
     )
+
+
+def loss(model: Any) -> str:
+    """The loss by the name that options have for it."""
+    return loss_words(model.loss_)
 
 
 def penalty(model: Any, most: int = 160) -> str:
