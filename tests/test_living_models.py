@@ -124,7 +124,7 @@ def test_columns_are_kept_and_rows_scored(people: Any, tmp_path: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert [row["id"] for row in rows] == [f"r{k}" for k in range(1, 301)]
     assert rows[0]["age"] == str(int(table.age[0]))
-    assert "Quality on 299 rows (1 without a target are not scored)" in done.stderr
+    assert "Quality on 299 rows (1 row has no target and is not scored)" in done.stderr
     done = run(
         "predict",
         file.parent / "m/model.npz",

@@ -86,6 +86,8 @@ def test_models_of_arrays() -> None:
     X, y = load_iris(return_X_y=True)
     graph = rs.estimators.to_onnx(rs.RRClassifier().fit(X, y), X)
     onnx.checker.check_model(graph, full_check=True)
+    rs.estimators.to_onnx(rs.RRClassifier().fit(X, y > 0), X)  # labels True and False
+    rs.estimators.to_onnx(rs.RRClassifier().fit(X, y + 0.0), X)
     Z, t = load_diabetes(return_X_y=True)
     rs.estimators.to_onnx(rs.RRRegressor(penalty="l1", l1=1.0).fit(Z, np.c_[t, t**2]), Z)
     rs.estimators.to_onnx(rs.RRRegressorCV(lambdas=5).fit(Z, t), Z)

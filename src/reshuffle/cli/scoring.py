@@ -93,11 +93,12 @@ class Scores:
     def text(self) -> str:
         """For people: the model beside the best constant for these rows."""
         held = self.held()
-        without = f" ({self.unknown:,} without a target are not scored)" if self.unknown else ""
+        rest = counted(self.unknown, "row has no target and is", "rows have no target and are")
+        without = f" ({rest} not scored)" if self.unknown else ""
         if held is None:
-            return f"No row has a target{without}."
+            return f"No row has a target, so that nothing can be scored ({self.unknown:,} rows)."
         scores = [
-            f"  {name:<26}{value:>10.4g}  (a constant: {held.constant[name]:.4g})"
+            f"  {name:<26}{value:>10.4g}  (best constant: {held.constant[name]:.4g})"
             for name, value in held.scores.items()
         ]
         head = f"Quality on {counted(held.rows, 'row', 'rows')}{without}:"

@@ -90,9 +90,9 @@ class TimeFolds:
     >>> from reshuffle.estimators import TimeFolds
     >>> times = np.array([2003, 2001, 2002, 2001])
     >>> for rows, held in TimeFolds(2).split(times, groups=times):
-    ...     print(times[rows].tolist(), "then", times[held].tolist())
+    ...     print(sorted(times[rows].tolist()), "then", times[held].tolist())
     [2001, 2001] then [2002]
-    [2002, 2001, 2001] then [2003]
+    [2001, 2001, 2002] then [2003]
     """
 
     count: int = FOLDS

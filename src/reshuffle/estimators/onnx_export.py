@@ -119,7 +119,7 @@ def compared(found: dict[str, NDArray[Any]], model: Any, X: Any, near: float) ->
         )
     labels = 0
     if hasattr(bare, "classes_"):
-        other = np.array([str(v) for v in np.ravel(first)]) != np.array([str(v) for v in predicted])
+        other = _labels(first) != _labels(predicted)
         labels = int(np.count_nonzero(other & ~_tied(bare, X, near)))
         if labels:
             raise InputError(
@@ -128,6 +128,13 @@ def compared(found: dict[str, NDArray[Any]], model: Any, X: Any, near: float) ->
             )
         labels = int(np.count_nonzero(other))
     return Agreement(len(predicted), worst, labels)
+
+
+def _labels(values: Any) -> NDArray[Any]:
+    """Labels as texts; a graph writes True and False as 1 and 0."""
+    array = np.ravel(values)
+    array = array.astype(np.int64) if array.dtype.kind == "b" else array
+    return np.array([str(value) for value in array.tolist()])
 
 
 def _tied(model: Any, X: Any, near: float) -> NDArray[np.bool_]:
