@@ -242,3 +242,17 @@ def test_dates_become_days(tmp_path: Path, ending: str) -> None:
         file.write_text(file.read_text().replace("2020-01-05", "5 Jan 2020"))
         done = run("fit", file, "-t", "y", "--date", "day", code=1)
         assert "line 6: --date day: dates are written as 2024-01-31" in done.stderr
+
+
+def test_a_date_may_order_the_rows_and_be_a_feature(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    day = pd.date_range("2020-01-01", periods=100, freq="D").astype(str)
+    table = pd.DataFrame({"day": day, "y": np.arange(100) + rng.normal(size=100)})
+    file = tmp_path / "t.csv"
+    table.sample(frac=1, random_state=0).to_csv(file, index=False)
+    found = fit(file, tmp_path / "m", "-t", "y", "--date", "day", "--time", "day")
+    assert found["held_out"]["R²"] > 0.9
+    assert "apart from those of --groups and --time (day)" in run("fit", file, "-t", "y", "--time", "day", code=1).stderr  # fmt: skip
+    for text in ("Jan-5-1995", "1974Q1", "Jan 1995", "March 3, 2020"):
+        table.assign(day=[text] * 50 + [text[:-1] + "2"] * 50).to_csv(file, index=False)
+        assert "holds dates or times" in run("fit", file, "-t", "y", code=1).stderr

@@ -40,7 +40,7 @@ def test_units_and_intercept_in_plain_words(tmp_path: Path) -> None:
 def test_a_sentence_about_a_logarithm(tmp_path: Path) -> None:
     fit(write_people(tmp_path), tmp_path / "m", "-t", "income", "--log-target")
     words = check_page(tmp_path / "m/report.html")
-    assert "The model is of the logarithm of the target" in words
+    assert "The model is one of the logarithm of the target" in words
     assert "multiplies the prediction by" in words
 
 

@@ -49,7 +49,7 @@ table_options = _options(
 )  # fmt: skip
 rows_options = _options(
     click.option("--groups", metavar="COLUMN", help="Rows with the same value of this column are held out together. It is no feature."),
-    click.option("--time", metavar="COLUMN", help="Hold out the latest rows, and let folds learn from the rows before those they are judged by. It is no feature."),
+    click.option("--time", metavar="COLUMN", help="Hold out the latest rows, and let folds learn from the rows before those they are judged by. It is no feature, unless --date names it too."),
     click.option("--log-target", is_flag=True, help="Fit the logarithm of a positive target; predictions are in its own units again."),
 )  # fmt: skip
 model_options = _options(

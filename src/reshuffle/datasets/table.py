@@ -35,7 +35,7 @@ class Reading:
     dates: tuple[str, ...] = ()
     """Columns of dates, which become days since 1970-01-01."""
     aside: tuple[str, ...] = ()
-    """Columns that are kept beside the rows and are no features, such as groups and times."""
+    """Columns that are kept beside the rows, such as groups and times; they are features only if ``dates`` has them too."""
     drop_missing_target: bool = False
     """Leave out rows whose target has no value."""
 
@@ -151,9 +151,11 @@ def _columns(names: list[str], reading: Reading, where: str) -> dict[str, Column
         raise InputError(
             f"--groups and --time must name other columns than the target {reading.target!r}"
         )
-    kept = [name for name in names if name not in (*reading.drop, *reading.aside)]
+    aside = [name for name in reading.aside if name not in reading.dates]  # a date may be both
+    kept = [name for name in names if name not in (*reading.drop, *aside)]
     if len(kept) < 2:
-        raise InputError(f"{where} has no column beside the target {reading.target!r}")
+        others = f", apart from those of --groups and --time ({', '.join(aside)})" if aside else ""
+        raise InputError(f"{where} has no column beside the target {reading.target!r}{others}")
     nameless = [name for k, name in enumerate(names, 1) if name == unnamed(k) and name in kept]
     if nameless:
         raise InputError(

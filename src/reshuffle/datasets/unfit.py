@@ -15,6 +15,7 @@ LONGEST = 40
 DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2})?"
     r"|\d{1,2}[-. ] ?[^\W\d]{3,9}[-. ,] ?\d{2,4}|[^\W\d]{3,9}\.? \d{1,2}, \d{4}"
+    r"|\d{4}[-/ ]?Q[1-4]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?[- /](\d{1,2},?[- /])?\d{2,4}"
 )
 """What dates and times look like."""
 DRESSED = re.compile(r"[\d.,'_%$€£¥\s+-]*")

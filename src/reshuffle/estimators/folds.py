@@ -153,7 +153,20 @@ class Paired(NamedTuple):
         return not self.worse and self.bound <= NEGLIGIBLE * self.gain
 
     def __str__(self) -> str:
-        return f"{self.difference:.2g} ± {self.error:.1g}"
+        return f"{readable(self.difference, 2)} ± {readable(self.error, 1)}"
+
+
+def readable(value: float, digits: int = 3) -> str:
+    """A number with so many digits, without an exponent where a reader does not need one: 1,370 and not 1.37e+03.
+
+    Examples
+    --------
+    >>> readable(1372.6), readable(0.00123456), readable(2.5e-9), readable(0.0)
+    ('1,370', '0.00123', '2.5e-09', '0')
+    """
+    if not (np.isfinite(value) and 1e3 <= abs(value) < 1e9):
+        return f"{value:.{digits}g}"
+    return f"{float(f'{value:.{digits}g}'):,.0f}"
 
 
 def paired(losses: NDArray[np.float64], k: int, best: int) -> Paired:

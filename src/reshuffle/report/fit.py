@@ -55,9 +55,9 @@ def tiles(model: Any, held: HeldOut | None) -> Iterator[tuple[str, str]]:
     if used == coef.shape[1]:
         yield f"{used:,}", "features, all of which are used"
     else:
-        unused = "feature has" if coef.shape[1] - used == 1 else "features have"
-        rest = f"the other {coef.shape[1] - used:,} {unused} coefficient zero"
-        yield f"{used:,} of {coef.shape[1]:,}", f"features are used; {rest}"
+        unused = coef.shape[1] - used
+        rest = f"the other {unused:,} have" if unused > 1 else "the other one has"
+        yield f"{used:,} of {coef.shape[1]:,}", f"features are used; {rest} coefficient zero"
     reached = model.certificate_.value
     if np.isfinite(reached):
         what = (
@@ -181,12 +181,10 @@ def coefficients_part(model: Any, names: list[str]) -> html.Markup:
 
 
 def _how_many(shown: int, used: int) -> str:
+    if used == 1:
+        return "One feature has a coefficient that is not zero."
     if shown == used:
-        return (
-            f"All {used:,} coefficients that are not zero."
-            if used > 1
-            else "The only coefficient that is not zero."
-        )
+        return f"The {used:,} features whose coefficients are not zero."
     return f"The {shown} features with the largest coefficients, of {used:,} that are used."
 
 

@@ -98,7 +98,9 @@ def bars(entries: Sequence[tuple[str, str, float]]) -> Markup:
 
 def confusion(names: Sequence[str], counts: Any) -> Markup:
     """How often a class (row) was taken for another (column), shaded by its share of the row."""
-    head = tag("tr", tag("th", "is ↓ · said →"), *(tag("th", name, scope="col") for name in names))
+    head = tag(
+        "tr", tag("th", "true ↓ · predicted →"), *(tag("th", name, scope="col") for name in names)
+    )
     rows = []
     for name, row in zip(names, counts.tolist(), strict=True):
         total = sum(row) or 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reshuffle import plotting
-from reshuffle.estimators.folds import Paired
+from reshuffle.estimators.folds import Paired, readable
 from reshuffle.report import html, pictures, words
 from reshuffle.report.fit import coefficients_part, held_out_part, proof_part, tiles
 from reshuffle.report.held_out import HeldOut
@@ -59,7 +59,7 @@ def choice_part(model: Any, names: list[str]) -> html.Markup:
     some = np.unique([*np.linspace(0, means.size - 1, ROWS).astype(int), best, sparse])
     words_for = {best: "lowest", sparse: "one s.e."}
     rows = [
-        (f"{model.lambdas_[k]:.3g}", f"{nonzeros[k]:,}", f"{means[k]:.5g}", f"{_error(model)[k]:.2g}", words_for.get(int(k), ""))
+        (f"{model.lambdas_[k]:.3g}", f"{nonzeros[k]:,}", f"{means[k]:.5g}", readable(_error(model)[k], 2), words_for.get(int(k), ""))
         for k in some
     ]  # fmt: skip
     return html.section(
@@ -77,17 +77,16 @@ def comparison(paired: Paired, same: bool) -> str:
     """What the folds say about the simpler model: no more than a paired comparison supports."""
     if same:
         return ": they are the same."
-    if paired.as_good:
-        return (
-            f": simpler, and not measurably worse (fold by fold its loss is {paired} higher, and at the level of 95 % at "
-            f"most {paired.bound:.2g}, where the gain over the empty model is {paired.gain:.2g})."
-        )
+    higher = f"fold by fold its loss is {paired} higher"
     if paired.worse:
-        return f": simpler, and worse by {paired} in the loss, which the folds agree on."
-    return (
-        f": simpler; whether it is worse the folds do not tell: its loss is {paired} higher, fold by fold, and at the "
-        f"level of 95 % at most {paired.bound:.2g}, where the gain over the empty model is {paired.gain:.2g}."
+        return f": simpler, and worse. {higher.capitalize()}, which is more than chance explains."
+    bound = (
+        f"the upper bound of this difference, at the level of 95 %, is {readable(paired.bound, 2)}, where the best model gains "
+        f"{readable(paired.gain, 2)} over the empty one"
     )
+    if paired.as_good:
+        return f": simpler, and not measurably worse ({higher}; {bound})."
+    return f": simpler. The folds do not show whether it is worse: {higher}; {bound}."
 
 
 def _error(model: Any) -> Any:

@@ -25,14 +25,14 @@ def proof(model: Any) -> tuple[str, bool]:
     if found.measure == "gap":
         text = (
             f"The objective is {model.objective_:.6g}. No other coefficients with the same loss and penalty can bring it "
-            f"lower by more than {found.value:.1g} times the loss of the empty model: this is proved, by a bound "
-            "that was computed from the data, and does not rest on how the run went."
+            f"lower by more than {found.value:.1g} times the loss of the empty model: this is proved by a bound "
+            "that is computed from the data and does not depend on how the run went."
         )
     else:
         text = (
             f"The objective is {model.objective_:.6g}. At a minimum the gradient mapping is zero; here its norm is "
             f"{found.value:.1g} of that of the gradient at the empty model. For this loss and penalty that is the "
-            "measure there is: it shows that the run has come to rest, and proves no distance."
+            "measure there is: it shows that the run no longer moves, and proves no distance from the minimum."
         )
     if model.converged_:
         return text, not convex
