@@ -28,7 +28,7 @@ def test_units_and_intercept_in_plain_words(tmp_path: Path) -> None:
     model = rs.estimators.load(tmp_path / "m/model.npz")
     words = check_page(tmp_path / "m/report.html")
     age = next(part for part in model.encoding_.columns if part.name == "age")
-    assert f"per {age.scale:.3g}, one standard deviation" in words
+    assert f"per {age.scale:.3g} (1 s.d.)" in words
     assert "to the log-odds of yes, which multiplies its odds by" in words
     assert f"The intercept is {model.intercept_[0]:.4g}: the score where every column of numbers is at its mean and no category applies." in words  # fmt: skip
     fit(file, tmp_path / "r", "-t", "spend", "--raw", "--drop", "buys")

@@ -192,8 +192,8 @@ def _comparable(model: Any) -> str:
     columns = getattr(getattr(model, "encoding_", None), "columns", ())
     if any(getattr(part, "scale", 1.0) != 1.0 for part in columns):
         return (
-            "Columns of numbers were standardised, so that their coefficients can be compared. Divide a coefficient by the standard "
-            "deviation beside it to get the effect of one unit."
+            "Columns of numbers were standardised, so that their coefficients can be compared: each is for one standard deviation (s.d.) of "
+            "its column. Divide it by the number beside its name to get the effect of one unit."
         )
     return "Each coefficient is for one unit of its column, so that coefficients of columns in different units cannot be compared."
 

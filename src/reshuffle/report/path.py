@@ -57,7 +57,7 @@ def choice_part(model: Any, names: list[str]) -> html.Markup:
     if best == means.size - 1:
         text += " The loss still falls at the end of the path: a smaller --smallest would show more of it."
     some = np.unique([*np.linspace(0, means.size - 1, ROWS).astype(int), best, sparse])
-    words_for = {best: "lowest", sparse: "one s.e."}
+    words_for = {best: "lowest", sparse: "1 s.e."}
     rows = [
         (f"{model.lambdas_[k]:.3g}", f"{nonzeros[k]:,}", f"{means[k]:.5g}", readable(_error(model)[k], 2), words_for.get(int(k), ""))
         for k in some

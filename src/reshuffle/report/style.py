@@ -16,7 +16,7 @@ p { max-width: 44rem; } .soft { color: var(--soft); font-size: .92rem; }
 .tiles { display: grid; gap: .7rem; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); margin: 1.3rem 0; }
 .tile { background: var(--card); border-radius: .5rem; padding: .7rem .9rem; }
 .tile b { display: block; font-size: 1.45rem; line-height: 1.25; font-variant-numeric: tabular-nums; }
-.tile span { color: var(--soft); font-size: .85rem; display: block; line-height: 1.35; }
+.tile > span { color: var(--soft); font-size: .85rem; display: block; line-height: 1.35; }
 .pictures { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); }
 figure { margin: 0; min-width: 0; } figure svg { width: 100%; height: auto; max-width: 34rem; display: block; }
 figcaption { color: var(--soft); font-size: .88rem; margin-top: .2rem; max-width: 34rem; }
@@ -36,7 +36,8 @@ th { color: var(--soft); font-weight: 500; font-size: .88rem; } th:first-child, 
 .confusion th { white-space: nowrap; } .confusion th[scope=row] { text-align: right; } .proof { border-left: .3rem solid var(--good); padding: .1rem 0 .1rem .9rem; }
 .proof.open { border-color: var(--other); } code { font: .92em ui-monospace, monospace; overflow-wrap: anywhere; }
 footer { margin-top: 2.5rem; border-top: 1px solid var(--line); color: var(--soft); font-size: .88rem; }
-@media (max-width: 34rem) { .bars td.bar { width: 34%; } .bars td.name { min-width: 8rem; }
+.heat td.name { overflow-wrap: anywhere; }
+@media (max-width: 34rem) { .heat td.name { min-width: 5.5rem; max-width: 7rem; } .bars td.bar { width: 34%; } .bars td.name { min-width: 8rem; }
   .confusion td { min-width: 2.2rem; } .confusion td, .confusion th { padding: .3rem .35rem; } .heat td { padding: .2rem .35rem; } }
 @media print { :root { --paper: #fff; --card: #f3f2ee; --ink: #000; --soft: #444; --line: #bbb; --accent: #0072b2;
   --other: #c2500a; --good: #00795a; --shade: 0 114 178; --shade-other: 213 94 0; } body { max-width: none; padding: 0; font-size: 10.5pt; }

@@ -37,7 +37,7 @@ def units(model: Any, names: Sequence[str]) -> list[Unit]:
         elif part.scale != 1.0:
             by = f"{readable(part.scale)}{' days' if part.date else ''}"
             rise = f"a rise of {name} by {by} (one standard deviation)"
-            found.append(Unit(f"per {by}, one standard deviation", rise))
+            found.append(Unit(f"per {by} (1 s.d.)", rise))
         else:
             short = "per day" if part.date else "per unit"
             found.append(Unit(short, f"a rise of {name} by 1{' day' if part.date else ''}"))
