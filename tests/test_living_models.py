@@ -43,6 +43,7 @@ FORMS = {
     "polars": pl.from_pandas,
     "pyarrow": pa.Table.from_pandas,
     "dict of arrays": lambda t: {name: t[name].to_numpy() for name in t},
+    "list of rows": lambda t: t.to_dict("records"),
     "dict of lists": lambda t: {name: t[name].tolist() for name in t},
 }
 
@@ -87,6 +88,9 @@ def test_strange_rows_are_told(people: Any) -> None:
         model.predict({"colour": ["red"], "age": 3, "income": [1.0], "spend": [1.0]})
     with pytest.raises(InputError, match="equally many rows: colour has 1, age has 2"):
         model.predict({"colour": ["red"], "age": [3, 4], "income": [1.0], "spend": [1.0]})
+    for array in (table.to_numpy(), np.zeros((3, 2)), [[1, 2, 3]]):
+        with pytest.raises(InputError, match=r"raw rows are a table with the columns colour, age"):
+            model.predict(array)
     with pytest.raises(InputError, match="collect it"):
         model.predict(pl.from_pandas(table).lazy())
 

@@ -61,7 +61,8 @@ def run(
     scores = Scores(fitted, encoding) if score else None
     aside = dict.fromkeys([*keep, *(scores.columns if scores else ())])
     bare = copy.copy(fitted)
-    vars(bare).pop("feature_names_in_", None)  # the rows are arrays
+    for of_table in ("feature_names_in_", "encoding_"):  # the rows are encoded already
+        vars(bare).pop(of_table, None)
     reading = replace(reading, aside=tuple(aside))
     read = (p for p in stream_parts(file, encoding, note, reading) if p.X.shape[0])
     first = list(

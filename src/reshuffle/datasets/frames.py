@@ -17,7 +17,9 @@ WHERE = "the table"
 
 
 def is_table(X: Any) -> bool:
-    """Whether X has columns with names: a data frame, a table of pyarrow, or a dict of columns."""
+    """Whether X has columns with names: a data frame, a table of pyarrow, a dict of columns, or a list of dicts."""
+    if isinstance(X, (list, tuple)):
+        return bool(X) and all(isinstance(row, Mapping) for row in X)
     if isinstance(X, Mapping) or any(
         hasattr(X, name) for name in ("collect_schema", "column_names")
     ):
@@ -27,6 +29,9 @@ def is_table(X: Any) -> bool:
 
 def chunk_of(table: Any, wanted: Iterable[str], dates: Iterable[str] = ()) -> Chunk:
     """The rows of a table, with those of the ``wanted`` columns that it has."""
+    if isinstance(table, (list, tuple)):  # rows, as JSON has them
+        names = dict.fromkeys(name for row in table for name in row)
+        table = {name: [row.get(name) for row in table] for name in names}
     if hasattr(table, "collect") and hasattr(table, "collect_schema"):
         raise InputError(f"the table must hold its rows, got a {type(table).__name__}: collect it")
     there = [str(name) for name in _names(table)]

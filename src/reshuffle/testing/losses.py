@@ -24,7 +24,7 @@ def check_loss(loss: Any, y: Any = None, *, seed: int = 0, trials: int = 200) ->
 
     - ``derivative``: l' is the slope of value, by central differences.
     - ``convex``: l' does not fall.
-    - ``curvature``: |l'(z) - l'(w)| ≤ curvature·|z - w|.
+    - ``curvature``: l'(w) - l'(z) ≤ curvature·(w - z) for w > z.
     - ``second``: l'' is the slope of l', or lies between its one-sided slopes at a kink.
     - ``conjugate``: l*(s) = sz - l(z) for s = l'(z), and l*(s) ≥ sw - l(w) for every w.
     - ``far``: value and l' are finite at z = ±40.
