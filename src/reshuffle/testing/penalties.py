@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,37 +13,9 @@ from numpy.typing import NDArray
 from reshuffle.objective import check_penalty as check_parts
 from reshuffle.penalties import ability, strong_convexity, weak_convexity
 from reshuffle.testing.failure import CheckFailed, run_checks
+from reshuffle.testing.prox import STEPS, brief, check_prox
 
 Array = NDArray[np.float64]
-STEPS = (0.3, 1.0, 2.7)
-"""Steps of the prox: one that is 1, where a forgotten step does not show, and two that are not."""
-MISTAKES: dict[str, Callable[[float], float]] = {
-    "forgot its step: it is the prox at step = 1 whatever step it is given. Multiply the strength of the penalty by step": lambda step: (
-        1.0
-    ),
-    "divides by its step: it is the prox at 1/step. Multiply the strength of the penalty by step instead": lambda step: (
-        1.0 / step
-    ),
-    "takes its step twice: it is the prox at step². Multiply the strength by step once": lambda step: (
-        step**2
-    ),
-    "shrinks twice as much as value(x) asks for: it is the prox at 2·step. Is there a factor ½ in value, or is it missing in the prox?": lambda step: (
-        2.0 * step
-    ),
-    "shrinks half as much as value(x) asks for: it is the prox at step/2. Is there a factor ½ in the prox, or is it missing in value?": lambda step: (
-        0.5 * step
-    ),
-    "does nothing: it returns x": lambda step: 0.0,
-}
-"""What is often wrong with a prox, and the step at which the point that it returns would be right."""
-
-
-class Trial(NamedTuple):
-    """A point, a step, and what the prox made of them."""
-
-    x: Array
-    step: float
-    p: Array
 
 
 def check_penalty(
@@ -96,7 +68,7 @@ def check_penalty(
     name = type(penalty).__name__
     checks = {
         "same": partial(_same, penalty, name, points),
-        "prox": partial(_prox, penalty, name, points, rng, tol),
+        "prox": partial(check_prox, penalty, name, points, rng, tol),
         "convex": partial(_convex, penalty, name, points, tol),
         "conjugate": _if(
             penalty, "conjugate", partial(_conjugate, penalty, name, points, size, tol)
@@ -120,7 +92,7 @@ def _same(penalty: Any, name: str, points: list[Array]) -> None:
             )
         if first.shape != x.shape or not np.isfinite(first).all():
             raise CheckFailed(
-                f"prox(x, step) of {name} must return finite numbers of shape {x.shape}, got {_short(first)}"
+                f"prox(x, step) of {name} must return finite numbers of shape {x.shape}, got {brief(first)}"
             )
         if not np.array_equal(first, penalty.prox(given, 0.7)):
             raise CheckFailed(
@@ -132,83 +104,6 @@ def _same(penalty: Any, name: str, points: list[Array]) -> None:
             )
 
 
-def _prox(
-    penalty: Any, name: str, points: list[Array], rng: np.random.Generator, tol: float
-) -> None:
-    made = [
-        Trial(x, step, np.array(penalty.prox(x, step))) for x in points for step in _steps(penalty)
-    ]
-    rivals = [list(_rivals(penalty, trial, rng)) for trial in made]
-    worst = _worst(penalty, made, rivals, lambda step: step, tol)
-    if worst is None:
-        return
-    for words, effective in MISTAKES.items():
-        if _worst(penalty, made, rivals, effective, tol) is None:
-            raise CheckFailed(f"prox(x, step) of {name} {words}")
-    trial, u, better = worst
-    raise CheckFailed(
-        f"prox(x, step) of {name} does not minimise step·ψ(u) + ‖u - x‖²/2: at x = {_short(trial.x)} and step = {trial.step:g} "
-        f"it returned {_short(trial.p)}, and u = {_short(u)} is lower by {better:.3g}"
-    )
-
-
-def _steps(penalty: Any) -> list[float]:
-    """For a ψ that is weakly convex, steps at which Φ is convex."""
-    rho = weak_convexity(penalty)
-    return [step if rho == 0 else 0.3 * step / rho for step in STEPS]
-
-
-def _rivals(penalty: Any, trial: Trial, rng: np.random.Generator) -> Iterator[Array]:
-    """Points that might do better: near p, on the way to x and to zero, and proxes elsewhere, which are feasible."""
-    x, step, p = trial
-    yield from (
-        x,
-        np.zeros_like(x),
-        0.5 * (x + p),
-        1.1 * p,
-        0.9 * p,
-        p + 0.1 * (x - p),
-        p - 0.1 * (x - p),
-    )
-    for scale in (1e-3, 1e-2, 0.1, 1.0):
-        move = scale * (1e-3 + np.abs(p).max()) * rng.standard_normal(x.shape)
-        yield p + move
-        yield np.array(penalty.prox(x + move, step))
-        single = np.zeros_like(x)
-        single.flat[rng.integers(x.size)] = move.flat[0]
-        yield p + single
-    for factor in (0.25, 0.5, 2.0, 4.0):
-        yield np.array(penalty.prox(x, factor * step))
-
-
-def _worst(
-    penalty: Any,
-    made: list[Trial],
-    rivals: list[list[Array]],
-    effective: Callable[[float], float],
-    tol: float,
-) -> tuple[Trial, Array, float] | None:
-    """The rival that beats the prox by most, if one does by more than rounding."""
-    rho = weak_convexity(penalty)
-    worst: tuple[Trial, Array, float] | None = None
-    for trial, others in zip(made, rivals, strict=True):
-        t = effective(trial.step)
-        at_p = _phi(penalty, trial.p, trial.x, t)
-        for u in others:
-            there = _phi(penalty, u, trial.x, t)
-            bend = max(0.5 * (1.0 - t * rho), 0.0) * float(np.vdot(u - trial.p, u - trial.p))
-            short = at_p + bend - there
-            if short > tol * (1.0 + abs(at_p)) and (worst is None or short > worst[2]):
-                worst = trial, u, short
-    return worst
-
-
-def _phi(penalty: Any, u: Array, x: Array, step: float) -> float:
-    value = float(penalty.value(u))
-    scaled = (0.0 if np.isfinite(value) else value) if step == 0 else step * value
-    return scaled + 0.5 * float(np.vdot(u - x, u - x))
-
-
 def _convex(penalty: Any, name: str, points: list[Array], tol: float) -> None:
     mu, rho = strong_convexity(penalty), weak_convexity(penalty)
     feasible = [np.array(penalty.prox(x, STEPS[0] if rho == 0 else 0.3 / rho)) for x in points]
@@ -217,13 +112,13 @@ def _convex(penalty: Any, name: str, points: list[Array], tol: float) -> None:
         middle, apart = penalty.value(0.5 * x + 0.5 * y), float(np.vdot(x - y, x - y))
         if middle > ends + rho * apart / 8.0 + tol * (1.0 + abs(ends)):
             raise CheckFailed(
-                f"value(x) of {name} is not convex: half way between {_short(x)} and {_short(y)} it is {middle:.6g}, "
+                f"value(x) of {name} is not convex: half way between {brief(x)} and {brief(y)} it is {middle:.6g}, "
                 f"and {ends:.6g} on the line. Solvers need to know: give weak_convexity = ρ with ψ + (ρ/2)‖·‖² convex"
                 + (f" (ρ = {rho:g} is too small)" if rho else "")
             )
         if middle > ends + (rho - mu) * apart / 8.0 + tol * (1.0 + abs(ends)):
             raise CheckFailed(
-                f"strong_convexity = {mu:g} of {name} is too large: between {_short(x)} and {_short(y)} value(x) bends less. "
+                f"strong_convexity = {mu:g} of {name} is too large: between {brief(x)} and {brief(y)} value(x) bends less. "
                 "Steps that are chosen by it would be wrong"
             )
 
@@ -244,7 +139,7 @@ def _conjugate(
             of = f"conjugate(g, ridge={ridge:g}) of {name}"
             if not np.isfinite(there):
                 raise CheckFailed(
-                    f"{of} is infinite at dual_scale(g)·g, where it must be finite: {_short(scale * g)}"
+                    f"{of} is infinite at dual_scale(g)·g, where it must be finite: {brief(scale * g)}"
                 )
             for point, value in (
                 (x, psi),
@@ -253,8 +148,8 @@ def _conjugate(
                 product = scale * float(np.vdot(g, point))
                 if value + there < product - tol * (1.0 + abs(product) + abs(value)):
                     raise CheckFailed(
-                        f"{of} is too small: ψ(x) + ψ*(g) = {value + there:.6g} < ⟨g, x⟩ = {product:.6g} at x = {_short(point)}, "
-                        f"g = {_short(scale * g)}. Gaps that are computed by it would prove what is not so"
+                        f"{of} is too small: ψ(x) + ψ*(g) = {value + there:.6g} < ⟨g, x⟩ = {product:.6g} at x = {brief(point)}, "
+                        f"g = {brief(scale * g)}. Gaps that are computed by it would prove what is not so"
                     )
             if scale > 1.0 - 1e-9 and psi + there > float(np.vdot(g, x)) + 1e-5 * (
                 1.0 + abs(psi) + abs(there)
@@ -274,15 +169,9 @@ def _lambda_max(penalty: Any, name: str, points: list[Array]) -> None:
             continue
         if np.any(np.abs(penalty.prox(-g, 1.001 * largest)) > 1e-9 * np.abs(g).max()):
             raise CheckFailed(
-                f"lambda_max(g) of {name} is too small: prox(-g, t) is not zero for t = 1.001·{largest:.6g}, g = {_short(g)}"
+                f"lambda_max(g) of {name} is too small: prox(-g, t) is not zero for t = 1.001·{largest:.6g}, g = {brief(g)}"
             )
         if not np.any(penalty.prox(-g, 0.999 * largest)):
             raise CheckFailed(
-                f"lambda_max(g) of {name} is too large: prox(-g, t) is zero already for t = 0.999·{largest:.6g}, g = {_short(g)}"
+                f"lambda_max(g) of {name} is too large: prox(-g, t) is zero already for t = 0.999·{largest:.6g}, g = {brief(g)}"
             )
-
-
-def _short(x: Any) -> str:
-    return np.array2string(np.asarray(x), precision=3, threshold=6, separator=", ").replace(
-        "\n", ""
-    )
