@@ -207,6 +207,7 @@ def test_a_logarithm_is_fitted_and_undone(tmp_path: Path) -> None:
     table.to_csv(tmp_path / "t.csv", index=False)
     found = fit(tmp_path / "t.csv", tmp_path / "m", "-t", "price", "--log-target", "--raw")
     assert found["held_out"]["R²"] > 0.99  # in units of the price
+    assert found["held_out"]["R² of the logarithm"] > 0.99
     model = rs.estimators.load(tmp_path / "m/model.npz")
     np.testing.assert_allclose(model.coef_, [0.5], atol=0.01)
     np.testing.assert_allclose(model.predict(table), table.price, rtol=0.05)

@@ -14,6 +14,8 @@ from reshuffle.datasets.reading import Part
 from reshuffle.errors import InputError
 from reshuffle.report.held_out import HeldOut, scored
 
+FITTED = "If the model was fitted to some of these rows, it does better on them than on new ones."
+
 
 class Scores:
     """Collects targets and predictions, part by part: 16 bytes and the probabilities of a row."""
@@ -80,7 +82,8 @@ class Scores:
                     f"--score: the target holds {strange[0]!r}, which is no class of the model; its classes are "
                     f"{', '.join(map(str, classes))}"
                 )
-        return scored(true, np.concatenate(self._predicted), proba, classes, true)
+        log = bool(getattr(self.model, "log_target_", False))
+        return scored(true, np.concatenate(self._predicted), proba, classes, true, log=log)
 
     def document(self) -> dict[str, Any]:
         """For machines."""
@@ -102,4 +105,4 @@ class Scores:
             for name, value in held.scores.items()
         ]
         head = f"Quality on {counted(held.rows, 'row', 'rows')}{without}:"
-        return "\n".join([head, *scores])
+        return "\n".join([head, *scores, FITTED])

@@ -46,13 +46,24 @@ def held_out_numbers(
         return None
     predicted = model.predict(X)
     proba = model.predict_proba(X) if hasattr(model, "predict_proba") else None
-    return scored(y, predicted, proba, getattr(model, "classes_", None), trained_on)
+    log = bool(getattr(model, "log_target_", False))
+    return scored(y, predicted, proba, getattr(model, "classes_", None), trained_on, log=log)
 
 
-def scored(y: Any, predicted: Any, proba: Any, classes: Any, trained_on: Any) -> HeldOut:
-    """Scores of predictions, of classes or of numbers; ``trained_on`` are the targets that give the constant."""
+def scored(
+    y: Any, predicted: Any, proba: Any, classes: Any, trained_on: Any, *, log: bool = False
+) -> HeldOut:
+    """Scores of predictions, of classes or of numbers; ``trained_on`` are the targets that give the constant.
+
+    A model of the logarithm (``log``) is also judged by the R² of that: in its own units a few large targets decide.
+    """
     if classes is None:
-        return _numbers(y, predicted, trained_on)
+        held = _numbers(y, predicted, trained_on)
+        if log and y.min() > 0:
+            logs = _numbers(np.log(y), np.log(predicted), np.log(trained_on))
+            for mine, theirs in ((held.scores, logs.scores), (held.constant, logs.constant)):
+                mine |= {"R² of the logarithm": theirs["R²"]} if "R²" in theirs else {}
+        return held
     return _classes(y, predicted, proba, classes, trained_on)
 
 
