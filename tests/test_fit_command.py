@@ -61,7 +61,7 @@ def test_the_model_is_the_minimiser_that_the_estimator_finds(people: Path, tmp_p
 
 def test_a_numeric_target_is_a_regression(people: Path, tmp_path: Path) -> None:
     found = fit(people, tmp_path, "-t", "spend", "--drop", "buys")
-    assert found["loss"] == "Squared"
+    assert found["loss"] == "squared"
     assert 0.5 < found["held_out"]["R²"] < 1
     words = check_page(tmp_path / "report.html")
     assert "root mean squared error" in words
@@ -79,7 +79,7 @@ def test_three_classes_by_number_and_by_name(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(names + "\n".join(f"{r},{iris.target_names[t]}" for r, t in zip(rows, iris.target, strict=True)))  # fmt: skip
     by_number = fit(tmp_path / "n.csv", tmp_path / "n", "-t", "kind")
     assert by_number["classes"] == [0, 1, 2]
-    assert by_number["loss"] == "Multinomial"
+    assert by_number["loss"] == "logistic"
     assert by_number["held_out"]["accuracy"] > 0.85
     assert fit(tmp_path / "t.csv", tmp_path / "t", "-t", "kind")["classes"] == iris.target_names.tolist()  # fmt: skip
     words = check_page(tmp_path / "t" / "report.html")

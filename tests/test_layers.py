@@ -13,7 +13,16 @@ import reshuffle as rs
 
 ROOT = Path(rs.__file__).parent
 LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer and those before it
-    {"cached", "errors", "deprecation", "randomness", "files", "interruption", "capacity"},
+    {
+        "cached",
+        "errors",
+        "deprecation",
+        "randomness",
+        "files",
+        "interruption",
+        "capacity",
+        "html_tables",
+    },
     {"archive"},
     {"validation"},
     {"core", "code_identity"},
@@ -32,7 +41,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"federated"},
     {"bands"},
     {"plotting"},
-    {"theory"},
+    {"theory", "testing"},
     {"tables", "compared", "comparison"},
     {"estimators"},
     {"report"},

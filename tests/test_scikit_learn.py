@@ -257,7 +257,7 @@ def test_summary_names_the_largest_coefficients() -> None:
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     X = (X - X.mean()) / X.std()
     text = rs.RRClassifier(penalty="l1", l1=0.02).fit(X, y).summary(largest=2)
-    assert "Logistic()" in text
+    assert "RRClassifier, logistic loss" in text
     assert "worst concave points" in text
     assert "P(x) is within" in text
     assert len(text.splitlines()) == 10

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         penalties,
         plotting,
         steps,
+        testing,
         theory,
     )
 
@@ -89,6 +90,7 @@ _MODULES = (
     "penalties",
     "plotting",
     "steps",
+    "testing",
     "theory",
 )
 
@@ -132,6 +134,7 @@ __all__ = [
     "plotting",
     "rr_path",
     "steps",
+    "testing",
     "theory",
 ]
 

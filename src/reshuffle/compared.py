@@ -11,6 +11,7 @@ import numpy as np
 from reshuffle.bands import across
 from reshuffle.errors import InputError
 from reshuffle.files import write_atomically, write_csv
+from reshuffle.html_tables import html_table
 from reshuffle.tables import Line, Spread, Table
 from reshuffle.trace import Result
 from reshuffle.validation import check_positive
@@ -121,3 +122,9 @@ class Comparison:
 
     def __repr__(self) -> str:
         return str(self.table())
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the table."""
+        table = self.table()
+        rows = [line.cells() for line in table.lines]
+        return html_table(table.title, table.columns, rows, f"P* = {self.minimum:.10g}")

@@ -15,6 +15,7 @@ from reshuffle.archive import Archive, read_archive, write_archive
 from reshuffle.content import Fingerprint
 from reshuffle.errors import InputError, shown
 from reshuffle.files import Location, write_csv
+from reshuffle.html_tables import ends, html_table, number
 
 Array = NDArray[np.float64]
 INTERRUPTED = "interrupted after"
@@ -99,6 +100,13 @@ class Trace(Mapping[str, Array]):
     def __repr__(self) -> str:
         return f"<Trace: {self.rows()} rows of {', '.join(self._columns)}>"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the first and the last rows."""
+        shown_rows, note = ends(self.rows())
+        columns = list(self._columns.values())
+        rows = [[number(column[k]) for column in columns] for k in shown_rows]
+        return html_table(f"Trace of {self.rows():,} rows", list(self._columns), rows, note)
+
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -176,6 +184,12 @@ class Result:
             "seconds": f"{last['seconds']:.4g} (without evaluation and compilation)",
         }
         return "\n".join(f"{name:<12} {text}" for name, text in lines.items())
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the lines of ``summary``."""
+        lines = [line.split(maxsplit=1) for line in self.summary().splitlines()]
+        rows = [(name, text[0] if text else "") for name, *text in lines]
+        return html_table("Result: " + self.message, (), rows)
 
     def save(self, path: Location) -> None:
         """Write to a .npz file (arrays and JSON, no pickle), whole or not at all."""

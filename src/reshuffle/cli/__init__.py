@@ -10,6 +10,7 @@ import click
 from reshuffle import __version__
 from reshuffle.cli import models
 from reshuffle.cli.common import Folder, Group, Output, output_options
+from reshuffle.cli.options import reading_of, table_options
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -81,6 +82,7 @@ def datasets(names: tuple[str, ...], fetch: bool, output: Output) -> None:
 
 @main.command()
 @click.argument("data")
+@table_options
 @click.option("--l1", type=click.FloatRange(min=0.0), default=0.0, help="λ1 of the penalty.")
 @click.option(
     "--l2",
@@ -91,8 +93,7 @@ def datasets(names: tuple[str, ...], fetch: bool, output: Output) -> None:
 @click.option(
     "--loss",
     type=click.Choice(["logistic", "squared", "huber", "squared_hinge"]),
-    default="logistic",
-    show_default=True,
+    help="[default: logistic; squared for a table with a target of numbers]",
 )
 @click.option(
     "--accuracy",
@@ -101,19 +102,22 @@ def datasets(names: tuple[str, ...], fetch: bool, output: Output) -> None:
 )
 @output_options
 def theory(output: Output, **options: Any) -> None:
-    """What the paper's theorems say about DATA, a file in LIBSVM format or the name of one.
+    """What the paper's theorems say about DATA: a table, a file in LIBSVM format, or the name of one.
 
-    Prints the constants, the step for a target accuracy, the epochs, gradients and prox evaluations
-    that each method is predicted to need, and which method the theory prefers.
+    Prints the constants, the step for a target accuracy, the epochs, gradients and prox evaluations that each method is
+    predicted to need, which method the theory prefers, and a run to make with the bound that is proved for it. Of a table,
+    columns are encoded as in `reshuffle fit`; there is no intercept, and the mean of a target of numbers is subtracted.
 
     \b
     Examples:
       reshuffle theory a1a
+      reshuffle theory passengers.csv --target survived --impute
       reshuffle theory my.svm --l1 0.001 --accuracy 1e-4 --json
     """
     from reshuffle.cli.theory import run
 
-    run(output=output, **options)
+    reading, options = reading_of(options)
+    run(reading=reading, output=output, **options)
 
 
 @main.command()
@@ -230,5 +234,5 @@ def federate(no_progress: bool, output: Output, **options: Any) -> None:
     run(Options(progress=not no_progress and output.live, **options), output)
 
 
-for command in (models.fit, models.path, models.predict, models.compare):
+for command in (models.fit, models.path, models.predict, models.export, models.compare):
     main.add_command(command)

@@ -23,10 +23,11 @@ from reshuffle.cli.fitting import (
 from reshuffle.cli.live import LiveLine
 from reshuffle.datasets import Data, Reading
 from reshuffle.errors import held_warnings
+from reshuffle.estimators.loss_names import loss_word, loss_words
 from reshuffle.estimators.summary import dense
 from reshuffle.files import check_apart, write_atomically
 from reshuffle.report import HeldOut, fit_page, held_out_numbers, path_page
-from reshuffle.report.words import data_table
+from reshuffle.report.words import data_table, left_out
 
 LONGEST = 80  # characters of a feature's name that are shown
 
@@ -54,8 +55,10 @@ def run(
     clock = time.perf_counter()
     model = _fitted(task, choices, cv or path, output)
     seconds = time.perf_counter() - clock
+    if task.log_target:
+        model.log_target_ = True
     held = held_out_numbers(model, task.held_X, task.held_y, task.y)
-    equip(model, data)
+    equip(model, data, task.log_target)
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / "model.npz", task.X, task.y)
     target = getattr(data.encoding, "target", "")
@@ -63,7 +66,7 @@ def run(
     names = [
         n if len(n) <= LONGEST else n[: LONGEST - 1] + "…" for n in data.encoding.feature_names
     ]
-    page = write(model, names, held, _about(file, data, task, choices, seconds), target)
+    page = write(model, names, held, _about(file, data, task, choices, model, seconds), target)
     write_atomically(out / "report.html", page.encode())
     _say(model, held, names, out, output)
     output.document(_document(model, held, data, out, seconds))
@@ -74,10 +77,12 @@ def _fitted(task: Task, choices: Choices, cv: bool, output: Output) -> Any:
     """The model; the solver's own warning about convergence is told by the exit code's line."""
     if cv:
         with held_warnings(), output.console.status("following the path"):
-            return cross_validated(task, choices).fit(task.X, task.y)
+            return cross_validated(task, choices).fit(task.X, task.fitted_y, groups=task.groups)
     model = estimator(task, choices)
     with LiveLine(task.X.shape[1], model.tol, output.live) as live, held_warnings():
-        return model.set_params(callbacks=live).fit(task.X, task.y).set_params(callbacks=None)
+        return (
+            model.set_params(callbacks=live).fit(task.X, task.fitted_y).set_params(callbacks=None)
+        )
 
 
 def _described(file: str, data: Data, task: Task, choices: Choices) -> str:
@@ -95,13 +100,27 @@ def _described(file: str, data: Data, task: Task, choices: Choices) -> str:
     return f"{file}: {rows}{held}, {used}; {name}: {target}"
 
 
-def _about(file: str, data: Data, task: Task, choices: Choices, seconds: float) -> dict[str, str]:
+def folds_words(task: Task, choices: Choices) -> str:
+    """How rows were divided for cross-validation."""
+    if choices.time:
+        return f"{choices.folds}, in the order of {choices.time}, each judged by later rows"
+    if choices.groups:
+        return f"{choices.folds}, drawn by the seed, with all rows of one {choices.groups} together"
+    mixed = ", with the same share of each class" if task.classes else ""
+    return f"{choices.folds}, drawn by the seed{mixed}"
+
+
+def _about(
+    file: str, data: Data, task: Task, choices: Choices, model: Any, seconds: float
+) -> dict[str, str]:
     return {
         "file": file,
         "rows": f"{task.y.size:,} to learn from, {task.held:,} held out",
-        **data_table(data.encoding),
+        **left_out(data.dropped),
+        **data_table(data.encoding, data.filled),
         "target": getattr(data.encoding, "target", "") or "the labels of the file",
-        "loss": task.loss,
+        "loss": loss_words(model.loss_),
+        **({"folds": folds_words(task, choices)} if hasattr(model, "lambda_") else {}),
         "seed": str(choices.seed),
         "time": f"{seconds:.3g} s, with evaluation and, the first time, compiling",
     }
@@ -110,9 +129,16 @@ def _about(file: str, data: Data, task: Task, choices: Choices, seconds: float) 
 def _say(model: Any, held: HeldOut | None, names: list[str], out: Path, output: Output) -> None:
     output.line(model.summary(8, names))
     if hasattr(model, "lambda_"):
-        chosen = "the largest within one standard error" if model.rule == "1se" else "the best"
-        lowest = f"the loss left out is lowest at {model.lambda_min_:.4g}"
-        output.line(f"{'strength':<13}λ = {model.lambda_:.4g}, {chosen}; {lowest}")
+        best = f"λ = {model.lambda_min_:.4g} has the lowest held-out loss"
+        if model.lambda_ == model.lambda_min_:
+            output.line(
+                f"{'strength':<13}λ = {model.lambda_:.4g}, which has the lowest held-out loss"
+            )
+        else:
+            output.line(
+                f"{'strength':<13}λ = {model.lambda_:.4g}, the largest within one standard error of the best; {best}, "
+                f"by {model.paired_}"
+            )
     if held is not None:
         scores = ", ".join(f"{name} {value:.4g}" for name, value in held.scores.items())
         output.line(f"{'held out':<13}{counted(held.rows, 'row', 'rows')}: {scores}")
@@ -127,7 +153,7 @@ def _document(
         "model": out / "model.npz",
         "report": out / "report.html",
         "estimator": type(model).__name__,
-        "loss": type(model.loss_).__name__,
+        "loss": loss_word(model.loss_),
         "penalty": repr(model.penalty_),
         "rows": model.n_samples_fit_,
         "features": model.n_features_in_,
@@ -137,6 +163,8 @@ def _document(
         "message": model.message_,
         "epochs": model.n_iter_,
         "seconds": seconds,
+        "dropped": data.dropped,
+        "imputed": dict(data.filled),
         "certificate": {"measure": model.certificate_.measure, "value": model.certificate_.value},
         "held_out": None if held is None else {"rows": held.rows} | held.scores,
         "classes": getattr(model, "classes_", None),

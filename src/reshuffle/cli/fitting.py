@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.cli.splitting import Split, check_log_target, split
 from reshuffle.datasets import Data, Reading, load_data
 from reshuffle.errors import InputError
-from reshuffle.estimators import RRClassifier, RRClassifierCV, RRRegressor, RRRegressorCV
-from reshuffle.estimators.early_stopping import held_out
+from reshuffle.estimators import (
+    RRClassifier,
+    RRClassifierCV,
+    RRRegressor,
+    RRRegressorCV,
+    TimeFolds,
+)
 from reshuffle.estimators.loss_names import OF_CLASSES
+from reshuffle.estimators.penalty_names import STRENGTH
 from reshuffle.estimators.summary import dense
 from reshuffle.labels import check_apart
+from reshuffle.penalties import GroupLasso, column_groups
 
 CLASSES = 20
 """Whole numbers with at most this many values are taken for classes, unless a loss of numbers is given."""
@@ -41,6 +50,9 @@ class Choices:
     smallest: float = 1e-3
     folds: int = 5
     rule: str = "1se"
+    groups: str | None = None
+    time: str | None = None
+    log_target: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,40 +65,51 @@ class Task:
     held_y: NDArray[Any]
     classes: bool
     loss: str
+    groups: NDArray[Any] | None = None
+    """Groups of the rows to learn from, or their times."""
+    log_target: bool = False
+    columns: NDArray[Any] | None = None
+    """The column of each feature, where there are columns."""
 
     @property
     def held(self) -> int:
         return int(self.held_y.size)
 
+    @property
+    def fitted_y(self) -> NDArray[Any]:
+        """The targets that the model is fitted to: their logarithms where that was asked for."""
+        return np.log(self.y) if self.log_target else self.y
+
 
 def data_of(file: str, reading: Reading, choices: Choices) -> Data:
     """The data of a file; rows that are held out have no say in how a table is encoded."""
-    return load_data(file, reading, lambda y: _split(y, choices)[0])
+    return load_data(file, reading, lambda y, aside: rows_of(y, aside, choices).learn)
 
 
 def task_of(data: Data, choices: Choices) -> Task:
     """The rows, split; the target as labels or numbers."""
-    classes = are_classes(data.y, choices.loss)
+    classes = _classes(data.y, choices)
     loss = choices.loss or ("logistic" if classes else "squared")
     y = labels(data.y) if classes else _numbers(data.y, loss)
-    rows, held = _split(data.y, choices)
-    return Task(data.X[rows], y[rows], data.X[held], y[held], classes, loss)
+    if choices.log_target:
+        check_log_target(y, classes, loss)
+    rows = rows_of(data.y, data.aside, choices)
+    groups = None if rows.groups is None else rows.groups[rows.learn]
+    return Task(
+        data.X[rows.learn], y[rows.learn], data.X[rows.held], y[rows.held], classes, loss,
+        groups, choices.log_target, _columns(data),
+    )  # fmt: skip
 
 
-def _split(y: NDArray[Any], choices: Choices) -> tuple[Any, Any]:
-    """Rows to learn from, and rows held out."""
-    if not choices.holdout:
-        return slice(None), slice(0)
-    classes = are_classes(y, choices.loss)
+def rows_of(y: NDArray[Any], aside: Mapping[str, NDArray[Any]], choices: Choices) -> Split:
+    """Rows to learn from and rows held out: at random, by whole groups, or the latest."""
+    classes = _classes(y, choices)
     codes = np.unique(y, return_inverse=True)[1] if classes else None
-    most = y.size if codes is None else int(np.bincount(codes).max())
-    if most < 2:
-        of = " of a class" if classes else ""
-        raise InputError(
-            f"--holdout {choices.holdout:g} needs two rows{of} or more, to learn from one and be judged by the other; "
-            "give --holdout 0 to learn from all"
-        )
-    return held_out(y.size, codes, float(choices.holdout), choices.seed)
+    return split(y.size, codes, aside, choices.groups, choices.time, choices.holdout, choices.seed)
+
+
+def _classes(y: NDArray[Any], choices: Choices) -> bool:
+    return are_classes(y, "squared" if choices.log_target and not choices.loss else choices.loss)
 
 
 def are_classes(y: NDArray[Any], loss: str | None) -> bool:
@@ -119,13 +142,31 @@ def _numbers(y: NDArray[Any], loss: str) -> NDArray[np.float64]:
     return y.astype(np.float64)
 
 
+def _columns(data: Data) -> NDArray[Any] | None:
+    return column_groups(data.encoding) if hasattr(data.encoding, "columns") else None
+
+
+def _group_lasso(task: Task, choices: Choices, strength: float) -> GroupLasso:
+    """A group for each column: its categories come and go together."""
+    if task.columns is None:
+        raise InputError(
+            "--penalty group takes the columns of a table as groups, and the file has none: use --penalty l1"
+        )
+    for option, given in {"--positive": choices.positive, "--l2": choices.l2}.items():
+        if given:
+            raise InputError(f"{option} does not go with --penalty group: leave one of them out")
+    return GroupLasso(strength, task.columns)
+
+
 def estimator(task: Task, choices: Choices, callbacks: Any = None) -> Any:
     """One model at a given strength."""
     l1, l2 = choices.l1, choices.l2
     named = "elasticnet" if l1 and l2 else "l1" if l1 else "l2"
-    options = _shared(task, choices) | {
-        "penalty": choices.penalty or named, "l1": l1, "l2": l2, "callbacks": callbacks,
-    }  # fmt: skip
+    options = _shared(task, choices) | {"callbacks": callbacks}
+    if choices.penalty == "group":
+        options["penalty"] = _group_lasso(task, choices, STRENGTH if l1 is None else l1)
+    else:
+        options |= {"penalty": choices.penalty or named, "l1": l1, "l2": l2}
     return RRClassifier(**options) if task.classes else RRRegressor(**options)
 
 
@@ -133,15 +174,17 @@ def cross_validated(task: Task, choices: Choices) -> Any:
     """The model of a path that does best on held-out folds."""
     if choices.l1 is not None or choices.l2 is not None:
         raise InputError("--l1 and --l2 are found by cross-validation here: leave them out")
-    penalty = choices.penalty or "l1"
-    if penalty not in ("l1", "elasticnet"):
-        raise InputError(f"a path goes down from the λ that holds every feature at zero: --penalty l1 or elasticnet, got {penalty}")  # fmt: skip
+    penalty: Any = choices.penalty or "l1"
+    if penalty not in ("l1", "elasticnet", "group"):
+        raise InputError(f"a path goes down from the λ that holds every feature at zero: --penalty l1, elasticnet or group, got {penalty}")  # fmt: skip
+    if penalty == "group":
+        penalty = _group_lasso(task, choices, 1.0)
     if choices.folds > task.y.size:
         rows = f"{task.y.size} row{'s' if task.y.size > 1 else ''} to learn from"
         raise InputError(f"--folds {choices.folds} asks for more parts than there are rows: there are {rows}")  # fmt: skip
     options = _shared(task, choices) | {
         "penalty": penalty, "l1_ratio": choices.l1_ratio, "lambdas": choices.lambdas,
-        "smallest": choices.smallest, "cv": choices.folds, "rule": choices.rule, "n_jobs": -1,
+        "smallest": choices.smallest, "cv": TimeFolds(choices.folds) if choices.time else choices.folds, "rule": choices.rule, "n_jobs": -1,
     }  # fmt: skip
     return RRClassifierCV(**options) if task.classes else RRRegressorCV(**options)
 
@@ -170,9 +213,11 @@ def counting(data: Data) -> list[str]:
     return found
 
 
-def equip(model: Any, data: Data) -> Any:
-    """What a model file says beside the coefficients: names, and how rows come from a file."""
+def equip(model: Any, data: Data, log_target: bool = False) -> Any:
+    """What a model file says beside the coefficients: names, how rows come from a file, the unit of the target."""
     model.encoding_ = data.encoding
+    if log_target:
+        model.log_target_ = True
     if hasattr(data.encoding, "columns"):
         model.feature_names_in_ = np.array(data.encoding.feature_names, dtype=object)
     return model

@@ -1,4 +1,4 @@
-"""The commands for people with data: ``fit``, ``path``, ``predict``, ``compare``."""
+"""The commands for people with data: ``fit``, ``path``, ``predict``, ``export``, ``compare``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from reshuffle.cli.options import (
     out_option,
     path_options,
     reading_and_choices,
+    rows_options,
     separator_of,
     table_options,
 )
@@ -25,13 +26,14 @@ from reshuffle.cli.options import (
 @table_options
 @click.option(
     "--penalty",
-    type=click.Choice(["l1", "l2", "elasticnet", "none"]),
-    help="[default: by --l1 and --l2; l2]",
+    type=click.Choice(["l1", "l2", "elasticnet", "group", "none"]),
+    help="group: whole columns are kept or left out, with strength --l1.  [default: by --l1 and --l2; l2]",
 )
 @click.option("--l1", type=click.FloatRange(min=0.0), help="Strength λ1 of ‖w‖₁.")
 @click.option(
     "--l2", type=click.FloatRange(min=0.0), help="Strength λ2 of ‖w‖²/2.  [default: 1e-4]"
 )
+@rows_options
 @model_options
 @click.option(
     "--solver",
@@ -68,7 +70,9 @@ def fit(file: str, cv: bool, out: Path, output: Output, **options: Any) -> None:
 @click.command()
 @click.argument("file")
 @table_options
-@click.option("--penalty", type=click.Choice(["l1", "elasticnet"]), default="l1", show_default=True)
+@click.option("--penalty", type=click.Choice(["l1", "elasticnet", "group"]), default="l1", show_default=True,
+              help="group: whole columns are kept or left out.")  # fmt: skip
+@rows_options
 @model_options
 @path_options
 @out_option("reshuffle-path")
@@ -99,20 +103,40 @@ def path(file: str, out: Path, output: Output, **options: Any) -> None:
 @click.option(
     "--out", type=click.Path(dir_okay=False), help="File to write.  [default: standard output]"
 )
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="COLUMN",
+    help="Write this column of FILE in front of the predictions. May be repeated.",
+)
+@click.option(
+    "--score",
+    is_flag=True,
+    help="Say how good the predictions are, where FILE holds the target.",
+)
 @file_options
 @output_options
 def predict(
-    model: str, file: str, out: str | None, proba: bool, output: Output, **options: Any
+    model: str,
+    file: str,
+    out: str | None,
+    proba: bool,
+    keep: tuple[str, ...],
+    score: bool,
+    output: Output,
+    **options: Any,
 ) -> None:
     """Predict every row of FILE with a MODEL that `reshuffle fit` wrote.
 
     Columns are found by name, in any order; others, the target among them, are passed over. Rows are read and
     written some at a time, so that FILE may be larger than memory, or "-" for standard input. The output is CSV
-    with a header; with --json, one JSON object on each line.
+    with a header; with --json, one JSON object on each line. Scores (--score) go to standard error, or to standard output
+    where predictions go to a file; rows without a target are predicted, counted, and not scored.
 
     \b
     Examples:
       reshuffle predict reshuffle-fit/model.npz new.csv
+      reshuffle predict reshuffle-fit/model.npz new.csv --keep id --score --out predictions.csv
       reshuffle predict reshuffle-fit/model.npz new.csv --proba --out predictions.csv
       zcat new.csv.gz | reshuffle predict reshuffle-fit/model.npz - | head
     """
@@ -120,7 +144,39 @@ def predict(
     from reshuffle.datasets import Reading
 
     reading = Reading(format=options["format"], separator=separator_of(options["separator"]))
-    run(model, file, out=out, proba=proba, reading=reading, output=output)
+    run(model, file, out=out, proba=proba, keep=keep, score=score, reading=reading, output=output)
+
+
+@click.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--onnx",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="File to write.",
+)
+@click.option(
+    "--rows",
+    metavar="FILE",
+    help="Rows to check the graph with.  [default: rows that are made up]",
+)
+@file_options
+@output_options
+def export(model: str, onnx: Path, rows: str | None, output: Output, **options: Any) -> None:
+    """Write a MODEL that `reshuffle fit` made as one ONNX graph, encoder and all.
+
+    The graph takes the columns of the table, each of shape (rows, 1): numbers, with NaN where one is missing, and texts, with ""
+    where one is missing. It is run beside `reshuffle predict` before it is written, on your rows or on made-up ones.
+
+    \b
+    Examples:
+      reshuffle export reshuffle-fit/model.npz --onnx model.onnx --rows passengers.csv
+    """
+    from reshuffle.cli.export import export as run
+    from reshuffle.datasets import Reading
+
+    reading = Reading(format=options["format"], separator=separator_of(options["separator"]))
+    run(model, onnx, rows, reading, output)
 
 
 @click.command()

@@ -43,7 +43,14 @@ table_options = _options(
     click.option("--categorical", multiple=True, metavar="COLUMN", help="Take every value of a column as a category. May be repeated."),
     click.option("--missing", multiple=True, metavar="TEXT", help="A further text that stands for no value, as an empty cell, NA, N/A, NaN, null and ? do. May be repeated."),
     click.option("--impute", is_flag=True, help="Fill in missing values: the median, or the most frequent category."),
+    click.option("--date", "dates", multiple=True, metavar="COLUMN", help="Take the dates of a column (2024-01-31, ISO 8601) as days since 1970-01-01. May be repeated."),
+    click.option("--drop-missing-target", is_flag=True, help="Leave out rows whose target has no value; the report counts them."),
     click.option("--raw", is_flag=True, help="Leave columns of numbers in their units. By default those of a table are brought to mean 0 and standard deviation 1, so that the penalty treats them alike."),
+)  # fmt: skip
+rows_options = _options(
+    click.option("--groups", metavar="COLUMN", help="Rows with the same value of this column are held out together. It is no feature."),
+    click.option("--time", metavar="COLUMN", help="Hold out the latest rows, and let folds learn from the rows before those they are judged by. It is no feature, unless --date names it too."),
+    click.option("--log-target", is_flag=True, help="Fit the logarithm of a positive target; predictions are in its own units again."),
 )  # fmt: skip
 model_options = _options(
     click.option("--loss", type=LOSSES, help="[default: logistic for classes, squared for numbers]"),
@@ -59,7 +66,7 @@ path_options = _options(
     click.option("--l1-ratio", type=click.FloatRange(0.0, 1.0, min_open=True), default=0.5, show_default=True, help="Of the elastic net along a path."),
     click.option("--lambdas", type=click.IntRange(min=2), default=50, show_default=True, help="How many strengths."),
     click.option("--smallest", type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True), default=1e-3, show_default=True, help="The last λ over the first."),
-    click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True),
+    click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, help="Parts of the rows, drawn by --seed with the same share of each class; see --groups and --time."),
     click.option("--rule", type=click.Choice(["1se", "min"]), default="1se", show_default=True, help="The largest λ within one standard error, or that with the lowest loss."),
 )  # fmt: skip
 
@@ -75,6 +82,14 @@ def out_option(folder: str) -> Callable[[Command], Command]:
 def reading_and_choices(options: dict[str, Any]) -> tuple[Reading, Choices]:
     """Options of the file, and of the model."""
     from reshuffle.cli.fitting import Choices
+
+    reading, options = reading_of(options)
+    options["intercept"] = not options.pop("no_intercept")
+    return reading, Choices(**options)
+
+
+def reading_of(options: dict[str, Any]) -> tuple[Reading, dict[str, Any]]:
+    """Options of the file, and the others."""
     from reshuffle.datasets import Reading
     from reshuffle.datasets.chunks import MISSING
 
@@ -82,11 +97,13 @@ def reading_and_choices(options: dict[str, Any]) -> tuple[Reading, Choices]:
     options["separator"] = separator_of(options["separator"])
     options["header"] = not options.pop("no_header")
     options["standardise"] = not options.pop("raw")
-    options["intercept"] = not options.pop("no_intercept")
+    options["aside"] = tuple(
+        dict.fromkeys(filter(None, (options.get("groups"), options.get("time"))))
+    )
     options["missing"] = (*MISSING, *options.get("missing", ()))
     of_file = {f.name for f in fields(Reading)}
     reading = Reading(**{k: v for k, v in options.items() if k in of_file})
-    return reading, Choices(**{k: v for k, v in options.items() if k not in of_file})
+    return reading, {k: v for k, v in options.items() if k not in of_file}
 
 
 def separator_of(given: str | None) -> str | None:

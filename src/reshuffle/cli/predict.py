@@ -10,22 +10,33 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
-import numpy as np
+import click
 
 from reshuffle.cli.common import Output, as_json
-from reshuffle.datasets import Reading, stream
+from reshuffle.cli.scoring import Scores
+from reshuffle.datasets import Reading, stream_parts
+from reshuffle.datasets.reading import Part
 from reshuffle.errors import InputError
 from reshuffle.estimators import load
 from reshuffle.files import check_apart, replacing
 
 
 def run(
-    model: str, file: str, *, out: str | None, proba: bool, reading: Reading, output: Output
+    model: str,
+    file: str,
+    *,
+    out: str | None,
+    proba: bool,
+    keep: tuple[str, ...],
+    score: bool,
+    reading: Reading,
+    output: Output,
 ) -> None:
-    """Write a prediction for each row of the file."""
+    """Write a prediction for each row of the file, with the columns to keep, and score them where that is asked for."""
     if out is not None and (not os.path.exists(out) or os.path.isfile(out)):  # no device
         check_apart(out, model, file)
     fitted = load(model)
@@ -45,33 +56,76 @@ def run(
             told.add(subject)
             output.note(text)
 
+    header = ["prediction"] + ([f"p({c})" for c in fitted.classes_] if proba else [])
+    _check_kept(keep, header)
+    scores = Scores(fitted, encoding) if score else None
+    aside = dict.fromkeys([*keep, *(scores.columns if scores else ())])
     bare = copy.copy(fitted)
-    vars(bare).pop("feature_names_in_", None)  # the rows are arrays
-    read = (X for X in stream(file, encoding, note, reading) if X.shape[0])
+    for of_table in ("feature_names_in_", "encoding_"):  # the rows are encoded already
+        vars(bare).pop(of_table, None)
+    reading = replace(reading, aside=tuple(aside))
+    read = (p for p in stream_parts(file, encoding, note, reading) if p.X.shape[0])
     first = list(
         islice(read, 1)
     )  # a file that is refused leaves nothing behind, not a header either
     with _written(out) as lines:
-        header = ["prediction"] + ([f"p({c})" for c in fitted.classes_] if proba else [])
         writer = csv.writer(lines, lineterminator="\n")
         if not output.json:
-            writer.writerow(header)
-        for X in chain(first, read):
-            rows = _predictions(bare, X, proba)
+            writer.writerow([*keep, *header])
+        for part in chain(first, read):
+            rows = _rows(part, keep, *_predictions(bare, part.X, proba or score), proba, scores)
             if output.json:
-                found = (dict(zip(header, as_json(row), strict=True)) for row in rows)
+                found = (dict(zip([*keep, *header], as_json(row), strict=True)) for row in rows)
                 lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in found)
             else:
                 writer.writerows(rows)
             lines.flush()
+    if scores is not None:
+        _say(scores, output, to_stderr=out is None)
 
 
-def _predictions(model: Any, X: Any, proba: bool) -> Iterator[list[Any]]:
-    if not proba:
-        return ([value] for value in model.predict(X).tolist())
-    probabilities = model.predict_proba(X)
-    chosen = model.classes_[np.argmax(probabilities, axis=1)]
-    return ([c, *row] for c, row in zip(chosen.tolist(), probabilities.tolist(), strict=True))
+def _check_kept(keep: tuple[str, ...], header: list[str]) -> None:
+    twice = [name for k, name in enumerate(keep) if name in header or name in keep[:k]]
+    if twice:
+        raise InputError(
+            f"--keep {twice[0]}: there would be two columns of this name among {', '.join([*keep, *header])}"
+        )
+
+
+def _predictions(model: Any, X: Any, proba: bool) -> tuple[Any, Any]:
+    """Predictions, and probabilities where they are wanted and the model has them."""
+    if proba and hasattr(model, "predict_proba"):
+        probabilities = model.predict_proba(X)
+        return model.classes_[probabilities.argmax(axis=1)], probabilities
+    return model.predict(X), None
+
+
+def _rows(
+    part: Part, keep: tuple[str, ...], predicted: Any, probabilities: Any, proba: bool, scores: Any
+) -> Iterator[list[Any]]:
+    if scores is not None:
+        scores.add(part, predicted, probabilities)
+    columns = [_cells(part.aside[name]) for name in keep] + [predicted.tolist()]
+    if proba:
+        columns += probabilities.T.tolist()
+    return (list(row) for row in zip(*columns, strict=True))
+
+
+def _cells(values: Any) -> list[Any]:
+    """A column as it was in the file: whole numbers without a point, nothing where there was none."""
+    given = values.tolist() if hasattr(values, "tolist") else list(values)
+    return [
+        None if v is None or v != v else int(v) if isinstance(v, float) and v.is_integer() else v
+        for v in given
+    ]
+
+
+def _say(scores: Scores, output: Output, to_stderr: bool) -> None:
+    """The quality, where it does not get mixed up with predictions."""
+    found = scores.document()
+    text = json.dumps(as_json(found), ensure_ascii=False) if output.json else scores.text()
+    if not output.quiet:
+        click.echo(text, err=to_stderr)
 
 
 @contextmanager

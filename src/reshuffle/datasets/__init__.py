@@ -4,7 +4,7 @@ from reshuffle.datasets.bundled import breast_cancer, synthetic
 from reshuffle.datasets.catalogue import CATALOGUE, Entry
 from reshuffle.datasets.identity import Identity, identity
 from reshuffle.datasets.libsvm import VARIABLE, cache_folder, fetch, find, load_libsvm
-from reshuffle.datasets.reading import load_data, stream
+from reshuffle.datasets.reading import load_data, stream, stream_parts
 from reshuffle.datasets.table import Data, Reading
 
 __all__ = [
@@ -22,5 +22,6 @@ __all__ = [
     "load_data",
     "load_libsvm",
     "stream",
+    "stream_parts",
     "synthetic",
 ]

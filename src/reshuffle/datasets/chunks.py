@@ -35,6 +35,14 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.places)
 
+    def take(self, rows: NDArray[np.intp]) -> Chunk:
+        """Some of the rows."""
+        columns: dict[str, Values] = {
+            name: values[rows] if isinstance(values, np.ndarray) else [values[k] for k in rows]
+            for name, values in self.columns.items()
+        }
+        return Chunk(columns, [self.places[k] for k in rows], self.where, self.unit)
+
     def place(self, row: int) -> str:
         """Where a row is, in words."""
         return f"{self.where}, {self.unit} {self.places[row]}"

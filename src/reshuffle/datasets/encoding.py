@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from reshuffle.datasets.chunks import Chunk, listed
 from reshuffle.datasets.columns import Column, most_frequent
-from reshuffle.errors import InputError
+from reshuffle.datasets.dates import dated
+from reshuffle.datasets.frames import chunk_of
+from reshuffle.errors import InputError, warn_user
 
 Array = NDArray[np.float64]
 Note = Callable[[str], None]
@@ -35,6 +37,8 @@ class Number:
     fill: float | None = None
     centre: float = 0.0
     scale: float = 1.0
+    date: bool = False
+    """Whether the column holds dates, which are taken as days since 1970-01-01."""
 
     @property
     def features(self) -> list[str]:
@@ -112,6 +116,29 @@ class TableEncoding:
     def feature_names(self) -> list[str]:
         return [name for column in self.columns for name in column.features]
 
+    @property
+    def names(self) -> list[str]:
+        """The columns that a model reads."""
+        return [part.name for part in self.columns]
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """The columns that hold dates."""
+        return tuple(part.name for part in self.columns if getattr(part, "date", False))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """The names of the features, in the order of the coefficients."""
+        return np.array(self.feature_names, dtype=object)
+
+    def transform(self, table: Any) -> Any:
+        """Raw rows (pandas, polars, pyarrow, or a dict of columns) as the matrix that the model takes.
+
+        Columns are found by name, in any order, and others are passed over. A category that the model has not seen
+        is warned of, and has zeros in all features of its column.
+        """
+        chunk = chunk_of(table, self.names, self.dates)
+        return self.rows(chunk, lambda text: warn_user(text, UserWarning))
+
     def check(self, chunk: Chunk) -> None:
         """All columns that the model reads are there; others may be."""
         absent = [part.name for part in self.columns if part.name not in chunk.columns]
@@ -123,15 +150,20 @@ class TableEncoding:
 
     def rows(self, chunk: Chunk, note: Note) -> Any:
         """The rows of a chunk as a matrix."""
+        return self.matrix(self.collected(chunk), note)
+
+    def collected(self, chunk: Chunk) -> list[Column]:
+        """The columns that the model reads, checked, each as numbers or categories."""
         self.check(chunk)
         missing = frozenset(self.missing)
+        chunk = dated(chunk, self.dates, missing)
         columns = []
         for part in self.columns:
             levels = getattr(part, "levels", None)
             column = Column(part.name, missing - set(levels or ()), forced=levels is not None)
             column.add(chunk.columns[part.name], chunk)
             columns.append(column)
-        return self.matrix(columns, note)
+        return columns
 
     def matrix(self, columns: list[Column], note: Note) -> Any:
         """Collected columns as a matrix: dense, or CSR where most of it is zero."""
@@ -166,11 +198,13 @@ def _part(about: dict[str, Any]) -> Part:
     fill, centre, scale = [None if value is None else float(value) for value in numbers]
     if centre is None or not scale or not np.isfinite([fill or 0.0, centre, scale]).all():
         raise ValueError("a column is scaled by something that is no number")
-    return Number(str(about["name"]), fill, centre, scale)
+    return Number(str(about["name"]), fill, centre, scale, bool(about.get("date", False)))
 
 
 @np.errstate(under="ignore")  # a value that vanishes beside the largest is none
-def learned(column: Column, rows: Rows, *, impute: bool, standardise: bool) -> Part:
+def learned(
+    column: Column, rows: Rows, *, impute: bool, standardise: bool, date: bool = False
+) -> Part:
     """How a column is encoded, from these of its rows."""
     if column.kind() == "category":
         levels, codes = column.categories()
@@ -189,7 +223,7 @@ def learned(column: Column, rows: Rows, *, impute: bool, standardise: bool) -> P
         with np.errstate(under="ignore"):  # of what is too small for a number 0 is left
             return float(np.ldexp(value, power))
 
-    part = Number(column.name, back(np.median(values)) if impute else None)
+    part = Number(column.name, back(np.median(values)) if impute else None, date=date)
     if not standardise:
         return part
     return replace(part, centre=back(values.mean()), scale=back(values.std()) or 1.0)

@@ -17,9 +17,19 @@ INDEX = re.compile(r"__index_level_\d+__")
 
 
 def read_parquet(
-    file: BinaryIO, where: str, *, dropped: tuple[str, ...] = (), rows: int = ROWS
+    file: BinaryIO,
+    where: str,
+    *,
+    dropped: tuple[str, ...] = (),
+    dates: tuple[str, ...] = (),
+    aside: tuple[str, ...] = (),
+    rows: int = ROWS,
 ) -> Iterator[Chunk]:
-    """Chunks of a table; the first may be empty, but has the names. Columns that are ``dropped`` are not read."""
+    """Chunks of a table; the first may be empty, but has the names.
+
+    Columns that are ``dropped`` are not read; those that are ``dates`` become days since 1970-01-01, and dates
+    in those that are kept ``aside`` become texts.
+    """
     try:
         import pyarrow
         from pyarrow import dataset, parquet
@@ -40,7 +50,10 @@ def read_parquet(
         fragment = dataset.ParquetFileFormat().make_fragment(source)
         for batch in fragment.to_batches(columns=kept, batch_size=rows, use_threads=False):
             places = range(first, first + batch.num_rows)
-            columns = {name: _values(batch.column(k), name, where) for k, name in enumerate(kept)}
+            columns = {
+                name: _values(batch.column(k), name, where, name in dates, name in aside)
+                for k, name in enumerate(kept)
+            }
             yield Chunk(columns, places, where, "row")
             first += batch.num_rows
         if first - 1 != stored.metadata.num_rows:  # pyarrow goes by the shortest column
@@ -57,8 +70,8 @@ def _seekable(file: BinaryIO) -> Any:
     return file if plain else io.BytesIO(file.read())
 
 
-def _values(column: Any, name: str, where: str) -> Values:
-    from pyarrow import compute, types
+def _values(column: Any, name: str, where: str, as_date: bool, as_text: bool) -> Values:
+    from pyarrow import compute, timestamp, types
 
     kind = column.type
     if types.is_dictionary(kind):
@@ -70,8 +83,14 @@ def _values(column: Any, name: str, where: str) -> Values:
         return np.array(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
         return [None if v is None else v.strip() for v in column.to_pylist()]
+    if as_date and (types.is_date(kind) or types.is_timestamp(kind)):
+        moments = compute.cast(column, timestamp("us"), safe=False)
+        counted = compute.cast(compute.cast(moments, "int64"), "float64")
+        return np.array(counted.to_numpy(zero_copy_only=False), dtype=np.float64) / 86_400e6
+    if as_text and types.is_temporal(kind):
+        return compute.cast(column, "string").to_pylist()  # type: ignore[no-any-return]
     what = "dates or times" if types.is_temporal(kind) else f"values of type {kind}"
     raise InputError(
-        f"{where}: column {name!r} holds {what}, which a linear model cannot take as they are: turn them into "
-        f"numbers first, or leave the column out with --drop {name}"
+        f"{where}: column {name!r} holds {what}, which a linear model cannot take as they are: give --date {name} "
+        f"to take dates as days, turn them into numbers first, or leave the column out with --drop {name}"
     )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from reshuffle.datasets.catalogue import CATALOGUE
-from reshuffle.datasets.chunks import Chunk
+from reshuffle.datasets.chunks import Chunk, Values, listed
 from reshuffle.datasets.csv_file import read_csv
 from reshuffle.datasets.encoding import Note, TableEncoding
 from reshuffle.datasets.libsvm import fetch
@@ -35,7 +35,7 @@ def load_data(
 ) -> Data:
     """Rows and targets of a file in CSV, Parquet, LIBSVM or NPZ form, packed or not; "-" is standard input.
 
-    ``learn_from`` gives, from the targets, the rows that scales, fillings and categories of a table come from: where
+    ``learn_from`` gives, from the targets and the columns kept ``aside``, the rows that scales, fillings and categories of a table come from: where
     others are held out, these should not have a say.
 
     Examples
@@ -58,10 +58,7 @@ def load_data(
         form = reading.format or binary_format(file) or _by_name(path, default)
         if form in ("csv", "parquet"):
             return read_table(_chunks(file, where, form, reading), reading, where, learn_from)
-        if reading.impute or reading.categorical or reading.drop:
-            raise InputError(
-                f"--impute, --categorical and --drop are for tables, and {where} is read as {form}"
-            )
+        _refuse_options_of_tables(reading, where, form)
         if form == "npz":
             X, others = read_matrix(file, where)
             return Data(
@@ -77,6 +74,13 @@ def stream(
 
     ``reading`` may say another ``format`` or ``separator`` than the model's file had.
     """
+    return (part.X for part in stream_parts(path, encoding, note, reading))
+
+
+def stream_parts(
+    path: str | os.PathLike[str], encoding: Encoding, note: Note, reading: Reading | None = None
+) -> Iterator[Part]:
+    """The same with the columns that ``reading`` keeps ``aside``, and the labels of a LIBSVM file."""
     where, given = told(path), reading or Reading()
     table = isinstance(encoding, TableEncoding)
     default = "csv" if table else "libsvm"
@@ -89,24 +93,59 @@ def stream(
                 f"the model was fitted on {mine}; {where} is read as {form}, which is {theirs}"
             )
         if isinstance(encoding, TableEncoding):
-            separator = given.separator or encoding.separator
-            for chunk in _chunks(
-                file, where, form, Reading(separator=separator, header=encoding.header)
-            ):
+            how = Reading(
+                separator=given.separator or encoding.separator, header=encoding.header,
+                dates=encoding.dates, aside=given.aside,
+            )  # fmt: skip
+            for chunk in _chunks(file, where, form, how):
+                _check_aside(chunk, given.aside)
                 if len(chunk):
-                    yield encoding.rows(chunk, note)
+                    kept = {name: chunk.columns[name] for name in given.aside}
+                    yield Part(encoding.rows(chunk, note), kept, chunk=chunk)
                 else:
                     encoding.check(chunk)
-        elif form == "npz":
-            X = read_matrix(file, where)[0]
+            return
+        _refuse_options_of_tables(given, where, form)
+        if form == "npz":
+            X, others = read_matrix(file, where)
             if X.shape[1] != encoding.features:
                 raise InputError(
                     f"{where} has {X.shape[1]} columns; the model knows {encoding.features}"
                 )
-            yield X
+            yield Part(X, {}, others.get("y"))
         else:
-            for X, _ in libsvm_blocks(file, where):
-                yield encoding.rows(X, note, where)
+            for X, y in libsvm_blocks(file, where):
+                yield Part(encoding.rows(X, note, where), {}, y)
+
+
+class Part(NamedTuple):
+    """Some rows of a file: as the model takes them, with the columns that were kept aside and the labels if known."""
+
+    X: Any
+    aside: Mapping[str, Values]
+    y: Any = None
+    chunk: Chunk | None = None
+    """The rows as they are in a table."""
+
+
+def _check_aside(chunk: Chunk, wanted: tuple[str, ...]) -> None:
+    for name in wanted:
+        if name not in chunk.columns:
+            raise InputError(
+                f"--keep and --score must find their columns in {chunk.where}, which lacks {name!r}; its columns are "
+                f"{listed(list(chunk.columns))}"
+            )
+
+
+def _refuse_options_of_tables(reading: Reading, where: str, form: str) -> None:
+    given = {
+        "--impute": reading.impute, "--categorical": reading.categorical, "--drop": reading.drop,
+        "--date": reading.dates, "--groups, --time and --keep": reading.aside,
+        "--drop-missing-target": reading.drop_missing_target,
+    }  # fmt: skip
+    for option, value in given.items():
+        if value:
+            raise InputError(f"{option}: this is for tables, and {where} is read as {form}")
 
 
 def _located(
@@ -133,7 +172,9 @@ def _by_name(path: str | os.PathLike[str], default: str) -> str:
 
 def _chunks(file: BinaryIO, where: str, form: str, reading: Reading) -> Iterator[Chunk]:
     if form == "parquet":
-        return read_parquet(file, where, dropped=reading.drop)
+        return read_parquet(
+            file, where, dropped=reading.drop, dates=reading.dates, aside=reading.aside
+        )
     return read_csv(file, where, separator=reading.separator or ",", header=reading.header)
 
 

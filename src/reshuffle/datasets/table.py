@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.datasets.chunks import MISSING, Chunk, listed
+from reshuffle.datasets.chunks import MISSING, Chunk, Values, listed
 from reshuffle.datasets.columns import Column
 from reshuffle.datasets.csv_file import unnamed
+from reshuffle.datasets.dates import dated
 from reshuffle.datasets.encoding import Rows, TableEncoding, learned
 from reshuffle.datasets.rows_encoding import Encoding
 from reshuffle.errors import InputError
@@ -31,21 +32,40 @@ class Reading:
     impute: bool = False
     standardise: bool = True
     """Columns of numbers to mean 0 and standard deviation 1, so that a penalty treats them alike."""
+    dates: tuple[str, ...] = ()
+    """Columns of dates, which become days since 1970-01-01."""
+    aside: tuple[str, ...] = ()
+    """Columns that are kept beside the rows, such as groups and times; they are features only if ``dates`` has them too."""
+    drop_missing_target: bool = False
+    """Leave out rows whose target has no value."""
 
 
-class Data(NamedTuple):
-    """Rows, targets (numbers, or labels as text), and how both came from the file."""
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Rows, targets (numbers, or labels as text), and how both came from the file.
+
+    It unpacks as ``X, y, encoding``.
+    """
 
     X: Any
     y: NDArray[Any]
     encoding: Encoding
+    aside: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """The columns that are no features, row by row."""
+    dropped: int = 0
+    """Rows that were left out because their target has no value."""
+    filled: Mapping[str, int] = field(default_factory=dict)
+    """How many missing values of a column were filled in."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.X, self.y, self.encoding))
 
 
-LearnFrom = Callable[[NDArray[Any]], Rows]
-"""From the targets, the rows that an encoding is learned from."""
+LearnFrom = Callable[[NDArray[Any], Mapping[str, NDArray[Any]]], Rows]
+"""From the targets and the columns that were kept aside, the rows that an encoding is learned from."""
 
 
-def everything(y: NDArray[Any]) -> Rows:
+def everything(y: NDArray[Any], aside: Mapping[str, NDArray[Any]]) -> Rows:
     """All rows."""
     return slice(None)
 
@@ -55,31 +75,71 @@ def read_table(
 ) -> Data:
     """All rows of a table, with the encoding that some of them ask for."""
     columns: dict[str, Column] = {}
+    aside: dict[str, list[Values]] = {name: [] for name in reading.aside}
+    dropped = 0
     for chunk in chunks:
         if not columns:
             columns = _columns(list(chunk.columns), reading, where)
         if len(chunk):
+            kept = chunk
+            if reading.drop_missing_target:
+                kept = _with_target(chunk, columns[reading.target or ""])
+                dropped += len(chunk) - len(kept)
+            kept = dated(kept, reading.dates, frozenset(reading.missing))
             for name, column in columns.items():
-                column.add(chunk.columns[name], chunk)
+                column.add(kept.columns[name], kept)
+            for name, parts in aside.items():
+                parts.append(kept.columns[name])
     target = columns.pop(reading.target or "")
     if not target.rows:
-        raise InputError(f"{where} has names of columns, and no rows")
+        raise InputError(
+            f"{where} has no row with a value of the target {target.name!r}"
+            if dropped
+            else f"{where} has names of columns, and no rows"
+        )
     y = _targets(target)
-    rows = learn_from(y)
-    parts = [
-        learned(column, rows, impute=reading.impute, standardise=reading.standardise)
-        for column in columns.values()
-    ]
+    beside = {name: _joined(parts) for name, parts in aside.items()}
+    rows = learn_from(y, beside)
+    how = {"impute": reading.impute, "standardise": reading.standardise}
+    parts_of = [learned(c, rows, date=c.name in reading.dates, **how) for c in columns.values()]
     encoding = TableEncoding(
-        tuple(parts), target.name, reading.missing, reading.separator or ",", reading.header
+        tuple(parts_of), target.name, reading.missing, reading.separator or ",", reading.header
     )
-    return Data(encoding.matrix(list(columns.values()), lambda text: None), y, encoding)
+    X = encoding.matrix(list(columns.values()), lambda text: None)
+    filled = {c.name: c.lacking for c in columns.values() if c.lacking}
+    return Data(X, y, encoding, beside, dropped, filled)
+
+
+def _with_target(chunk: Chunk, target: Column) -> Chunk:
+    """The rows whose target has a value."""
+    values = chunk.columns[target.name]
+    if isinstance(values, np.ndarray):
+        kept = np.flatnonzero(~np.isnan(values))
+    else:
+        kept = np.array([k for k, v in enumerate(values) if not (v is None or v in target.missing)])
+    if kept.size == len(chunk):
+        return chunk
+    return chunk.take(kept.astype(np.intp))
+
+
+def _joined(parts: list[Values]) -> NDArray[Any]:
+    """A column that is no feature: numbers where all chunks hold numbers, objects elsewhere."""
+    numbers = [part for part in parts if isinstance(part, np.ndarray)]
+    if len(numbers) == len(parts):
+        return np.concatenate(numbers) if numbers else np.empty(0)
+    return np.array([value for part in parts for value in part], dtype=object)
 
 
 def _columns(names: list[str], reading: Reading, where: str) -> dict[str, Column]:
     """The columns to collect, the target among them."""
     there = f"its columns are {listed(names)}"
-    for option, wanted in (("drop", reading.drop), ("categorical", reading.categorical)):
+    options = {
+        "drop": reading.drop,
+        "categorical": reading.categorical,
+        "date": reading.dates,
+        "groups, --time": reading.aside,
+    }
+    for option, wanted in options.items():
         for name in wanted:
             if name not in names:
                 raise InputError(f"--{option} must name a column of {where}, got {name!r}; {there}")
@@ -87,9 +147,15 @@ def _columns(names: list[str], reading: Reading, where: str) -> dict[str, Column
         raise InputError(f"--target must name the column of {where} to predict; {there}")
     if reading.target not in names or reading.target in reading.drop:
         raise InputError(f"--target must name a column of {where}, got {reading.target!r}; {there}")
-    kept = [name for name in names if name not in reading.drop]
+    if reading.target in reading.aside:
+        raise InputError(
+            f"--groups and --time must name other columns than the target {reading.target!r}"
+        )
+    aside = [name for name in reading.aside if name not in reading.dates]  # a date may be both
+    kept = [name for name in names if name not in (*reading.drop, *aside)]
     if len(kept) < 2:
-        raise InputError(f"{where} has no column beside the target {reading.target!r}")
+        others = f", apart from those of --groups and --time ({', '.join(aside)})" if aside else ""
+        raise InputError(f"{where} has no column beside the target {reading.target!r}{others}")
     nameless = [name for k, name in enumerate(names, 1) if name == unnamed(k) and name in kept]
     if nameless:
         raise InputError(
@@ -108,8 +174,8 @@ def _columns(names: list[str], reading: Reading, where: str) -> dict[str, Column
 def _targets(column: Column) -> NDArray[Any]:
     if column.lacking:
         raise InputError(
-            f"{column.lacking_at}: the target {column.name!r} has no value; leave such rows out "
-            f"(there {'are' if column.lacking > 1 else 'is'} {column.lacking:,})"
+            f"{column.lacking_at}: the target {column.name!r} has no value; give --drop-missing-target to leave such "
+            f"rows out (there {'are' if column.lacking > 1 else 'is'} {column.lacking:,})"
         )
     if column.kind() == "number":
         return column.numbers()

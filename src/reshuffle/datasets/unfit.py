@@ -15,6 +15,7 @@ LONGEST = 40
 DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2})?"
     r"|\d{1,2}[-. ] ?[^\W\d]{3,9}[-. ,] ?\d{2,4}|[^\W\d]{3,9}\.? \d{1,2}, \d{4}"
+    r"|\d{4}[-/ ]?Q[1-4]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?[- /](\d{1,2},?[- /])?\d{2,4}"
 )
 """What dates and times look like."""
 DRESSED = re.compile(r"[\d.,'_%$€£¥\s+-]*")
@@ -37,8 +38,8 @@ def refuse_unfit(
     if found := _most(texts, lambda text: DATE.fullmatch(text[:LONGEST]) is not None):
         raise InputError(
             f"column {column!r} holds dates or times ({shown(found)}, {first[1]}), which a linear model cannot take as "
-            "they are: turn them into numbers (days since a date, month, hour), or leave them out with "
-            f"--drop {name}"
+            f"they are: give --date {name} to take dates as days, turn them into numbers yourself (month, hour), or leave "
+            f"them out with --drop {name}"
         )
     if found := _most(texts, _dressed):
         raise InputError(

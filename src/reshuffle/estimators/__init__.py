@@ -2,7 +2,9 @@
 
 from reshuffle.estimators.classifier import RRClassifier as RRClassifier
 from reshuffle.estimators.classifier_cv import RRClassifierCV as RRClassifierCV
+from reshuffle.estimators.folds import TimeFolds as TimeFolds
 from reshuffle.estimators.model_file import load as load
+from reshuffle.estimators.onnx_export import to_onnx as to_onnx
 from reshuffle.estimators.path import rr_path as rr_path
 from reshuffle.estimators.paths import Path as Path
 from reshuffle.estimators.regressor import RRRegressor as RRRegressor
@@ -11,3 +13,4 @@ from reshuffle.estimators.strengths import strengths_from_alpha as strengths_fro
 from reshuffle.estimators.strengths import strengths_from_C as strengths_from_C
 from reshuffle.estimators.strengths import strengths_from_huber_alpha as strengths_from_huber_alpha
 from reshuffle.estimators.strengths import strengths_from_ridge_alpha as strengths_from_ridge_alpha
+from reshuffle.estimators.summary import summary as summary

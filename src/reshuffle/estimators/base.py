@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError, held_warnings, shown
+from reshuffle.estimators.column_penalties import by_columns
 from reshuffle.estimators.early_stopping import Watch, held_out
 from reshuffle.estimators.hooks import Hooks, with_callbacks
 from reshuffle.estimators.inputs import Prepared, check_flags, check_level
@@ -90,7 +91,7 @@ class LinearEstimator(Linear, Hooks, Nested):
     def _penalty(self, shape: tuple[int, ...]) -> Penalty:
         """ψ on coefficients of this shape."""
         settings = (self.l1, self.l2, self.penalty_factors, self.positive)
-        return penalty_of(self.penalty, *settings, shape)
+        return penalty_of(by_columns(self.penalty, self), *settings, shape)
 
     def _shown(self, data: Prepared) -> dict[str, Any]:
         """What callbacks of scikit-learn are given: rows, and targets as the user wrote them."""

@@ -23,7 +23,9 @@ class RRClassifierCV(LinearClassifier, CrossValidated):
     lambdas : how many λ's, spaced evenly in their logarithm, or the λ's themselves. A penalty that holds
         nothing at zero, like "l2", has no largest λ: give them.
     smallest : the last λ over the first, where only their number is given.
-    cv : the number of folds (5), or a splitter of scikit-learn, or a list of pairs of row numbers.
+    cv : the number of folds (5): the rows are divided at random, by ``random_state``, with the same share of each
+        class in every fold, and rows of one group together where ``fit`` is given ``groups``. Or a splitter of
+        scikit-learn, ``TimeFolds`` for data in the order of time, or a list of pairs of row numbers.
     scoring : None for the mean loss of the held-out rows, or a scorer of scikit-learn, such as "accuracy".
     rule : "min" for the λ with the lowest mean over the folds, "1se" for the largest within a standard error.
     tol : the relative accuracy of P at each λ; ``None`` for 1e-8 where there are Newton steps, 1e-4 elsewhere.
@@ -33,6 +35,8 @@ class RRClassifierCV(LinearClassifier, CrossValidated):
     ----------
     lambda_, lambda_min_, lambda_1se_, lambdas_ : the chosen λ, the two candidates, and all.
     cv_losses_ : of shape (λ's, folds): the mean losses of held-out rows, or minus their scores.
+    paired_ : the losses at ``lambda_1se_`` against those at ``lambda_min_``, fold by fold: their mean
+        ``difference``, its standard ``error``, and whether the folds show it to be ``worse`` or ``as_good``.
     path_ : the models of all rows, as ``rr_path`` gives them.
     coef_, intercept_, classes_ and others : as in ``RRClassifier``, of the chosen model.
 

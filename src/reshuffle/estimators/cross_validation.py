@@ -11,11 +11,11 @@ from threading import Event
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 
 from reshuffle.errors import InputError, held_warnings
+from reshuffle.estimators.column_penalties import by_columns
+from reshuffle.estimators.folds import Fold, Paired, folds_of, paired
 from reshuffle.estimators.inputs import Prepared, check_flags
 from reshuffle.estimators.linear import Array, Linear
 from reshuffle.estimators.nested import Nested
@@ -48,18 +48,25 @@ class CrossValidated(Linear, Nested):
     random_state: Any = 0
     n_jobs: int | None = None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Follow a path on each fold and on all rows, and keep the model at the best strength."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Follow a path on each fold and on all rows, and keep the model at the best strength.
+
+        Rows with the same entry of ``groups`` are held out together; a splitter given as ``cv`` receives them.
+        """
         check_flags(self, "fit_intercept", "positive")
         if self.rule not in RULES:
             raise InputError(
                 f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}"
             )
         data = self.prepared(X, y, sample_weight)
-        folds = self._folds(data)
         seed = seed_of(self.random_state)
+        folds = self._folds(data, groups, seed)
         unit = unit_penalty(
-            self.penalty, self.l1_ratio, self.penalty_factors, self.positive, data.shape
+            by_columns(self.penalty, self),
+            self.l1_ratio,
+            self.penalty_factors,
+            self.positive,
+            data.shape,
         )
         whole = data.problem(unit, self.fit_intercept)
         tol = tol_of(self.tol, self.solver, whole, ALONG_A_PATH)
@@ -67,7 +74,7 @@ class CrossValidated(Linear, Nested):
         self.lambdas_ = strengths_of(whole, self.lambdas, self.smallest)
         self.loss_ = whole.loss
 
-        def losses(rows: tuple[NDArray[Any], NDArray[Any]], given_up: Callable[[], bool]) -> Array:
+        def losses(rows: Fold, given_up: Callable[[], bool]) -> Array:
             return self._losses(data, whole, rows, solver, given_up)
 
         self.cv_losses_ = np.column_stack(in_threads(losses, folds, self.n_jobs))
@@ -75,20 +82,19 @@ class CrossValidated(Linear, Nested):
         self.path_: Path = path_of(results, self.lambdas_, solver, self, self.attributes_of)
         best, sparser = chosen(self.cv_losses_)
         self.lambda_min_, self.lambda_1se_ = self.lambdas_[best], self.lambdas_[sparser]
+        self.paired_: Paired = paired(self.cv_losses_, sparser, best)
         self._keep(whole, results, best if self.rule == "min" else sparser, solver)
         return self
 
-    def _folds(self, data: Prepared) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-        y = data.y if data.codes is None else data.codes
-        cv = check_cv(self.cv, y, classifier=data.codes is not None)
-        folds = list(cv.split(data.X, y))
+    def _folds(self, data: Prepared, groups: Any, seed: int) -> list[Fold]:
+        folds = folds_of(self.cv, data.X, data.y, data.codes, groups, seed)
         for k, (rows, held) in enumerate(folds):
             if not (len(rows) and len(held)):
                 raise InputError(f"cv: fold {k} has {len(rows)} rows and holds out {len(held)}")
             if data.codes is not None and np.unique(data.codes[rows]).size < self.classes_.size:
                 raise InputError(
-                    f"cv: the rows of fold {k} lack a class; use fewer folds, or a splitter that keeps "
-                    "the mixture of classes"
+                    f"cv: the rows to learn from in fold {k} lack a class; use fewer folds (--folds), or a "
+                    "splitter that keeps the mixture of classes"
                 )
         return folds
 
@@ -96,7 +102,7 @@ class CrossValidated(Linear, Nested):
         self,
         data: Prepared,
         whole: Problem,
-        rows: tuple[NDArray[Any], NDArray[Any]],
+        rows: Fold,
         solver: Any,
         given_up: Callable[[], bool],
     ) -> Array:

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
-from reshuffle.errors import InputError, shown
+from reshuffle.datasets.chunks import listed
+from reshuffle.datasets.frames import is_table
+from reshuffle.errors import InputError, shown, warn_user
 from reshuffle.labels import classes_of
 from reshuffle.losses import Loss
 from reshuffle.penalties import Penalty
@@ -57,8 +59,14 @@ class Prepared(NamedTuple):
 def design(estimator: Any, X: Any, *, reset: bool) -> Any:
     """X as an array in C order or as CSR; names and number of its columns are noted, or compared.
 
-    Arrays that are so already are taken as they are: scikit-learn's own check takes longer than a problem.
+    A model that a command made knows how its features come from the columns of a table, and takes tables of raw
+    rows. Arrays that are so already are taken as they are: scikit-learn's own check takes longer than a problem.
     """
+    if reset:
+        for of_file in ("encoding_", "log_target_"):  # of data that are fitted no longer
+            vars(estimator).pop(of_file, None)
+    elif hasattr(getattr(estimator, "encoding_", None), "transform"):
+        return estimator.encoding_.transform(X) if is_table(X) else _encoded(estimator, X)
     if _plain(X) and not hasattr(estimator, "feature_names_in_"):
         if reset:
             estimator.n_features_in_ = X.shape[1]
@@ -80,6 +88,22 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
             f"X must hold numbers, got text in {_texts(X)}; turn it into numbers first, with "
             "sklearn.preprocessing.OneHotEncoder for instance"
         ) from None
+
+
+def _encoded(estimator: Any, X: Any) -> Any:
+    """An array given to a model that reads tables: its features, encoded already, which is said."""
+    names, count = estimator.encoding_.names, estimator.n_features_in_
+    raw = f"raw rows are a table with the columns {listed(names)} (a data frame, a dict of columns, or a list of dicts)"
+    shape, kind = np.shape(X), getattr(X, "dtype", np.asarray(X).dtype)
+    if kind.kind not in "fiub" or len(shape) != 2 or shape[1] != count:
+        raise InputError(
+            f"X must be a table, or {count} encoded features in each row, got an array of shape {shape}, dtype {kind}; {raw}"
+        )
+    warn_user(
+        f"X is an array without feature names, and is taken for the {count} features of the model, encoded already; {raw}",
+        UserWarning,
+    )
+    return check_array(X, accept_sparse="csr", dtype=list(KINDS), order="C", input_name="X")
 
 
 def _in_order(X: Any) -> Any:

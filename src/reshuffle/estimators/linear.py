@@ -40,7 +40,11 @@ class Linear:
     penalty_: Penalty
     validation_losses_: Array
     encoding_: Encoding
-    """How rows came from a file, where a command made the model; kept in a model file."""
+    """How features come from the columns of a file, where a command made the model; kept in a model file.
+
+    ``predict`` then takes tables of raw rows. ``encoding_.transform(table)`` gives the features,
+    ``encoding_.get_feature_names_out()`` their names.
+    """
 
     def prepared(self, X: Any, y: Any, sample_weight: Any) -> inputs.Prepared:
         raise NotImplementedError  # a classifier and a regression have their own
@@ -89,7 +93,8 @@ class Linear:
     def summary(self, largest: int = 10, names: Any = None) -> str:
         """What was fitted and how sure it is, in some lines, with the largest coefficients by name.
 
-        ``names`` are those of the features, where the model does not know them.
+        ``names`` are those of the features, where the model does not know them, or a fitted transformer that does:
+        of a Pipeline, ``pipeline[-1].summary(names=pipeline[:-1])``, or ``reshuffle.estimators.summary(pipeline)``.
         """
         check_is_fitted(self)
         return summary_of(self, largest, names)

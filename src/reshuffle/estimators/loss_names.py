@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,27 @@ OF_MORE: dict[type[Loss], type[Loss]] = {losses.Logistic: losses.Multinomial}
 MEANS: dict[type[Loss], Mean] = {losses.Logistic: sigmoid, losses.Multinomial: softmax}
 MEANS |= dict.fromkeys(_known(poisson="Poisson").values(), np.exp)
 """E[y] at a margin, for losses that stand for a distribution."""
+
+
+def loss_word(loss: Any) -> str:
+    """The name of a loss as it is given to an estimator or to the command, the same everywhere.
+
+    The logistic loss of more than two classes (multinomial) has the same name as that of two.
+    """
+    kinds = OF_CLASSES | OF_NUMBERS | {"logistic": losses.Logistic, "squared": losses.Squared}
+    names = {kind.__name__: name for name, kind in reversed(kinds.items())}
+    names |= {new.__name__: names[old.__name__] for old, new in OF_MORE.items()}
+    names["SquaredOutputs"] = names["Squared"]
+    return names.get(type(loss).__name__, repr(loss))
+
+
+def loss_words(loss: Any) -> str:
+    """The same with the parameters of the loss, where it has some."""
+    word = loss_word(loss)
+    if word == repr(loss) or not is_dataclass(loss):
+        return word
+    given = [f"{f.name} = {getattr(loss, f.name):g}" for f in fields(loss)]
+    return f"{word} ({', '.join(given)})" if given else word
 
 
 def loss_of(given: Any, names: dict[str, type[Loss]]) -> Loss:

@@ -56,6 +56,7 @@ def save(model: Any, path: Location, X: Any = None, y: Any = None) -> None:
         "message": model.message_,
         "certificate": asdict(model.certificate_),
         "objects": [n for n in ("classes_",) if getattr(model, n, np.empty(0)).dtype == object],
+        "log_target": bool(getattr(model, "log_target_", False)),
         "data": None if X is None else fingerprint(X, y),
     }
     write_archive(path, KIND, VERSION, about, arrays)
@@ -109,6 +110,8 @@ def _model(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         model.encoding_ = encoding_of(json.loads(str(arrays["encoding"])))
         if len(model.encoding_.feature_names) != model.n_features_in_:
             raise ValueError("its columns do not fit its features")
+    if about.get("log_target"):
+        model.log_target_ = True
     model.loss_ = _loss(about["loss"])
     if isinstance(model.loss, Described):
         model.loss = model.loss_

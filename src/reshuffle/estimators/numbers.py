@@ -18,11 +18,15 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
     """What a linear model of numbers is given, and what it answers."""
 
     loss: Any
+    log_target_: bool = False
+    """Whether the model is of the logarithm of its target, as ``reshuffle fit --log-target`` makes it."""
 
     def prepared(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Prepared:
         """Data as a problem takes them."""
         X = inputs.design(self, X, reset=reset)
         y = inputs.numbers(self, y)
+        if self.log_target_:  # more rows for a model of logarithms
+            y = np.log(y)
         inputs.check_length(X, y)
         loss = loss_of(self.loss, OF_NUMBERS)
         if loss.targets in ("signs", "classes"):
@@ -31,11 +35,14 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
         return Prepared(X, y, loss, weights, y.shape[1:], None)
 
     def predict(self, X: Any) -> Array:
-        """Xw + b, or what the loss says it stands for: exp(Xw + b) for the Poisson loss."""
+        """Xw + b, or what the loss says it stands for: exp(Xw + b) for the Poisson loss.
+
+        A model that was fitted to the logarithm of its target (``log_target_``) gives exp(Xw + b) too.
+        """
         margins = self._margins(X)
         if np.ndim(self.intercept_) == 0:
             margins = margins.ravel()  # of sparse coefficients it is a column
-        mean = mean_of(self.loss_)
+        mean = np.exp if self.log_target_ else mean_of(self.loss_)
         return margins if mean is None else mean(margins)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from reshuffle.estimators.classifier import RRClassifier
+from reshuffle.estimators.column_penalties import by_columns
 from reshuffle.estimators.loss_names import OF_NUMBERS
 from reshuffle.estimators.paths import Path, path_of, strengths_of, unit_penalty, walk
 from reshuffle.estimators.regressor import RRRegressor
@@ -52,7 +53,7 @@ def rr_path(
     else:
         model = RRClassifier(loss=loss, fit_intercept=fit_intercept, class_weight=class_weight)
     data = model.prepared(X, y, sample_weight)
-    unit = unit_penalty(penalty, l1_ratio, penalty_factors, positive, data.shape)
+    unit = unit_penalty(by_columns(penalty, model), l1_ratio, penalty_factors, positive, data.shape)
     problem = data.problem(unit, fit_intercept)
     strengths = strengths_of(problem, lambdas, smallest)
     tol = tol_of(tol, solver, problem, ALONG_A_PATH)

@@ -13,6 +13,7 @@ from reshuffle.errors import Held, InputError, held_warnings, not_converged, sho
 from reshuffle.estimators.outcome import Certificate, certificate_of, stalled
 from reshuffle.estimators.penalty_names import penalty_of
 from reshuffle.estimators.scaling import scaling
+from reshuffle.html_tables import ends, html_table
 from reshuffle.penalties import Penalty, ability
 from reshuffle.problem import Problem
 from reshuffle.trace import Result
@@ -54,6 +55,18 @@ class Path:
             f"<Path: {len(self)} strengths from {first:.3g} to {last:.3g}, "
             f"{self.nonzeros[0]} to {self.nonzeros[-1]} features>"
         )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: some of the strengths."""
+        some, note = ends(len(self))
+        words = {True: "yes", False: "no"}
+        rows = [
+            (f"{self.lambdas[k]:.4g}", f"{self.nonzeros[k]:,}", f"{self.objectives[k]:.6g}",
+             f"{self.n_iters[k]:,}", words[bool(self.converged[k])])
+            for k in some
+        ]  # fmt: skip
+        columns = ("λ", "features", "objective", "epochs", "converged")
+        return html_table(f"Path of {len(self)} strengths", columns, rows, note)
 
 
 def unit_penalty(

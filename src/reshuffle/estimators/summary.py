@@ -7,16 +7,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from reshuffle.errors import InputError
+from reshuffle.estimators.loss_names import loss_words
 from reshuffle.estimators.outcome import ended, endless
 
 LONGEST = 80  # characters of a name, so that its coefficient stands in the same line
 
 
 def summary_of(model: Any, largest: int, names: Any = None) -> str:
-    """Lines about the fit, then the coefficients that are largest in size, by name."""
+    """Lines about the fit, then the coefficients that are largest in size, by name.
+
+    ``names`` may be a fitted transformer, such as the steps of a Pipeline before the model.
+    """
     coef = np.atleast_2d(dense(model.coef_))
     lines = {
-        "model": f"{type(model).__name__}, loss {model.loss_!r}",
+        "model": f"{type(model).__name__}, {loss_words(model.loss_)} loss",
         "penalty": _short(repr(model.penalty_)),
         "data": f"{model.n_samples_fit_:,} rows, {model.n_features_in_:,} features",
         "objective": f"{model.objective_:.10g}",
@@ -30,7 +35,43 @@ def summary_of(model: Any, largest: int, names: Any = None) -> str:
         lines["classes"] = _short(", ".join(map(str, model.classes_)))
     text = [f"{name:<13}{line}" for name, line in lines.items()]
     known = getattr(model, "feature_names_in_", [f"x{j}" for j in range(coef.shape[1])])
-    return "\n".join([*text, *_largest(known if names is None else names, coef, largest)])
+    if names is not None:
+        known = names_of(names)
+        if len(known) != coef.shape[1]:
+            raise InputError(f"names must be {coef.shape[1]}, one per feature, got {len(known)}")
+    return "\n".join([*text, *_largest(known, coef, largest)])
+
+
+def names_of(names: Any) -> list[str]:
+    """Names of features: those of a list, or the outputs of a fitted transformer."""
+    if hasattr(names, "get_feature_names_out"):
+        names = names.get_feature_names_out()
+    return [str(name) for name in names]
+
+
+def summary(pipeline: Any, largest: int = 10) -> str:
+    """The ``summary`` of a model at the end of a fitted Pipeline, with the names that the steps before it give.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> pipeline = make_pipeline(StandardScaler(), rs.RRClassifier(penalty="l1", l1=0.1)).fit(X, y)
+    >>> print(rs.estimators.summary(pipeline, largest=1))  # doctest: +ELLIPSIS
+    model        RRClassifier, logistic loss
+    ...
+      proline ...
+    """
+    steps = getattr(pipeline, "steps", None)
+    if not steps or not hasattr(steps[-1][1], "summary"):
+        raise InputError(
+            f"summary takes a fitted Pipeline that ends in a model of this package, got {type(pipeline).__name__}"
+        )
+    text: str = steps[-1][1].summary(largest, pipeline[:-1] if len(steps) > 1 else None)
+    return text
 
 
 def _largest(names: Any, coef: Any, count: int) -> list[str]:

@@ -14,6 +14,7 @@ from reshuffle.penalties.abilities import weak_convexity as weak_convexity
 from reshuffle.penalties.adapters import FromCvxpy as FromCvxpy
 from reshuffle.penalties.adapters import FromPyproximal as FromPyproximal
 from reshuffle.penalties.box import Box as Box
+from reshuffle.penalties.column_groups import column_groups as column_groups
 from reshuffle.penalties.elastic_net import ElasticNet as ElasticNet
 from reshuffle.penalties.fused_lasso import FusedLasso as FusedLasso
 from reshuffle.penalties.graph_fused_lasso import GraphFusedLasso as GraphFusedLasso

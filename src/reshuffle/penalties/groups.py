@@ -15,10 +15,11 @@ from reshuffle.capacity import check_room
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.abilities import Features, Mask
 from reshuffle.penalties.base import FAR_BELOW, Array, ByContent, as_numbers, check_non_negative
+from reshuffle.penalties.column_groups import COLUMNS
 from reshuffle.penalties.forms import Groups
 
 Labels = NDArray[np.int64]
-GroupsGiven = Sequence[int] | Sequence[Sequence[int]] | NDArray[np.integer[Any]] | None
+GroupsGiven = str | Sequence[int] | Sequence[Sequence[int]] | NDArray[np.integer[Any]] | None
 HALVINGS = 60  # of an interval of length 1: more than a float64 can tell apart
 
 
@@ -246,12 +247,17 @@ def check_groups(groups: GroupsGiven, weights: Sequence[float] | Array | None) -
     """Labels or disjoint index lists, and weights that are finite and not negative."""
     if weights is not None:
         check_non_negative("weights", weights)
-    if groups is not None:
+    if groups is not None and not (isinstance(groups, str) and groups == COLUMNS):
         group_labels(groups)
 
 
 def group_labels(groups: object) -> Labels:
     """The group of each coordinate, from labels or from index lists."""
+    if isinstance(groups, str) and groups == COLUMNS:
+        raise InputError(
+            'groups="columns" needs the names of features: use it in an estimator that is fitted to a table, or give '
+            "groups=reshuffle.penalties.column_groups(names or encoder)"
+        )
     try:
         flat = np.asarray(groups)
     except ValueError:  # lists of different lengths

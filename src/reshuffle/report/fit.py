@@ -11,6 +11,7 @@ from reshuffle.estimators.outcome import ended
 from reshuffle.estimators.summary import dense
 from reshuffle.report import html, pictures, words
 from reshuffle.report.held_out import HeldOut, calibrated
+from reshuffle.report.units import intercept, meaning, units
 
 LARGEST = 20
 """Coefficients that are shown."""
@@ -23,7 +24,8 @@ def fit_page(
 ) -> str:
     """The whole page; ``about`` is what was asked for and read, name by name."""
     title = f"A model of {target}" if target else "A linear model"
-    lead = f"{type(model.loss_).__name__} loss, {model.n_samples_fit_:,} rows, {model.n_features_in_:,} features"
+    lead = f"{words.loss(model)} loss, {model.n_samples_fit_:,} rows, {model.n_features_in_:,} features"
+    lead = lead[0].upper() + lead[1:]
     parts = [
         html.tiles(tiles(model, held)),
         *held_out_part(held),
@@ -44,13 +46,18 @@ def tiles(model: Any, held: HeldOut | None) -> Iterator[tuple[str, str]]:
             yield words.share(value), of
             yield (
                 words.share(held.constant[name]),
-                "would be right by always saying the most frequent class",
+                "would be right by always predicting the most frequent class",
             )
         elif name == "R²":
             yield f"{value:.3f}", f"R² on {held.rows:,} held-out rows: 1 is perfect, 0 is the mean"
     coef = np.atleast_2d(dense(model.coef_))
     used = int(np.count_nonzero(np.any(coef != 0, axis=0)))
-    yield f"{used:,} of {coef.shape[1]:,}", "features are used; the others have coefficient zero"
+    if used == coef.shape[1]:
+        yield f"{used:,}", "features, all of which are used"
+    else:
+        unused = coef.shape[1] - used
+        rest = f"the other {unused:,} have" if unused > 1 else "the other one has"
+        yield f"{used:,} of {coef.shape[1]:,}", f"features are used; {rest} coefficient zero"
     reached = model.certificate_.value
     if np.isfinite(reached):
         what = (
@@ -81,19 +88,42 @@ def held_out_part(held: HeldOut | None) -> Iterator[html.Markup]:
     scores = html.table(["", "this model", "best constant"], rows)
     shown: list[Any] = []
     if held.classes is None:
-        on_line = "Each point is a held-out row; on the line the prediction is right."
+        points = min(held.rows, pictures.POINTS)
+        which = f"one of {points:,} of the {held.rows:,}" if points < held.rows else "a"
+        on_line = f"Each point is {which} held-out row{'s' if points < held.rows else ''}; on the line the prediction is right."
         shown.append((pictures.cloud(held.predicted, held.true), on_line))
-        far = "How far predictions are off; the ends hold all that is farther."
+        far = (
+            f"Errors of all {held.rows:,} held-out rows. The outermost bars include the 0.5 % of rows with still larger "
+            "errors on either side."
+        )
         shown.append((pictures.residuals(held.true - held.predicted), far))
-        shown.append((scores, "A constant prediction is what no feature at all would give."))
+        shown.append((scores, "The best constant is the prediction of a model without features."))
     else:
-        mistakes, caption = _mistakes(held, held.classes)
-        shown.append((html.tag("div", scores, mistakes), caption))
+        shown.append((scores, "The best constant is the prediction of a model without features."))
+        shown.append(by_class(held))
+        shown.append(_mistakes(held, held.classes))
         if held.probabilities is not None:
-            of = f"of {held.classes[1]}" if held.classes.size == 2 else "of the class that was said"
-            caption = f"The probability {of}, in groups of rows: on the line, 70% means 70 of 100."
+            of = f"of {held.classes[1]}" if held.classes.size == 2 else "of the predicted class"
+            caption = (
+                f"Predicted probability {of} against how often it was right, in groups of equally many rows, with one standard "
+                "error. Points on the line are well calibrated: of 100 rows with 70 %, 70 are so."
+            )
             shown.append((pictures.calibration(*calibrated(held)), caption))
     yield html.section(f"On {held.rows:,} held-out rows", html.figures(*shown))
+
+
+def by_class(held: HeldOut) -> tuple[html.Markup, str]:
+    """Precision, recall and F1 of each class, or of those that are predicted worst."""
+    found = held.by_class()
+    caption = "Precision: the share of rows predicted as the class that are so. Recall: the share of rows of the class that are predicted so."
+    if len(found) > MANY:
+        found = sorted(found, key=lambda row: (row[4] != row[4], row[4]))[:MANY]
+        caption += f" The {MANY} classes with the lowest F1 are shown."
+    rows = [
+        (name, f"{count:,}", *("–" if v != v else f"{v:.3f}" for v in values))
+        for name, count, *values in found
+    ]
+    return html.table(["class", "rows", "precision", "recall", "F1"], rows), caption
 
 
 def _mistakes(held: HeldOut, classes: Any) -> tuple[html.Markup, str]:
@@ -104,12 +134,12 @@ def _mistakes(held: HeldOut, classes: Any) -> tuple[html.Markup, str]:
     if len(names) <= MANY:
         return html.confusion(
             names, counts
-        ), "A row for each true class, a column for what was said."
+        ), "Each row is a true class, each column a predicted one; entries are numbers of rows."
     wrong = counts - np.diag(np.diag(counts))
     order = np.argsort(-wrong, axis=None, kind="stable")[:MANY]
     pairs = [np.unravel_index(k, wrong.shape) for k in order if wrong.flat[k]]
     rows = [(names[i], names[j], f"{wrong[i, j]:,}") for i, j in pairs]
-    return html.table(["is", "was said", "rows"], rows), "The most frequent mistakes."
+    return html.table(["true class", "predicted", "rows"], rows), "The most frequent mistakes."
 
 
 def coefficients_part(model: Any, names: list[str]) -> html.Markup:
@@ -123,34 +153,49 @@ def coefficients_part(model: Any, names: list[str]) -> html.Markup:
             html.tag("p", "Every coefficient is zero: the penalty is stronger than any effect."),
         )
     classes = getattr(model, "classes_", None)
+    per = units(model, names)
+    used = int(np.count_nonzero(sizes))
     if coef.shape[0] == 1:
         up = f"towards {classes[1]}" if classes is not None else "up"
         down = f"towards {classes[0]}" if classes is not None else "down"
-        text = f"The largest {len(order)}. To the right: more of it moves the prediction {up}; to the left, {down}."
-        shown: Any = html.bars([(names[j], float(coef[0, j])) for j in order])
+        first = order[0]
+        text = (
+            f"{_how_many(len(order), used)} A bar to the right moves the prediction {up}, one to the left {down}. "
+            + meaning(model, per[first], float(coef[0, first]))
+        )
+        shown: Any = html.bars([(names[j], per[j].short, float(coef[0, j])) for j in order])
     else:
         columns = [
             "",
             *(map(str, classes) if classes is not None else map(str, range(coef.shape[0]))),
         ]
-        text = (
-            f"The {len(order)} features with the largest coefficients, one column for each class."
-        )
-        shown = html.heat(columns, [(names[j], coef[:, j].tolist()) for j in order])
-    units = _units(model)
+        text = f"{_how_many(len(order), used)} One column for each {'class' if classes is not None else 'output'}."
+        shown = html.heat(columns, [(names[j], per[j].short, coef[:, j].tolist()) for j in order])
     return html.section(
-        "Coefficients", html.tag("p", text), shown, html.tag("p", units, class_="soft")
+        "Coefficients",
+        html.tag("p", text),
+        shown,
+        html.tag("p", intercept(model)),
+        html.tag("p", _comparable(model), class_="soft"),
     )
 
 
-def _units(model: Any) -> str:
+def _how_many(shown: int, used: int) -> str:
+    if used == 1:
+        return "One feature has a coefficient that is not zero."
+    if shown == used:
+        return f"The {used:,} features whose coefficients are not zero."
+    return f"The {shown} features with the largest coefficients, of {used:,} that are used."
+
+
+def _comparable(model: Any) -> str:
     columns = getattr(getattr(model, "encoding_", None), "columns", ())
     if any(getattr(part, "scale", 1.0) != 1.0 for part in columns):
         return (
-            "A coefficient of a column of numbers is per standard deviation of that column; one of a category is for "
-            "being in it."
+            "Columns of numbers were standardised, so that their coefficients can be compared: each is for one standard deviation (s.d.) of "
+            "its column. Divide it by the number beside its name to get the effect of one unit."
         )
-    return "A coefficient is per unit of its column: those of columns in different units do not compare."
+    return "Each coefficient is for one unit of its column, so that coefficients of columns in different units cannot be compared."
 
 
 def proof_part(model: Any) -> html.Markup:

@@ -11,16 +11,31 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Numbers of the model, the same of a constant, and what the pictures need."""
+    """Scores of the model, those of a constant prediction, and the values that pictures are drawn from."""
 
     rows: int
     scores: dict[str, float]
     constant: dict[str, float]
-    """What the best constant prediction, learned from the same rows, would have scored."""
+    """The scores of the best constant prediction that the same rows give."""
     true: NDArray[Any]
     predicted: NDArray[Any]
     probabilities: NDArray[np.float64] | None = None
     classes: NDArray[Any] | None = None
+
+    def by_class(self) -> list[tuple[str, int, float, float, float]]:
+        """For each class: its name, its rows, and the precision, recall and F1 score of predicting it.
+
+        With t rows of the class, p rows predicted as it and b rows that are both, precision is b/p (NaN where nothing
+        is predicted so), recall b/t (NaN where there is no such row) and F1 2b/(p + t).
+        """
+        found = []
+        for one in () if self.classes is None else self.classes:
+            is_so, said = self.true == one, self.predicted == one
+            t, p, both = (int(np.count_nonzero(a)) for a in (is_so, said, is_so & said))
+            nan = float("nan")
+            f1 = 2 * both / (p + t) if p + t else nan
+            found.append((str(one), t, both / p if p else nan, both / t if t else nan, f1))
+        return found
 
 
 def held_out_numbers(
@@ -30,10 +45,26 @@ def held_out_numbers(
     if not y.size:
         return None
     predicted = model.predict(X)
-    if not hasattr(model, "classes_"):
-        return _numbers(y, predicted, trained_on)
     proba = model.predict_proba(X) if hasattr(model, "predict_proba") else None
-    return _classes(y, predicted, proba, model.classes_, trained_on)
+    log = bool(getattr(model, "log_target_", False))
+    return scored(y, predicted, proba, getattr(model, "classes_", None), trained_on, log=log)
+
+
+def scored(
+    y: Any, predicted: Any, proba: Any, classes: Any, trained_on: Any, *, log: bool = False
+) -> HeldOut:
+    """Scores of predictions, of classes or of numbers; ``trained_on`` are the targets that give the constant.
+
+    A model of the logarithm (``log``) is also judged by the R² of that: in its own units a few large targets decide.
+    """
+    if classes is None:
+        held = _numbers(y, predicted, trained_on)
+        if log and y.min() > 0:
+            logs = _numbers(np.log(y), np.log(predicted), np.log(trained_on))
+            for mine, theirs in ((held.scores, logs.scores), (held.constant, logs.constant)):
+                mine |= {"R² of the logarithm": theirs["R²"]} if "R²" in theirs else {}
+        return held
+    return _classes(y, predicted, proba, classes, trained_on)
 
 
 def _classes(y: Any, predicted: Any, proba: Any, classes: Any, trained_on: Any) -> HeldOut:

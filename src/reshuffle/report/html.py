@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -18,13 +19,25 @@ def safe(value: Any) -> str:
     return value if isinstance(value, Markup) else escape(str(value))
 
 
+NUMBER = r"\d[\d.,]*(?:e[-+]\d+)?"
+WHOLE = re.compile(rf"{NUMBER} ?%|{NUMBER} ± {NUMBER}|\d[\d.]*e[-+]\d+")
+"""Numbers that a narrow page would break over lines: with an exponent, a percent sign or an error."""
+
+
+def text(value: Any) -> str:
+    """A value as HTML inside an element, with numbers that stay on one line."""
+    if isinstance(value, Markup):
+        return value
+    return WHOLE.sub(lambda found: f'<span class="n">{found[0]}</span>', escape(str(value)))
+
+
 def tag(name: str, *content: Any, **attributes: Any) -> Markup:
     """An element; ``class_`` and ``data_x`` are written without the underscore."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
         for key, value in attributes.items()
     )
-    return Markup(f"<{name}{given}>{''.join(map(safe, content))}</{name}>")
+    return Markup(f"<{name}{given}>{''.join(map(text, content))}</{name}>")
 
 
 def page(title: str, lead: str, parts: Iterable[Any], foot: str) -> str:
@@ -68,23 +81,26 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Markup:
     return tag("div", tag("table", head, *body), class_="wide")
 
 
-def bars(entries: Sequence[tuple[str, float]]) -> Markup:
-    """Signed numbers as bars from a middle line, each with its name."""
-    largest = max((abs(value) for _, value in entries), default=0.0) or 1.0
+def bars(entries: Sequence[tuple[str, str, float]]) -> Markup:
+    """Signed numbers as bars from a middle line, each with its name and its unit."""
+    largest = max((abs(value) for *_, value in entries), default=0.0) or 1.0
     rows = []
-    for name, value in entries:
+    for name, unit, value in entries:
         width = f"width: {100 * abs(value) / largest:.1f}%"
         less = tag("i", class_="less", style=width) if value < 0 else ""
         more = tag("i", style=width) if value > 0 else ""
         both = tag("div", tag("div", less), tag("div", more), class_="two")
-        cells = tag("td", name, class_="name"), tag("td", both, class_="bar")
+        named = tag("td", name, tag("small", unit), class_="name")
+        cells = named, tag("td", both, class_="bar")
         rows.append(tag("tr", *cells, tag("td", f"{value:.4g}")))
     return tag("table", *rows, class_="bars")
 
 
 def confusion(names: Sequence[str], counts: Any) -> Markup:
     """How often a class (row) was taken for another (column), shaded by its share of the row."""
-    head = tag("tr", tag("th", "is ↓ · said →"), *(tag("th", name, scope="col") for name in names))
+    head = tag(
+        "tr", tag("th", "true ↓ · predicted →"), *(tag("th", name, scope="col") for name in names)
+    )
     rows = []
     for name, row in zip(names, counts.tolist(), strict=True):
         total = sum(row) or 1
@@ -93,12 +109,12 @@ def confusion(names: Sequence[str], counts: Any) -> Markup:
     return tag("div", tag("table", head, *rows, class_="confusion"), class_="wide")
 
 
-def heat(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]]) -> Markup:
-    """Signed numbers in a table, shaded by their size."""
-    largest = max((abs(v) for _, row in rows for v in row), default=0.0) or 1.0
+def heat(columns: Sequence[str], rows: Sequence[tuple[str, str, Sequence[float]]]) -> Markup:
+    """Signed numbers in a table, shaded by their size, each row with its name and its unit."""
+    largest = max((abs(v) for *_, row in rows for v in row), default=0.0) or 1.0
     head = tag("tr", *(tag("th", column) for column in columns))
     body = []
-    for name, row in rows:
+    for name, unit, row in rows:
         cells = [
             tag(
                 "td",
@@ -108,7 +124,7 @@ def heat(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]]) ->
             )
             for v in row
         ]
-        body.append(tag("tr", tag("td", name), *cells))
+        body.append(tag("tr", tag("td", name, tag("small", unit), class_="name"), *cells))
     return tag("div", tag("table", head, *body, class_="heat"), class_="wide")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reshuffle import plotting
+from reshuffle.estimators.folds import Paired, readable
 from reshuffle.report import html, pictures, words
 from reshuffle.report.fit import coefficients_part, held_out_part, proof_part, tiles
 from reshuffle.report.held_out import HeldOut
@@ -49,27 +50,43 @@ def choice_part(model: Any, names: list[str]) -> html.Markup:
     )
     taken = "the second" if model.rule == "1se" else "the first"
     text = (
-        f"The mean loss of rows left out is lowest at λ = {model.lambda_min_:.3g}, with {nonzeros[best]:,} features. "
-        f"The largest λ within one standard error of it is {model.lambda_1se_:.3g}, with {nonzeros[sparse]:,}: simpler, and not "
-        f"measurably worse. The model here is {taken}."
+        f"The mean loss of held-out rows is lowest at λ = {model.lambda_min_:.3g}, with {nonzeros[best]:,} features. "
+        f"The largest λ within one standard error of it is {model.lambda_1se_:.3g}, with {nonzeros[sparse]:,}"
+        f"{comparison(model.paired_, best == sparse)} The model here is {taken}."
     )
     if best == means.size - 1:
         text += " The loss still falls at the end of the path: a smaller --smallest would show more of it."
     some = np.unique([*np.linspace(0, means.size - 1, ROWS).astype(int), best, sparse])
-    words_for = {best: "lowest", sparse: "one s.e."}
+    words_for = {best: "lowest", sparse: "1 s.e."}
     rows = [
-        (f"{model.lambdas_[k]:.3g}", f"{nonzeros[k]:,}", f"{means[k]:.5g}", f"{_error(model)[k]:.2g}", words_for.get(int(k), ""))
+        (f"{model.lambdas_[k]:.3g}", f"{nonzeros[k]:,}", f"{means[k]:.5g}", readable(_error(model)[k], 2), words_for.get(int(k), ""))
         for k in some
     ]  # fmt: skip
     return html.section(
         "Which λ?",
         html.tag("p", text),
         html.figures(
-            (pictures.drawn(lambda ax: _losses(model, ax), "loss by lambda"), "Loss of rows left out, and one standard error; lines: the two choices."),
+            (pictures.drawn(lambda ax: _losses(model, ax), "loss by lambda"), "Loss of held-out rows, with one standard error; the dotted lines are the two choices of λ."),
             (pictures.drawn(lambda ax: _path(model, names, ax), "coefficients by lambda", (4.6, 4.2)), "Coefficients as λ falls; the largest by name."),
         ),
-        html.table(["λ", "features", "loss left out", "its error", ""], rows),
+        html.table(["λ", "features", "held-out loss", "its error", ""], rows),
     )  # fmt: skip
+
+
+def comparison(paired: Paired, same: bool) -> str:
+    """What the folds say about the simpler model: no more than a paired comparison supports."""
+    if same:
+        return ": they are the same."
+    higher = f"fold by fold its loss is {paired} higher"
+    if paired.worse:
+        return f": simpler, and worse. {higher.capitalize()}, which is more than chance explains."
+    bound = (
+        f"the upper bound of this difference, at the level of 95 %, is {readable(paired.bound, 2)}, where the best model gains "
+        f"{readable(paired.gain, 2)} over the empty one"
+    )
+    if paired.as_good:
+        return f": simpler, and not measurably worse ({higher}; {bound})."
+    return f": simpler. The folds do not show whether it is worse: {higher}; {bound}."
 
 
 def _error(model: Any) -> Any:
@@ -90,7 +107,7 @@ def _losses(model: Any, ax: Axes) -> None:
     ax.set_xscale("log")
     ax.invert_xaxis()
     ax.set_xlabel("λ")
-    ax.set_ylabel("loss left out")
+    ax.set_ylabel("held-out loss")
     ax.grid(lw=0.6)
 
 

@@ -10,11 +10,13 @@ body { margin: 0 auto; max-width: 62rem; padding: 1.5rem 1rem 3rem; background: 
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; overflow-wrap: break-word; }
 header p { color: var(--soft); margin: .2rem 0 0; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
+.n, td:not(.name), .tile b { white-space: nowrap; } .words td:last-child { white-space: normal; }
+td.name small { display: block; color: var(--soft); font-size: .8rem; line-height: 1.25; white-space: normal; }
 p { max-width: 44rem; } .soft { color: var(--soft); font-size: .92rem; }
 .tiles { display: grid; gap: .7rem; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); margin: 1.3rem 0; }
 .tile { background: var(--card); border-radius: .5rem; padding: .7rem .9rem; }
 .tile b { display: block; font-size: 1.45rem; line-height: 1.25; font-variant-numeric: tabular-nums; }
-.tile span { color: var(--soft); font-size: .85rem; display: block; line-height: 1.35; }
+.tile > span { color: var(--soft); font-size: .85rem; display: block; line-height: 1.35; }
 .pictures { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); }
 figure { margin: 0; min-width: 0; } figure svg { width: 100%; height: auto; max-width: 34rem; display: block; }
 figcaption { color: var(--soft); font-size: .88rem; margin-top: .2rem; max-width: 34rem; }
@@ -29,12 +31,13 @@ th { color: var(--soft); font-weight: 500; font-size: .88rem; } th:first-child, 
 .two > div { min-width: 0; } .two > div:first-child { border-right: 1px solid var(--soft); }
 .confusion td, .confusion th { padding: .35rem .6rem; text-align: center; }
 .confusion td { background: rgb(var(--shade) / calc(var(--share) * 70%)); min-width: 3rem; }
-.heat td { padding: .2rem .5rem; white-space: nowrap; } .heat td.more { background: rgb(var(--shade) / calc(var(--share) * 60%)); }
+.heat td { padding: .2rem .5rem; } .heat td.name { min-width: 8rem; max-width: 16rem; } .heat td.more { background: rgb(var(--shade) / calc(var(--share) * 60%)); }
 .heat td.less { background: rgb(var(--shade-other) / calc(var(--share) * 60%)); }
 .confusion th { white-space: nowrap; } .confusion th[scope=row] { text-align: right; } .proof { border-left: .3rem solid var(--good); padding: .1rem 0 .1rem .9rem; }
 .proof.open { border-color: var(--other); } code { font: .92em ui-monospace, monospace; overflow-wrap: anywhere; }
 footer { margin-top: 2.5rem; border-top: 1px solid var(--line); color: var(--soft); font-size: .88rem; }
-@media (max-width: 34rem) { .bars td.bar { width: 34%; } .bars td.name { min-width: 8rem; }
+.heat td.name { overflow-wrap: anywhere; }
+@media (max-width: 34rem) { .heat td.name { min-width: 5.5rem; max-width: 7rem; } .bars td.bar { width: 34%; } .bars td.name { min-width: 8rem; }
   .confusion td { min-width: 2.2rem; } .confusion td, .confusion th { padding: .3rem .35rem; } .heat td { padding: .2rem .35rem; } }
 @media print { :root { --paper: #fff; --card: #f3f2ee; --ink: #000; --soft: #444; --line: #bbb; --accent: #0072b2;
   --other: #c2500a; --good: #00795a; --shade: 0 114 178; --shade-other: 213 94 0; } body { max-width: none; padding: 0; font-size: 10.5pt; }

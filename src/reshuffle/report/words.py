@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from reshuffle import __version__
+from reshuffle.estimators.loss_names import loss_words
 
 
 def proof(model: Any) -> tuple[str, bool]:
@@ -23,14 +25,14 @@ def proof(model: Any) -> tuple[str, bool]:
     if found.measure == "gap":
         text = (
             f"The objective is {model.objective_:.6g}. No other coefficients with the same loss and penalty can bring it "
-            f"lower by more than {found.value:.1g} times the loss of the empty model: this is proved, by a bound "
-            "that was computed from the data, and does not rest on how the run went."
+            f"lower by more than {found.value:.1g} times the loss of the empty model: this is proved by a bound "
+            "that is computed from the data and does not depend on how the run went."
         )
     else:
         text = (
             f"The objective is {model.objective_:.6g}. At a minimum the gradient mapping is zero; here its norm is "
             f"{found.value:.1g} of that of the gradient at the empty model. For this loss and penalty that is the "
-            "measure there is: it shows that the run has come to rest, and proves no distance."
+            "measure there is: it shows that the run no longer moves, and proves no distance from the minimum."
         )
     if model.converged_:
         return text, not convex
@@ -38,6 +40,11 @@ def proof(model: Any) -> tuple[str, bool]:
         text + f" The accuracy asked for, {found.tol:.1g}, was not reached: {model.message_}.",
         False,
     )
+
+
+def loss(model: Any) -> str:
+    """The loss by the name that options have for it."""
+    return loss_words(model.loss_)
 
 
 def penalty(model: Any, most: int = 160) -> str:
@@ -56,21 +63,42 @@ def share(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def data_table(encoding: Any) -> dict[str, str]:
-    """How features came from a file."""
+def left_out(rows: int) -> dict[str, str]:
+    """How many rows a fit did not use because they have no target."""
+    if not rows:
+        return {}
+    told = (
+        "1 row without a target was left out"
+        if rows == 1
+        else f"{rows:,} rows without a target were left out"
+    )
+    return {"missing targets": told}
+
+
+def data_table(encoding: Any, filled: Mapping[str, int] | None = None) -> dict[str, str]:
+    """How features came from a file; ``filled`` counts the missing values of each column that were filled in."""
     columns = getattr(encoding, "columns", None)
     if columns is None:
         return {"features": f"{encoding.features:,}, taken as they are"}
-    numbers = [part.name for part in columns if not hasattr(part, "levels")]
+    numbers = [part for part in columns if not hasattr(part, "levels")]
     texts = [part for part in columns if hasattr(part, "levels")]
     found = {}
     if numbers:
-        scaled = any(part.name in numbers and part.scale != 1.0 for part in columns)
-        found["columns of numbers"] = _few(numbers) + (", standardised" if scaled else "")
+        scaled = any(part.scale != 1.0 for part in numbers)
+        how = "standardised (mean 0, standard deviation 1)" if scaled else "in their own units"
+        found["columns of numbers"] = f"{_few([p.name for p in numbers])} – all {how}"
+    if dates := [part.name for part in numbers if part.date]:
+        found["columns of dates"] = f"{_few(dates)} – as days since 1970-01-01"
     if texts:
-        found["columns of categories"] = _few([f"{p.name} ({len(p.levels)})" for p in texts])
+        levels = [f"{p.name} ({len(p.levels)} categories)" for p in texts]
+        found["columns of categories"] = _few(levels)
     if any(part.fill is not None for part in columns):
-        found["missing values"] = "replaced by the median or the most frequent category"
+        counts = [f"{name} ({count:,})" for name, count in (filled or {}).items() if count]
+        found["missing values"] = (
+            f"{sum((filled or {}).values()):,} filled in by the median or the most frequent category: {_few(counts)}"
+            if counts
+            else "none here; the model would fill in the median or the most frequent category"
+        )
     return found
 
 

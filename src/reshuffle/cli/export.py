@@ -1,0 +1,59 @@
+"""``reshuffle export``: encoder and model as one ONNX graph, checked against ``predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reshuffle.cli.common import Output
+from reshuffle.datasets import Reading, stream_parts
+from reshuffle.datasets.encoding import TableEncoding
+from reshuffle.errors import InputError
+from reshuffle.estimators import load
+from reshuffle.estimators.onnx_export import Agreement, agreement, made_up
+from reshuffle.estimators.onnx_graph import onnx_graph
+from reshuffle.files import check_apart, write_atomically
+
+
+def export(model: str, onnx: Path, rows: str | None, reading: Reading, output: Output) -> None:
+    """Write the graph, once it has predicted the same as the model."""
+    check_apart(onnx, model, *([rows] if rows else []))
+    fitted = load(model)
+    graph = onnx_graph(fitted)
+    encoding = getattr(fitted, "encoding_", None)
+    if rows is None:
+        found = [agreement(graph, fitted, _made_up(fitted, encoding))]
+    elif encoding is None:
+        raise InputError(
+            f"--rows: {model} does not say how rows come from a file; leave --rows out, and check in Python with "
+            "reshuffle.estimators.to_onnx"
+        )
+    else:
+        parts = stream_parts(rows, encoding, output.note, reading)
+        found = [
+            agreement(graph, fitted, part.X if part.chunk is None else part.chunk)
+            for part in parts
+            if part.X.shape[0]
+        ]
+    whole = Agreement(
+        sum(part.rows for part in found),
+        max((part.difference for part in found), default=0.0),
+        sum(part.labels for part in found),
+    )
+    write_atomically(onnx, graph.SerializeToString())
+    inputs = [value.name for value in graph.graph.input]
+    outputs = [value.name for value in graph.graph.output]
+    source = rows or "rows that are made up (--rows FILE checks with yours)"
+    output.line(f"{onnx}: inputs {', '.join(inputs[:12])}{', …' if len(inputs) > 12 else ''}; outputs {', '.join(outputs)}")  # fmt: skip
+    output.line(f"checked against predict on {source}: {whole}")
+    output.document(
+        {"onnx": onnx, "inputs": inputs, "outputs": outputs, "rows": whole.rows, "difference": whole.difference}
+    )  # fmt: skip
+
+
+def _made_up(model: Any, encoding: Any) -> Any:
+    if isinstance(encoding, TableEncoding):
+        return made_up(encoding)
+    return np.random.default_rng(0).normal(size=(200, model.n_features_in_))

@@ -1,0 +1,108 @@
+"""The quality of predictions where the target is known: ``reshuffle predict --score``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.cli.common import counted
+from reshuffle.datasets.columns import number_name
+from reshuffle.datasets.numbers import as_numbers
+from reshuffle.datasets.reading import Part
+from reshuffle.errors import InputError
+from reshuffle.report.held_out import HeldOut, scored
+
+FITTED = "If the model was fitted to some of these rows, it does better on them than on new ones."
+
+
+class Scores:
+    """Collects targets and predictions, part by part: 16 bytes and the probabilities of a row."""
+
+    def __init__(self, model: Any, encoding: Any) -> None:
+        self.model, self.target = model, str(getattr(encoding, "target", ""))
+        self.columns = (self.target,) if self.target else ()
+        self.missing = frozenset(getattr(encoding, "missing", ()))
+        self.unknown = 0
+        """Rows without a target, which are predicted and not scored."""
+        self._true: list[NDArray[Any]] = []
+        self._predicted: list[NDArray[Any]] = []
+        self._proba: list[NDArray[Any]] = []
+
+    def add(self, part: Part, predicted: NDArray[Any], probabilities: Any) -> None:
+        """Rows with their predictions."""
+        if self.columns:
+            true, known = self._targets(part.aside[self.target])
+        elif part.y is not None:
+            true, known = self._as_classes(np.asarray(part.y)), np.ones(len(part.y), dtype=bool)
+        else:
+            raise InputError("--score needs targets: the file holds nothing but the matrix")
+        self.unknown += int(np.count_nonzero(~known))
+        self._true.append(true[known])
+        self._predicted.append(predicted[known])
+        if probabilities is not None:
+            self._proba.append(probabilities[known])
+
+    def _targets(self, values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Targets as the model's classes or numbers are, and where they are known."""
+        if isinstance(values, np.ndarray):
+            return self._as_classes(values), ~np.isnan(values)
+        texts = list(values)
+        known = np.array([not (t is None or t in self.missing) for t in texts], dtype=bool)
+        if hasattr(self.model, "classes_") and self.model.classes_.dtype.kind not in "iuf":
+            return np.array(["" if t is None else t for t in texts], dtype=object), known
+        given = [text for text, there in zip(texts, known, strict=True) if there]
+        found = as_numbers(given)
+        if found is None:
+            wrong = next(text for text in given if as_numbers([text]) is None)
+            raise InputError(f"--score: column {self.target!r} must hold numbers, got {wrong!r}")
+        numbers = np.full(len(texts), np.nan)
+        numbers[known] = found
+        return numbers, known
+
+    def _as_classes(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Numbers as the model's classes are written, where these are texts."""
+        classes = getattr(self.model, "classes_", None)
+        if classes is None or classes.dtype.kind in "iuf":
+            return numbers
+        return np.array(["" if v != v else number_name(v) for v in numbers.tolist()], dtype=object)
+
+    def held(self) -> HeldOut | None:
+        """Scores beside those of a constant; None where no target is known."""
+        true = np.concatenate(self._true) if self._true else np.empty(0)
+        if not true.size:
+            return None
+        proba = np.concatenate(self._proba) if self._proba else None
+        classes = getattr(self.model, "classes_", None)
+        if classes is not None:
+            strange = [c for c in dict.fromkeys(true.tolist()) if c not in set(classes.tolist())]
+            if strange:
+                raise InputError(
+                    f"--score: the target holds {strange[0]!r}, which is no class of the model; its classes are "
+                    f"{', '.join(map(str, classes))}"
+                )
+        log = bool(getattr(self.model, "log_target_", False))
+        return scored(true, np.concatenate(self._predicted), proba, classes, true, log=log)
+
+    def document(self) -> dict[str, Any]:
+        """For machines."""
+        held = self.held()
+        if held is None:
+            return {"rows": 0, "without_target": self.unknown}
+        found: dict[str, Any] = {"rows": held.rows, "without_target": self.unknown} | held.scores
+        return found | {"constant": held.constant}
+
+    def text(self) -> str:
+        """For people: the model beside the best constant for these rows."""
+        held = self.held()
+        rest = counted(self.unknown, "row has no target and is", "rows have no target and are")
+        without = f" ({rest} not scored)" if self.unknown else ""
+        if held is None:
+            return f"No row has a target, so that nothing can be scored ({self.unknown:,} rows)."
+        scores = [
+            f"  {name:<26}{value:>10.4g}  (best constant: {held.constant[name]:.4g})"
+            for name, value in held.scores.items()
+        ]
+        head = f"Quality on {counted(held.rows, 'row', 'rows')}{without}:"
+        return "\n".join([head, *scores, FITTED])

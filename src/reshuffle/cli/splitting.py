@@ -1,0 +1,130 @@
+"""Which rows of a file a model is judged by: at random, whole groups, or the latest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.datasets.chunks import MISSING
+from reshuffle.datasets.dates import as_days
+from reshuffle.datasets.numbers import as_numbers
+from reshuffle.errors import InputError
+from reshuffle.estimators.early_stopping import held_out
+from reshuffle.randomness import generator
+
+GROUPS = 13  # The stream of random numbers by which groups are held out; rows have 11 and folds 12.
+
+
+class Split(NamedTuple):
+    """Rows to learn from, rows held out, and the group or the time of every row."""
+
+    learn: Any
+    held: Any
+    groups: NDArray[Any] | None = None
+
+
+def split(
+    n: int,
+    codes: NDArray[Any] | None,
+    aside: Mapping[str, NDArray[Any]],
+    groups: str | None,
+    time: str | None,
+    share: float,
+    seed: int,
+) -> Split:
+    """This share of n rows is held out; ``codes`` are the classes, ``groups`` and ``time`` names of columns."""
+    if groups and time:
+        raise InputError("--groups and --time exclude each other: give one of them")
+    named = _groups(aside, groups) if groups else times(aside, time) if time else None
+    if not share:
+        return Split(slice(None), slice(0), named)
+    if named is not None:
+        held = (
+            _latest(named, share, time or "") if time else _whole(named, share, seed, groups or "")
+        )
+        return Split(np.flatnonzero(~held), np.flatnonzero(held), named)
+    most = n if codes is None else int(np.bincount(codes).max())
+    if most < 2:
+        of = "" if codes is None else " of a class"
+        raise InputError(
+            f"--holdout {share:g} needs two rows{of} or more, to learn from one and be judged by the other; "
+            "give --holdout 0 to learn from all"
+        )
+    return Split(*held_out(n, codes, float(share), seed))
+
+
+def _whole(groups: NDArray[Any], share: float, seed: int, name: str) -> NDArray[np.bool_]:
+    """Groups in random order are held out until their rows are nearest to the share; never all of them."""
+    found, group = np.unique(groups, return_inverse=True)
+    if found.size < 2:
+        raise InputError(
+            f"--groups {name}: all rows are in one group, so that none can be held out; give --holdout 0"
+        )
+    order = generator(seed, GROUPS).permutation(found.size)
+    rows = np.cumsum(np.bincount(group)[order])
+    count = 1 + int(np.argmin(np.abs(rows[:-1] - share * groups.size)))
+    return np.isin(group, order[:count])
+
+
+def _latest(when: NDArray[Any], share: float, name: str) -> NDArray[np.bool_]:
+    """The latest rows; those of the same time stay together."""
+    moments, moment = np.unique(when, return_inverse=True)
+    if moments.size < 2:
+        raise InputError(
+            f"--time {name}: all rows have the same time, so that none is later; give --holdout 0"
+        )
+    before = np.cumsum(np.bincount(moment))
+    first = 1 + int(np.argmin(np.abs(before[:-1] - (1 - share) * when.size)))
+    return np.asarray(moment >= first)
+
+
+def _groups(aside: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    values = aside[name]
+    lacking = _lacking(values)
+    if lacking.any():
+        raise InputError(
+            f"--groups {name}: {np.count_nonzero(lacking):,} rows have no group, the first is row "
+            f"{int(np.argmax(lacking)) + 1:,}; fill the column in, or leave these rows out"
+        )
+    return values if values.dtype != object else values.astype(str)
+
+
+def times(aside: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
+    """The times of a column: numbers as they are, dates as days."""
+    values = aside[name]
+    lacking = _lacking(values)
+    if lacking.any():
+        raise InputError(
+            f"--time {name}: {np.count_nonzero(lacking):,} rows have no time, the first is row "
+            f"{int(np.argmax(lacking)) + 1:,}; fill the column in, or leave these rows out"
+        )
+    if values.dtype != object:
+        return values.astype(np.float64)
+    numbers = as_numbers([str(value) for value in values])
+    if numbers is not None:
+        return numbers
+    return as_days(values.tolist(), name, "--time", lambda v: False, lambda k: f"row {k + 1:,}")
+
+
+def _lacking(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype != object:
+        return np.asarray(np.isnan(values))
+    return np.array([value is None or value in MISSING for value in values], dtype=bool)
+
+
+def check_log_target(y: NDArray[Any], classes: bool, loss: str) -> None:
+    """A logarithm is of positive numbers, and is not taken twice."""
+    if classes:
+        raise InputError("--log-target is for numbers, and the target is taken for classes")
+    if loss == "poisson":
+        raise InputError(
+            "--log-target: the loss poisson models the logarithm of the mean already; leave one of the two out"
+        )
+    if not y.min() > 0:
+        raise InputError(
+            f"--log-target needs a target above zero, and its smallest value is {y.min():g}; "
+            "--loss poisson takes counts, with zeros"
+        )

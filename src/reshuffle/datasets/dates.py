@@ -1,0 +1,70 @@
+"""Dates and times as numbers: days since 1970-01-01, in UTC where a time zone is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.datasets.chunks import Chunk, Values
+from reshuffle.errors import InputError, shown
+
+DAY = 86_400.0
+"""Seconds of a day."""
+EPOCH = datetime(1970, 1, 1)
+
+
+def days(value: Any) -> float:
+    """Days since 1970-01-01 of a date or of a text as ISO 8601 writes it; a ``ValueError`` for another text.
+
+    Examples
+    --------
+    >>> days("1970-01-03"), days("1970-01-01 12:00"), days("1970-01-01T01:00+01:00")
+    (2.0, 0.5, 0.0)
+    """
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    if isinstance(moment, date) and not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
+    return float((moment - EPOCH).total_seconds() / DAY)
+
+
+def as_days(
+    values: Values,
+    column: str,
+    option: str,
+    absent: Callable[[Any], bool],
+    place: Callable[[int], str],
+) -> NDArray[np.float64]:
+    """A column of dates as numbers, NaN where one is missing; numbers are taken for days already."""
+    if isinstance(values, np.ndarray):
+        return values
+    found = np.full(len(values), np.nan)
+    for row, value in enumerate(values):
+        if absent(value):
+            continue
+        try:
+            found[row] = days(value)
+        except ValueError:
+            raise InputError(
+                f"{place(row)}: {option} {column}: dates are written as 2024-01-31 or 2024-01-31T12:00 "
+                f"(ISO 8601), got {shown(value)}"
+            ) from None
+    return found
+
+
+def dated(chunk: Chunk, names: tuple[str, ...], missing: frozenset[str]) -> Chunk:
+    """The chunk with these columns as days."""
+    if not names or not len(chunk):
+        return chunk
+    changed = {
+        name: as_days(
+            chunk.columns[name], name, "--date", lambda v: v is None or v in missing, chunk.place
+        )
+        for name in names
+    }
+    return Chunk({**chunk.columns, **changed}, chunk.places, chunk.where, chunk.unit)

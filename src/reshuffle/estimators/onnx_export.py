@@ -1,0 +1,195 @@
+"""Export to ONNX, checked: the graph is run beside the model before anyone gets it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.datasets.chunks import Chunk
+from reshuffle.datasets.encoding import Category, TableEncoding
+from reshuffle.datasets.frames import chunk_of, is_table
+from reshuffle.errors import InputError
+from reshuffle.estimators.linear import Linear
+from reshuffle.estimators.onnx_graph import onnx_graph
+
+NEAR = 1e-9
+"""Relative difference up to which two double-precision computations in another order count as the same."""
+NEAR_SINGLE = 1e-3
+"""The same for a pipeline, which skl2onnx computes in single precision."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How near the graph came to the model."""
+
+    rows: int
+    difference: float
+    """The largest difference of a number (a prediction, a probability or a margin), relative to the largest of them."""
+    labels: int
+    """Rows in which another class was predicted: ties, which rounding decides."""
+
+    def __str__(self) -> str:
+        ties = f", {self.labels} labels differ where rounding decides" if self.labels else ""
+        return f"{self.rows:,} rows agree, the largest relative difference is {self.difference:.1g}{ties}"
+
+
+def to_onnx(model: Any, rows: Any) -> Any:
+    """An ONNX model (``onnx.ModelProto``) with the predictions of ``model``, checked on ``rows``.
+
+    Parameters
+    ----------
+    model : a fitted estimator of this package, with its encoder where a command made it; or a Pipeline of
+        scikit-learn that ends in one, whose other steps ``skl2onnx`` can convert (a ColumnTransformer with
+        OneHotEncoder, StandardScaler and SimpleImputer for instance).
+    rows : some rows as ``model.predict`` takes them; the graph must give the same predictions for them.
+
+    Its inputs have the names of the columns, each of shape (rows, 1), or one input X for arrays. A graph of an
+    estimator computes in double precision, one of a pipeline in single precision, as ``skl2onnx`` does.
+    Its first output, ``prediction``, is followed by ``probabilities`` where there are any.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> X, y = rs.datasets.breast_cancer()
+    >>> model = rs.RRClassifier(penalty="l1", l1=0.01).fit(X, y)
+    >>> graph = rs.estimators.to_onnx(model, X[:50])
+    >>> [output.name for output in graph.graph.output]
+    ['prediction', 'probabilities']
+    """
+    if isinstance(model, Linear):
+        graph = onnx_graph(model)
+        agreement(graph, model, rows)
+        return graph
+    from reshuffle.estimators.onnx_pipeline import pipeline_graph
+
+    return pipeline_graph(model, rows)
+
+
+def agreement(graph: Any, model: Any, rows: Any) -> Agreement:
+    """Run the graph on rows and compare; an ``InputError`` where it predicts something else."""
+    encoding = getattr(model, "encoding_", None)
+    if isinstance(encoding, TableEncoding):
+        if not (is_table(rows) or isinstance(rows, Chunk)):
+            raise InputError(
+                f"rows must be a table with the columns of the model, got {type(rows).__name__}"
+            )
+        chunk = rows if isinstance(rows, Chunk) else chunk_of(rows, encoding.names, encoding.dates)
+        X = encoding.rows(chunk, lambda text: None)
+        feeds = feeds_of(encoding, chunk)
+    else:
+        X = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows, dtype=np.float64)
+        feeds = {"X": X}
+    return compared(run(graph, feeds), model, X, NEAR)
+
+
+def run(graph: Any, feeds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The outputs of a graph, by name."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise InputError(
+            'a graph is checked by running it, which needs onnxruntime: pip install "reshuffle[export]"'
+        ) from None
+    session = onnxruntime.InferenceSession(
+        graph.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, feeds), strict=True))
+
+
+def compared(found: dict[str, NDArray[Any]], model: Any, X: Any, near: float) -> Agreement:
+    """Outputs of a graph beside the answers of the model to the same rows."""
+    bare = _bare(model) if isinstance(model, Linear) else model
+    first, *others = found.values()
+    predicted = bare.predict(X)
+    numbers = [(np.asarray(first), predicted)] if not hasattr(bare, "classes_") else []
+    if others:
+        with_proba = hasattr(bare, "predict_proba")
+        numbers.append(
+            (others[0], bare.predict_proba(X) if with_proba else bare.decision_function(X))
+        )
+    worst = max((_apart(a, b) for a, b in numbers), default=0.0)
+    if not worst <= near:
+        raise InputError(
+            f"the ONNX graph does not predict what the model predicts: numbers differ by {worst:.2g}, relative to the "
+            f"largest, where {near:g} is rounding. The graph was not written"
+        )
+    labels = 0
+    if hasattr(bare, "classes_"):
+        other = _labels(first) != _labels(predicted)
+        labels = int(np.count_nonzero(other & ~_tied(bare, X, near)))
+        if labels:
+            raise InputError(
+                f"the ONNX graph does not predict what the model predicts: {labels:,} of {len(predicted):,} labels differ. "
+                "The graph was not written"
+            )
+        labels = int(np.count_nonzero(other))
+    return Agreement(len(predicted), worst, labels)
+
+
+def _labels(values: Any) -> NDArray[Any]:
+    """Labels as texts; a graph writes True and False as 1 and 0."""
+    array = np.ravel(values)
+    array = array.astype(np.int64) if array.dtype.kind == "b" else array
+    return np.array([str(value) for value in array.tolist()])
+
+
+def _tied(model: Any, X: Any, near: float) -> NDArray[np.bool_]:
+    """Rows whose two largest margins are as good as equal."""
+    margins = np.asarray(model.decision_function(X))
+    if margins.ndim == 1:
+        margins = np.column_stack([-margins, margins])
+    top = np.sort(margins, axis=1)[:, -2:]
+    return np.asarray(top[:, 1] - top[:, 0] <= near * (1.0 + np.abs(margins).max()))
+
+
+def _apart(one: NDArray[Any], other: NDArray[Any]) -> float:
+    one, other = np.ravel(one).astype(np.float64), np.ravel(other).astype(np.float64)
+    if one.shape != other.shape:
+        return np.inf
+    if not one.size:
+        return 0.0
+    size = max(float(np.abs(other).max()), np.finfo(float).tiny)
+    return float(np.abs(one - other).max() / size)
+
+
+def _bare(model: Linear) -> Any:
+    """The model for rows that are encoded already."""
+    bare = object.__new__(type(model))
+    hidden = ("feature_names_in_", "encoding_")
+    bare.__dict__.update({k: v for k, v in vars(model).items() if k not in hidden})
+    return bare
+
+
+def feeds_of(encoding: TableEncoding, chunk: Chunk) -> dict[str, NDArray[Any]]:
+    """Inputs of the graph: numbers, NaN where one is missing, and texts, "" where one is missing."""
+    feeds: dict[str, NDArray[Any]] = {}
+    for part, column in zip(encoding.columns, encoding.collected(chunk), strict=True):
+        if isinstance(part, Category):
+            levels, codes = column.categories()
+            texts = np.array([*levels, ""], dtype=object)
+            feeds[part.name] = texts[codes].reshape(-1, 1)
+        else:
+            feeds[part.name] = column.numbers().reshape(-1, 1)
+    return feeds
+
+
+def made_up(encoding: TableEncoding, rows: int = 200, seed: int = 0) -> Chunk:
+    """Rows to check with where the user gives none: every category, one that is not known, and missing values
+    where the model fills them in."""
+    rng = np.random.default_rng(seed)
+    columns: dict[str, Any] = {}
+    for part in encoding.columns:
+        if isinstance(part, Category):
+            known: list[Any] = [*part.levels, "no such category"]
+            columns[part.name] = rng.choice(
+                np.array(known + [None] * (part.fill is not None), dtype=object), rows
+            ).tolist()
+        else:
+            values = part.centre + part.scale * rng.normal(size=rows)
+            gaps = (rng.random(rows) < 0.1) & (part.fill is not None)
+            columns[part.name] = np.where(gaps, np.nan, values)
+    return Chunk(columns, range(rows), "rows that are made up", "row")

@@ -1,0 +1,194 @@
+"""A model as an ONNX graph: the columns of a table go in, predictions come out, in double precision.
+
+A column of numbers is an input of shape (rows, 1), a column of categories one of texts; a model without a table has
+one input X. The graph fills in missing values (NaN, or a text that stands for none), scales and encodes the
+columns, and computes
+
+    z = Σ_j w_j·a_j + b,    prediction = z, exp(z), or the class with the largest z,
+
+with probabilities where the loss has them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.datasets.encoding import Category, Number, TableEncoding
+from reshuffle.errors import InputError
+from reshuffle.estimators.loss_names import MEANS
+from reshuffle.estimators.summary import dense
+
+OPSET, ML_OPSET, IR = 17, 3, 9
+"""Versions of the operators and of the format: of 2022, so that runtimes of the last years read them."""
+
+
+class Graph:
+    """Nodes and constants, collected one after the other; every method returns the name of its result."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.inputs: list[Any] = []
+
+    def constant(self, values: Any) -> str:
+        """A tensor that is part of the graph."""
+        from onnx import numpy_helper
+
+        name = f"constant_{len(self.constants)}"
+        array = np.asarray(values)
+        if array.dtype.kind in "US":
+            array = array.astype(object)
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def op(
+        self, kind: str, *inputs: str, ml: bool = False, called: str = "", **attributes: Any
+    ) -> str:
+        """A node; its result may be ``called`` something."""
+        from onnx import helper
+
+        result = called or f"{kind.lower()}_{len(self.nodes)}"
+        domain = {"domain": "ai.onnx.ml"} if ml else {}
+        self.nodes.append(helper.make_node(kind, list(inputs), [result], **domain, **attributes))
+        return result
+
+    def input(self, name: str, kind: str, width: int) -> str:
+        """An input of the graph: rows by ``width``."""
+        from onnx import helper
+
+        self.inputs.append(helper.make_tensor_value_info(name, element_type(kind), [None, width]))
+        return name
+
+
+def element_type(kind: str) -> int:
+    """ONNX's number for a "number", a "whole number" or a "text"."""
+    from onnx import TensorProto
+
+    types = {
+        "number": TensorProto.DOUBLE,
+        "whole number": TensorProto.INT64,
+        "text": TensorProto.STRING,
+    }
+    return int(types[kind])
+
+
+def onnx_graph(model: Any) -> Any:
+    """The ONNX model of a fitted estimator, with its encoder where it has one."""
+    try:
+        from onnx import checker, helper
+    except ImportError:
+        raise InputError(
+            'export to ONNX needs the package onnx: pip install "reshuffle[export]"'
+        ) from None
+    loss = model.loss_
+    if hasattr(loss, "mean"):
+        raise InputError(
+            f"ONNX: the mean(z) of {loss!r} is code of your own, and cannot be exported"
+        )
+    graph = Graph()
+    features = _features(graph, model)
+    coef = np.atleast_2d(dense(model.coef_))
+    margins = graph.op(
+        "Add",
+        graph.op("MatMul", features, graph.constant(coef.T.astype(np.float64))),
+        graph.constant(np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64))),
+    )
+    outputs = (_classes if hasattr(model, "classes_") else _numbers)(graph, model, margins)
+    results = [
+        helper.make_tensor_value_info(name, element_type(kind), shape)
+        for name, kind, shape in outputs
+    ]
+    whole = helper.make_graph(graph.nodes, "reshuffle", graph.inputs, results, graph.constants)
+    versions = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
+    made = helper.make_model(
+        whole, opset_imports=versions, producer_name="reshuffle", ir_version=IR
+    )
+    checker.check_model(made)
+    return made
+
+
+def _features(graph: Graph, model: Any) -> str:
+    encoding = getattr(model, "encoding_", None)
+    if not isinstance(encoding, TableEncoding):
+        return graph.input("X", "number", model.n_features_in_)
+    missing = set(encoding.missing)
+    parts = [
+        _number(graph, part) if isinstance(part, Number) else _category(graph, part, missing)
+        for part in encoding.columns
+    ]
+    return graph.op("Concat", *parts, axis=1)
+
+
+def _number(graph: Graph, part: Number) -> str:
+    """(value - centre)/scale, with the fill value where the number is NaN."""
+    values = graph.input(part.name, "number", 1)
+    if part.fill is not None:
+        lacking = graph.op("IsNaN", values)
+        values = graph.op("Where", lacking, graph.constant(np.float64(part.fill)), values)
+    if part.centre == 0.0 and part.scale == 1.0:
+        return graph.op("Identity", values)
+    centred = graph.op("Sub", values, graph.constant(np.float64(part.centre)))
+    return graph.op("Div", centred, graph.constant(np.float64(part.scale)))
+
+
+def _category(graph: Graph, part: Category, missing: set[str]) -> str:
+    """A one at the level of a row; zeros for a text that is not known."""
+    texts = graph.input(part.name, "text", 1)
+    places = {level: k for k, level in enumerate(part.levels)}
+    if part.fill is not None:
+        places |= dict.fromkeys(sorted(missing - set(places)), places[part.fill])
+    codes = graph.op(
+        "LabelEncoder", texts, ml=True,
+        keys_strings=list(places), values_int64s=list(places.values()), default_int64=-1,
+    )  # fmt: skip
+    levels = graph.constant(np.arange(len(part.levels), dtype=np.int64).reshape(1, -1))
+    return graph.op("Cast", graph.op("Equal", codes, levels), to=element_type("number"))
+
+
+Outputs = list[tuple[str, str, list[int | None]]]
+
+
+def _numbers(graph: Graph, model: Any, margins: str) -> Outputs:
+    single = np.ndim(model.intercept_) == 0
+    if getattr(model, "log_target_", False) or type(model.loss_) in MEANS:
+        margins = graph.op("Exp", margins)
+    if single:
+        graph.op("Reshape", margins, graph.constant(np.array([-1], np.int64)), called="prediction")
+        return [("prediction", "number", [None])]
+    graph.op("Identity", margins, called="prediction")
+    return [("prediction", "number", [None, np.size(model.intercept_)])]
+
+
+def _classes(graph: Graph, model: Any, margins: str) -> Outputs:
+    classes: NDArray[Any] = model.classes_
+    count = classes.size
+    kind = {"i": "whole number", "u": "whole number", "b": "whole number", "f": "number"}.get(
+        classes.dtype.kind, "text"
+    )
+    if count == 2:
+        flat = graph.op("Reshape", margins, graph.constant(np.array([-1], np.int64)))
+        codes = graph.op(
+            "Cast",
+            graph.op("Greater", flat, graph.constant(np.float64(0.0))),
+            to=element_type("whole number"),
+        )
+    else:
+        codes = graph.op("ArgMax", margins, axis=1, keepdims=0)
+    if kind == "whole number":
+        names = classes.astype(np.int64)
+    else:
+        names = classes if kind == "number" else np.array([str(c) for c in classes])
+    graph.op("Gather", graph.constant(names), codes, called="prediction")
+    found: Outputs = [("prediction", kind, [None])]
+    if type(model.loss_) in MEANS:
+        if count == 2:
+            other = graph.op("Sigmoid", graph.op("Neg", margins))
+            graph.op("Concat", other, graph.op("Sigmoid", margins), axis=1, called="probabilities")
+        else:
+            graph.op("Softmax", margins, axis=1, called="probabilities")
+        return [*found, ("probabilities", "number", [None, count])]
+    graph.op("Identity", margins, called="decision")
+    return [*found, ("decision", "number", [None, 1 if count == 2 else count])]

@@ -1,0 +1,86 @@
+"""What a coefficient is per, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reshuffle.estimators.folds import readable
+from reshuffle.estimators.loss_names import loss_word
+from reshuffle.estimators.summary import dense
+
+
+class Unit(NamedTuple):
+    """The change of a feature that its coefficient is for."""
+
+    short: str
+    """Beside the name of the feature; empty where nothing is known of it."""
+    rise: str
+    """In a sentence."""
+
+
+def units(model: Any, names: Sequence[str]) -> list[Unit]:
+    """For each feature, the change of it that its coefficient is for."""
+    columns = getattr(getattr(model, "encoding_", None), "columns", None)
+    if columns is None:
+        return [Unit("", f"a rise of {name} by 1") for name in names]
+    found: list[Unit] = []
+    for part in columns:
+        name = names[len(found)]
+        if hasattr(part, "levels"):
+            here = names[len(found) : len(found) + len(part.levels)]
+            found += [
+                Unit("1 if so, else 0", f"{n}, compared with a row without it,") for n in here
+            ]
+        elif part.scale != 1.0:
+            by = f"{readable(part.scale)}{' days' if part.date else ''}"
+            rise = f"a rise of {name} by {by} (one standard deviation)"
+            found.append(Unit(f"per {by} (1 s.d.)", rise))
+        else:
+            short = "per day" if part.date else "per unit"
+            found.append(Unit(short, f"a rise of {name} by 1{' day' if part.date else ''}"))
+    return found
+
+
+def meaning(model: Any, unit: Unit, value: float) -> str:
+    """A coefficient as a sentence: how the prediction changes with its feature."""
+    classes = getattr(model, "classes_", None)
+    word = loss_word(model.loss_)
+    begin, times = f"For example, {unit.rise}", readable(float(np.exp(min(value, 700.0))))
+    if classes is not None and word == "logistic":
+        return f"{begin} adds {value:.3g} to the log-odds of {classes[1]}, which multiplies its odds by {times}."
+    if classes is not None:
+        return f"{begin} adds {value:.3g} to the score; scores above zero mean {classes[1]}."
+    if of := _logarithm(model):
+        return f"The model is one of the logarithm of {of}. {begin} multiplies the prediction by {times}."
+    return f"{begin} adds {readable(value)} to the prediction."
+
+
+def _logarithm(model: Any) -> str:
+    """What the model is linear in the logarithm of, if it is."""
+    if getattr(model, "log_target_", False):
+        return "the target"
+    return "the mean of the target" if loss_word(model.loss_) == "poisson" else ""
+
+
+def intercept(model: Any) -> str:
+    """The constant term, and where the prediction equals it."""
+    values = np.atleast_1d(dense(model.intercept_))
+    if not model.fit_intercept:
+        return "There is no intercept: where all features are zero, so is the score."
+    columns = getattr(getattr(model, "encoding_", None), "columns", ())
+    scaled = any(getattr(part, "scale", 1.0) != 1.0 for part in columns)
+    texts = any(hasattr(part, "levels") for part in columns)
+    where = "every column of numbers is at its mean" if scaled else "every number is zero"
+    where += " and no category applies" if texts else ""
+    if values.size == 1:
+        said = f"The intercept is {readable(float(values[0]), 4)}"
+    else:
+        names = getattr(model, "classes_", range(values.size))
+        some = [f"{name} {value:.3g}" for name, value in list(zip(names, values, strict=True))[:12]]
+        said = f"The intercepts are {', '.join(some)}{', …' if values.size > 12 else ''}"
+    what = "the score" if hasattr(model, "classes_") else "the prediction"
+    what = f"the logarithm of {what}" if _logarithm(model) else what
+    return f"{said}: {what} where {where}."

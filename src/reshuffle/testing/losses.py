@@ -1,0 +1,207 @@
+"""Properties of a loss: derivatives, curvature and conjugate agree with its value."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.losses import check_loss as check_parts
+from reshuffle.testing.failure import CheckFailed, run_checks
+
+STEP = 1e-5
+"""The width of a central difference, whose error is then near 1e-10 of the third derivative."""
+NEAR = 1e-4
+"""The relative error of a derivative that is let pass."""
+FAR = (-40.0, 40.0)
+"""Margins at which a careless exp overflows in its square."""
+
+
+def check_loss(loss: Any, y: Any = None, *, seed: int = 0, trials: int = 200) -> list[str]:
+    """Check a loss l(z, y) at random margins z; the names of the properties that hold.
+
+    - ``derivative``: l' is the slope of value, by central differences.
+    - ``convex``: l' does not fall.
+    - ``curvature``: l'(w) - l'(z) ≤ curvature·(w - z) for w > z.
+    - ``second``: l'' is the slope of l', or lies between its one-sided slopes at a kink.
+    - ``conjugate``: l*(s) = sz - l(z) for s = l'(z), and l*(s) ≥ sw - l(w) for every w.
+    - ``far``: value and l' are finite at z = ±40.
+
+    Parameters
+    ----------
+    loss : an instance of a subclass of ``reshuffle.losses.Loss``; of a vector loss the derivative alone is checked.
+    y : targets to check with, where ``loss.targets`` cannot tell some.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> rs.testing.check_loss(rs.losses.Huber(1.0))
+    ['derivative', 'far', 'convex', 'curvature', 'second', 'conjugate']
+    >>> class Cubed(rs.losses.Loss):
+    ...     curvature = 1.0
+    ...
+    ...     @staticmethod
+    ...     def value(z, y):
+    ...         return (z - y) ** 2
+    ...
+    ...     @staticmethod
+    ...     def derivative(z, y):
+    ...         return z - y
+    >>> rs.testing.check_loss(Cubed())
+    Traceback (most recent call last):
+    reshuffle.testing.failure.CheckFailed: derivative(z, y) of Cubed() is 0.5 times the slope of value(z, y): is there a factor too much, or one missing?
+    """
+    check_parts(loss)
+    rng = np.random.default_rng(seed)
+    targets = np.asarray(loss.kind.sample(trials, rng) if y is None else y)
+    if loss.vector:
+        return run_checks({"derivative": partial(_vector_slope, loss, targets, rng)}.items())
+    z = 3.0 * rng.standard_normal(targets.size)
+    pair = (z, targets)
+    checks = {
+        "derivative": partial(_derivative, loss, *pair),
+        "far": partial(_far, loss, targets),
+        "convex": partial(_convex, loss, *pair),
+        "curvature": partial(_curvature, loss, *pair) if loss.curvature < np.inf else None,
+        "second": partial(_second, loss, *pair) if loss.second is not None else None,
+        "conjugate": partial(_conjugate, loss, *pair) if loss.conjugate is not None else None,
+    }
+    return run_checks(checks.items())
+
+
+def _at(loss: Any, name: str, z: Any, y: Any) -> NDArray[np.float64]:
+    function = getattr(type(loss), name)
+    pairs = zip(np.ravel(z).tolist(), np.ravel(y).tolist(), strict=True)
+    return np.array([float(function(a, b, *loss.params)) for a, b in pairs])
+
+
+def _slope(loss: Any, name: str, z: Any, y: Any) -> NDArray[np.float64]:
+    return (_at(loss, name, z + STEP, y) - _at(loss, name, z - STEP, y)) / (2 * STEP)
+
+
+def _derivative(loss: Any, z: Any, y: Any) -> None:
+    given, true = _at(loss, "derivative", z, y), _slope(loss, "value", z, y)
+    wrong = np.abs(given - true) > NEAR * (1.0 + np.abs(true))
+    if not wrong.any():
+        return
+    of = f"derivative(z, y) of {loss!r}"
+    clear = np.abs(true) > 1e-2
+    ratio = given[clear] / true[clear]
+    in_y = (_at(loss, "value", z, y + STEP) - _at(loss, "value", z, y - STEP)) / (2 * STEP)
+    if clear.any() and np.allclose(ratio, -1.0, rtol=NEAR):
+        if np.allclose(given, in_y, rtol=NEAR, atol=NEAR):
+            raise CheckFailed(
+                f"{of} has the wrong sign: it is the slope of value in y, and that in z is wanted"
+            )
+        raise CheckFailed(f"{of} has the wrong sign: it is minus the slope of value(z, y)")
+    if clear.any() and np.ptp(ratio) < NEAR * abs(ratio.mean()):
+        raise CheckFailed(
+            f"{of} is {ratio.mean():.4g} times the slope of value(z, y): is there a factor too much, or one missing?"
+        )
+    if np.allclose(given * y, true, rtol=NEAR, atol=NEAR):
+        raise CheckFailed(f"{of} lacks the factor y: the slope in z is wanted, not that in y·z")
+    if np.allclose(given, in_y, rtol=NEAR, atol=NEAR):
+        raise CheckFailed(f"{of} is the slope of value in y, and that in z is wanted")
+    k = int(np.argmax(np.abs(given - true)))
+    raise CheckFailed(
+        f"{of} is not the slope of value(z, y): at z = {z[k]:.4g}, y = {y[k]:.4g} it is {given[k]:.6g}, and differences of value "
+        f"give {true[k]:.6g}" + (f" ({np.mean(wrong):.0%} of the points are wrong)")
+    )
+
+
+def _far(loss: Any, y: Any) -> None:
+    names = ("value", "derivative") if loss.curvature < np.inf else ()
+    for name in names:
+        for z in FAR:
+            try:
+                found = _at(loss, name, np.full(y.size, z), y)
+            except (OverflowError, ValueError, ZeroDivisionError) as error:
+                raise CheckFailed(f"{name}(z, y) of {loss!r} fails at z = {z:g}: {error}") from None
+            if not np.isfinite(found).all():
+                raise CheckFailed(
+                    f"{name}(z, y) of {loss!r} is not finite at z = {z:g}: write it without a large exp, as by log1p and by cases of the sign"
+                )
+
+
+def _pairs(z: Any) -> tuple[Any, Any]:
+    """Margins and others, near and far."""
+    rng = np.random.default_rng(1)
+    return z, z + np.where(np.arange(z.size) % 2, 1e-2, 1.0) * rng.standard_normal(z.size)
+
+
+def _convex(loss: Any, z: Any, y: Any) -> None:
+    a, b = _pairs(z)
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    fall = _at(loss, "derivative", low, y) - _at(loss, "derivative", high, y)
+    if (fall > 1e-9).any():
+        k = int(np.argmax(fall))
+        raise CheckFailed(
+            f"{loss!r} is not convex in z: at y = {y[k]:.4g} its derivative falls by {fall[k]:.3g} from z = {low[k]:.4g} to "
+            f"{high[k]:.4g}. The methods here are for convex losses"
+        )
+
+
+def _curvature(loss: Any, z: Any, y: Any) -> None:
+    a, b = _pairs(z)
+    rise = np.abs(_at(loss, "derivative", a, y) - _at(loss, "derivative", b, y))
+    bend = rise / np.maximum(np.abs(a - b), 1e-12)
+    k = int(np.argmax(bend))
+    if bend[k] > float(loss.curvature) * (1.0 + 1e-6) + 1e-9:
+        raise CheckFailed(
+            f"curvature = {loss.curvature:g} of {loss!r} is too small: between z = {a[k]:.4g} and {b[k]:.4g} (y = {y[k]:.4g}) the "
+            f"derivative rises {bend[k]:.4g} times as fast as z. Steps of 1/L would be too long, and runs diverge"
+        )
+
+
+def _second(loss: Any, z: Any, y: Any) -> None:
+    given = _at(loss, "second", z, y)
+    left = (_at(loss, "derivative", z, y) - _at(loss, "derivative", z - STEP, y)) / STEP
+    right = (_at(loss, "derivative", z + STEP, y) - _at(loss, "derivative", z, y)) / STEP
+    low, high = np.minimum(left, right), np.maximum(left, right)
+    slack = 1e-3 * (1.0 + np.abs(high))
+    wrong = (given < low - slack) | (given > high + slack)
+    if wrong.any():
+        k = int(np.argmax(np.maximum(low - given, given - high)))
+        raise CheckFailed(
+            f"second(z, y) of {loss!r} is not the slope of derivative(z, y): at z = {z[k]:.4g}, y = {y[k]:.4g} it is {given[k]:.6g}, and "
+            f"differences give {right[k]:.6g}"
+        )
+
+
+def _conjugate(loss: Any, z: Any, y: Any) -> None:
+    slopes, values = _at(loss, "derivative", z, y), _at(loss, "value", z, y)
+    given, true = _at(loss, "conjugate", slopes, y), slopes * z - values
+    of = f"conjugate(s, y) of {loss!r}"
+    size = 1.0 + np.abs(true)
+    k = int(np.argmax(np.abs(given - true) / size))
+    if not np.abs(given[k] - true[k]) <= 1e-6 * size[k]:
+        clear = np.abs(true) > 1e-2
+        ratio = given[clear] / true[clear]
+        if clear.any() and np.allclose(ratio, -1.0, rtol=NEAR):
+            raise CheckFailed(f"{of} has the wrong sign: it is sup_z sz - l(z, y)")
+        raise CheckFailed(
+            f"{of} must be sz - l(z, y) at s = l'(z, y): at z = {z[k]:.4g}, y = {y[k]:.4g}, s = {slopes[k]:.4g} it is {given[k]:.6g}, "
+            f"and {true[k]:.6g} is wanted. Gaps that are computed by it would be wrong"
+        )
+
+
+def _vector_slope(loss: Any, y: Any, rng: np.random.Generator) -> None:
+    """∇l by central differences, one output after the other; derivative overwrites z."""
+    outputs = loss.kind.outputs(y)
+    for target in y[:20]:
+        z = rng.standard_normal(outputs)
+        given = z.copy()
+        type(loss).derivative(given, target, *loss.params)
+        for k in range(z.size):
+            move = np.zeros_like(z)
+            move[k] = STEP
+            ends = [type(loss).value(z + sign * move, target, *loss.params) for sign in (1, -1)]
+            true = (ends[0] - ends[1]) / (2 * STEP)
+            if abs(given[k] - true) > NEAR * (1.0 + abs(true)):
+                raise CheckFailed(
+                    f"derivative(z, y) of {loss!r} must overwrite z with the gradient: its entry {k} is {given[k]:.6g} and differences "
+                    f"of value give {true:.6g}"
+                    + (" (z was not changed)" if np.array_equal(given, z) else "")
+                )

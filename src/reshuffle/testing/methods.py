@@ -1,0 +1,224 @@
+"""Properties of a method: it comes to the minimiser, tells the truth in its trace, and can be repeated and resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from reshuffle.datasets import synthetic
+from reshuffle.errors import DivergenceError, held_warnings
+from reshuffle.penalties import ElasticNet, strong_convexity
+from reshuffle.problem import Problem
+from reshuffle.solvers import ExactProxRR
+from reshuffle.testing.failure import CheckFailed, run_checks
+
+LONGER = 4
+"""How many times as many epochs a second run gets."""
+SHORTER = 30
+"""How many times shorter steps are in a last run, which ends that much nearer to the minimiser if a method is right."""
+
+
+def check_method(
+    solver: Any, problem: Any = None, *, accuracy: float = 0.05, seed: int = 0
+) -> list[str]:
+    """Check a solver with its own hyper-parameters on a small problem; the names of the properties that hold.
+
+    - ``run``: x is finite, x_0 and the state of an epoch are not changed in place.
+    - ``trace``: the last ``objective`` is P(x); counts of gradients and proxes do not fall.
+    - ``repeat``: the same seed gives the same bits.
+    - ``resume``: half of the epochs, saved, and the other half give the same bits as one run.
+    - ``minimiser``: P(x) - P* is at most ``accuracy`` of that at the start, after the epochs of the solver, four times
+      as many, or with steps 30 times shorter (where the solver has a ``step``). Where it is not, x is compared with
+      the minimisers of other multiples of the penalty, which a prox with a wrong step leads to.
+
+    Parameters
+    ----------
+    solver : an instance of a subclass of ``reshuffle.solvers.Solver``, with enough ``epochs``.
+    problem : what to minimise; without one, logistic losses with an elastic net on 60 × 8 random numbers.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> rs.testing.check_method(rs.ProxRR(epochs=100))
+    ['run', 'trace', 'repeat', 'resume', 'minimiser']
+    """
+    if problem is None:
+        X, y = synthetic(60, 8, seed=seed)
+        problem = Problem(X, y, penalty=ElasticNet(0.02, 0.05))
+    name = type(solver).__name__
+    solver = replace(solver, tol=0.0, eval_every=1)
+    try:
+        with held_warnings():
+            result = solver.solve(problem)
+    except DivergenceError as error:
+        raise CheckFailed(
+            f"{name} diverges with its own step: {error}. Is a gradient added where it should be subtracted, or summed where it "
+            "should be averaged?"
+        ) from None
+    checks = {
+        "run": partial(_run, solver, problem, result, name),
+        "trace": partial(_trace, problem, result, name),
+        "repeat": partial(_repeat, solver, problem, result, name),
+        "resume": partial(_resume, solver, problem, result, name),
+        "minimiser": partial(_minimiser, solver, problem, name, accuracy),
+    }
+    return run_checks(checks.items())
+
+
+def _run(solver: Any, problem: Any, result: Any, name: str) -> None:
+    if result.x.shape != problem.shape or not np.isfinite(result.x).all():
+        raise CheckFailed(
+            f"{name} must return finite numbers of shape {problem.shape}, got {result.x}"
+        )
+    start = np.full(problem.shape, 0.1)
+    given = start.copy()
+    with held_warnings():
+        method = solver.bind(problem)
+        try:
+            state = method.start(given)
+            before = {key: np.array(value, copy=True) for key, value in state.items()}
+            method.advance(state, 0, method.schedule(0))
+        finally:
+            method.close()
+    changed = [
+        key
+        for key, value in before.items()
+        if not np.array_equal(state[key], value, equal_nan=True)
+    ]
+    if changed:
+        raise CheckFailed(
+            f"{name}: advance changes {', '.join(changed)} of the state that it is given: copy it first, as in "
+            'x = state["x"].copy(), or a run cannot be taken back or resumed'
+        )
+    if not np.array_equal(given, start):
+        raise CheckFailed(f"{name} changes the x_0 that it is given: copy it first")
+
+
+def _trace(problem: Any, result: Any, name: str) -> None:
+    said, true = result.trace.last()["objective"], problem.objective(result.x)
+    if not np.isclose(said, true, rtol=1e-9, atol=1e-12):
+        raise CheckFailed(
+            f"{name}: the trace ends with P(x) = {said:.10g}, and P at the returned x is {true:.10g}"
+        )
+    for column in ("gradients", "prox_evals"):
+        if np.any(np.diff(result.trace[column]) < 0):
+            raise CheckFailed(
+                f"{name}: {column} falls in the trace: an Epoch counts its own work, as a number that is not negative"
+            )
+    if not result.trace["gradients"][-1] > 0:
+        raise CheckFailed(
+            f"{name} says that it evaluated no gradient: count them in Epoch(gradients=…)"
+        )
+
+
+def _repeat(solver: Any, problem: Any, result: Any, name: str) -> None:
+    with held_warnings():
+        again = solver.solve(problem)
+    if not np.array_equal(again.x, result.x):
+        raise CheckFailed(
+            f"{name} gives something else when it is run again with the same seed: draw random numbers from self.random(epoch) or "
+            "self.reshuffled(epoch) alone, and keep nothing outside the state"
+        )
+
+
+def _resume(solver: Any, problem: Any, result: Any, name: str) -> None:
+    half = max(1, solver.limit // 2)
+    horizon = getattr(getattr(solver, "step", None), "needs_horizon", False)
+    if half == solver.limit or horizon:
+        return
+    with held_warnings():
+        first = replace(solver, **{solver.counted: half}).solve(problem)
+        whole = solver.solve(problem, resume=first)
+    if not np.array_equal(whole.x, result.x):
+        raise CheckFailed(
+            f"{name} does not go on where it stopped: {half} epochs and then the rest end elsewhere than one run. All that an epoch "
+            "needs of the one before must be in the state that advance returns"
+        )
+
+
+def _minimiser(solver: Any, problem: Any, name: str, accuracy: float) -> None:
+    """P(x) - P* is small in the end: after the solver's own epochs, after more of them, or with shorter steps."""
+    best, x0 = _minimum(problem, 1.0), np.full(problem.shape, 0.5)
+    start, least = problem.objective(x0), problem.objective(best)
+    left, x, tried = 1.0, x0, ""
+    for words, run in _runs(solver, problem):
+        with held_warnings():
+            x = run.solve(problem, x0).x
+        left = (problem.objective(x) - least) / (start - least)
+        if left <= accuracy:
+            return
+        tried += f", {left:.2g} after {run.limit:,} epochs{words}"
+    raise CheckFailed(
+        f"{name} does not come to the minimiser. Of P(x_0) - P* there is left{tried[1:]}{_where(problem, x, x0, best)}"
+    )
+
+
+def _runs(solver: Any, problem: Any) -> Iterator[tuple[str, Any]]:
+    """The solver itself, with more epochs, and with shorter steps: constant ones end near the minimiser only."""
+    yield "", replace(solver, eval_every=solver.limit)
+    for factor in (LONGER, 0 if not hasattr(solver, "step") else LONGER * SHORTER):
+        if not factor:
+            continue
+        limit = factor * solver.limit
+        run = replace(solver, **{solver.counted: limit, "eval_every": limit})
+        if factor == LONGER:
+            yield "", run
+            continue
+        method = solver.bind(problem)
+        step = method.schedule(0) / SHORTER
+        method.close()
+        yield f" with the step {step:.2g}, {SHORTER} times shorter", replace(run, step=float(step))
+
+
+def _where(problem: Any, x: Any, x0: Any, best: Any) -> str:
+    """Which other problem x solves, if it is one that a wrong prox would solve."""
+    if np.linalg.norm(x - x0) < 0.3 * np.linalg.norm(best - x0):
+        return ". It has hardly left its start: its step is too short for these epochs"
+    n = problem.n
+    others = {
+        "f alone: the prox of the penalty is missing": 0.0,
+        f"f + ψ/n (n = {n}): the prox is taken with a step n times too short; after a pass of n steps γ it has the step γ·n": 1.0
+        / n,
+        f"f + n·ψ (n = {n}): the prox is taken with a step n times too long; after a single step γ it has the step γ": float(
+            n
+        ),
+        "f + 2ψ: the penalty counts twice": 2.0,
+        "f + ψ/2: the penalty counts half": 0.5,
+    }
+    away = {
+        words: float(np.linalg.norm(x - _minimum(problem, factor)))
+        for words, factor in others.items()
+    }
+    words, nearest = min(away.items(), key=lambda item: item[1])
+    if nearest < 0.2 * np.linalg.norm(x - best):
+        return f". It is at the minimiser of {words}"
+    return ". Compare one epoch with the formula in numpy: an update is wrong"
+
+
+class Scaled:
+    """factor·ψ."""
+
+    def __init__(self, penalty: Any, factor: float) -> None:
+        self.penalty, self.factor = penalty, factor
+        self.strong_convexity = factor * strong_convexity(penalty)
+
+    def value(self, x: Any) -> float:
+        return self.factor * float(self.penalty.value(x)) if self.factor else 0.0
+
+    def prox(self, x: Any, step: float) -> Any:
+        return self.penalty.prox(x, self.factor * step) if self.factor else x.copy()
+
+
+def _minimum(problem: Any, factor: float) -> Any:
+    """The minimiser of f + factor·ψ."""
+    other = copy(problem)
+    if factor != 1.0:
+        other = problem.with_datafit(problem.datafit)
+        other.penalty = Scaled(problem.penalty, factor)
+    with held_warnings():
+        return ExactProxRR(tol=1e-9, epochs=2000).solve(other).x

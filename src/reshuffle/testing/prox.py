@@ -1,0 +1,128 @@
+"""Whether a prox minimises what it should, and which usual mistake explains it where it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.penalties import weak_convexity
+from reshuffle.testing.failure import CheckFailed
+
+Array = NDArray[np.float64]
+STEPS = (0.3, 1.0, 2.7)
+"""Steps of the prox: one that is 1, where a forgotten step does not show, and two that are not."""
+MISTAKES: dict[str, Callable[[float], float]] = {
+    "forgot its step: it is the prox at step = 1 whatever step it is given. Multiply the strength of the penalty by step": lambda step: (
+        1.0
+    ),
+    "divides by its step: it is the prox at 1/step. Multiply the strength of the penalty by step instead": lambda step: (
+        1.0 / step
+    ),
+    "takes its step twice: it is the prox at step². Multiply the strength by step once": lambda step: (
+        step**2
+    ),
+    "shrinks twice as much as value(x) asks for: it is the prox at 2·step. Is there a factor ½ in value, or is it missing in the prox?": lambda step: (
+        2.0 * step
+    ),
+    "shrinks half as much as value(x) asks for: it is the prox at step/2. Is there a factor ½ in the prox, or is it missing in value?": lambda step: (
+        0.5 * step
+    ),
+    "does nothing: it returns x": lambda step: 0.0,
+}
+"""What is often wrong with a prox, and the step at which the point that it returns would be right."""
+
+
+class Trial(NamedTuple):
+    """A point, a step, and what the prox made of them."""
+
+    x: Array
+    step: float
+    p: Array
+
+
+def check_prox(
+    penalty: Any, name: str, points: list[Array], rng: np.random.Generator, tol: float
+) -> None:
+    """p = prox(x, step) is lowest in Φ(u) = step·ψ(u) + ‖u - x‖²/2 among many points, or a ``CheckFailed`` says why not."""
+    made = [
+        Trial(x, step, np.array(penalty.prox(x, step))) for x in points for step in _steps(penalty)
+    ]
+    rivals = [list(_rivals(penalty, trial, rng)) for trial in made]
+    worst = _worst(penalty, made, rivals, lambda step: step, tol)
+    if worst is None:
+        return
+    for words, effective in MISTAKES.items():
+        if _worst(penalty, made, rivals, effective, tol) is None:
+            raise CheckFailed(f"prox(x, step) of {name} {words}")
+    trial, u, better = worst
+    raise CheckFailed(
+        f"prox(x, step) of {name} does not minimise step·ψ(u) + ‖u - x‖²/2: at x = {brief(trial.x)} and step = {trial.step:g} "
+        f"it returned {brief(trial.p)}, and u = {brief(u)} is lower by {better:.3g}"
+    )
+
+
+def _steps(penalty: Any) -> list[float]:
+    """For a ψ that is weakly convex, steps at which Φ is convex."""
+    rho = weak_convexity(penalty)
+    return [step if rho == 0 else 0.3 * step / rho for step in STEPS]
+
+
+def _rivals(penalty: Any, trial: Trial, rng: np.random.Generator) -> Iterator[Array]:
+    """Points that might do better: near p, on the way to x and to zero, and proxes elsewhere, which are feasible."""
+    x, step, p = trial
+    yield from (
+        x,
+        np.zeros_like(x),
+        0.5 * (x + p),
+        1.1 * p,
+        0.9 * p,
+        p + 0.1 * (x - p),
+        p - 0.1 * (x - p),
+    )
+    for scale in (1e-3, 1e-2, 0.1, 1.0):
+        move = scale * (1e-3 + np.abs(p).max()) * rng.standard_normal(x.shape)
+        yield p + move
+        yield np.array(penalty.prox(x + move, step))
+        single = np.zeros_like(x)
+        single.flat[rng.integers(x.size)] = move.flat[0]
+        yield p + single
+    for factor in (0.25, 0.5, 2.0, 4.0):
+        yield np.array(penalty.prox(x, factor * step))
+
+
+def _worst(
+    penalty: Any,
+    made: list[Trial],
+    rivals: list[list[Array]],
+    effective: Callable[[float], float],
+    tol: float,
+) -> tuple[Trial, Array, float] | None:
+    """The rival that beats the prox by most, if one does by more than rounding."""
+    rho = weak_convexity(penalty)
+    worst: tuple[Trial, Array, float] | None = None
+    for trial, others in zip(made, rivals, strict=True):
+        t = effective(trial.step)
+        at_p = _phi(penalty, trial.p, trial.x, t)
+        for u in others:
+            there = _phi(penalty, u, trial.x, t)
+            bend = max(0.5 * (1.0 - t * rho), 0.0) * float(np.vdot(u - trial.p, u - trial.p))
+            short = at_p + bend - there
+            if short > tol * (1.0 + abs(at_p)) and (worst is None or short > worst[2]):
+                worst = trial, u, short
+    return worst
+
+
+def _phi(penalty: Any, u: Array, x: Array, step: float) -> float:
+    value = float(penalty.value(u))
+    scaled = (0.0 if np.isfinite(value) else value) if step == 0 else step * value
+    return scaled + 0.5 * float(np.vdot(u - x, u - x))
+
+
+def brief(x: Any) -> str:
+    """An array in a message."""
+    return np.array2string(np.asarray(x), precision=3, threshold=6, separator=", ").replace(
+        "\n", ""
+    )
