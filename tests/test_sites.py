@@ -237,7 +237,7 @@ def test_sites_standardise_alike(layout: Any) -> None:
 # --- what leaves a client ----------------------------------------------------------------------
 
 LEAVES = {
-    "hello": {"version", "samples", "features", "sparse", "names", "classes", "outputs", "loss",
+    "hello": {"version", "samples", "features", "sparse", "form", "names", "classes", "outputs", "loss",
               "ridge", "intercept", "weight", "data"},
     "load": {"visits", "steps", "smoothness", "L_max", "L_mean", "L_f"},
     "columns": {"mean", "squares", "filled", "weight", "sparse"},
@@ -481,14 +481,19 @@ def test_constant_columns_stay_as_they_are() -> None:
 
 def test_held_out_columns_are_those_of_the_data(tmp_path: Path) -> None:
     X, y, _, _ = _halves()
-    for name, columns in (("a", "a,b,c,d"), ("b", "a,b,c,d"), ("test", "d,c,b,a")):
-        lines = [",".join([*map(str, x), str(t)]) for x, t in zip(X.tolist(), y, strict=True)]
-        (tmp_path / f"{name}.csv").write_text("\n".join([f"{columns},t", *lines]))
-    sites: list[Any] = [
-        rs.federated.Site(tmp_path / "a.csv", test=tmp_path / "test.csv"), tmp_path / "b.csv"
-    ]  # fmt: skip
-    with pytest.raises((rs.ClientError, rs.InputError), match="columns of test"):
-        rs.ExactFedRR(rounds=2, evaluate=1).solve(rs.federated.Sites(sites))
+    order = {"a": "abcd", "b": "abcd", "same": "abcd", "test": "dcba", "less": "abc"}
+    for name, columns in order.items():
+        rows = X[:, ["abcd".index(c) for c in columns]].tolist()
+        lines = [",".join([*map(str, x), str(t)]) for x, t in zip(rows, y, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([",".join([*columns, "t"]), *lines]))
+
+    def solved(test: str) -> Any:
+        home = rs.federated.Site(tmp_path / "a.csv", test=tmp_path / f"{test}.csv")
+        return rs.ExactFedRR(rounds=2).solve(rs.federated.Sites([home, tmp_path / "b.csv"]))
+
+    assert solved("test").held_out.table == solved("same").held_out.table  # columns go by name
+    with pytest.raises(rs.ClientError, match=r"client 0 .*columns of test.*got 'd'"):
+        solved("less")
 
 
 def test_a_site_that_exits_is_a_failure_and_no_hang() -> None:

@@ -14,7 +14,7 @@ from reshuffle.estimators import RRClassifier, RRClassifierCV, RRRegressor, RRRe
 from reshuffle.estimators.early_stopping import held_out
 from reshuffle.estimators.loss_names import OF_CLASSES
 from reshuffle.estimators.summary import dense
-from reshuffle.labels import check_apart
+from reshuffle.labels import as_written
 
 CLASSES = 20
 """Whole numbers with at most this many values are taken for classes, unless a loss of numbers is given."""
@@ -104,10 +104,7 @@ def are_classes(y: NDArray[Any], loss: str | None) -> bool:
 
 def labels(y: NDArray[Any]) -> NDArray[Any]:
     """Labels as they were written: whole numbers without a point."""
-    check_apart(y)
-    if y.dtype.kind == "f" and np.all(y == np.rint(y)):
-        return y.astype(np.int64)
-    return y
+    return as_written(y)
 
 
 def _numbers(y: NDArray[Any], loss: str) -> NDArray[np.float64]:

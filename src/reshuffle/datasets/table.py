@@ -54,6 +54,22 @@ def read_table(
     chunks: Iterator[Chunk], reading: Reading, where: str, learn_from: LearnFrom = everything
 ) -> Data:
     """All rows of a table, with the encoding that some of them ask for."""
+    columns, y = read_columns(chunks, reading, where)
+    rows = learn_from(y)
+    parts = [
+        learned(column, rows, impute=reading.impute, standardise=reading.standardise)
+        for column in columns.values()
+    ]
+    encoding = TableEncoding(
+        tuple(parts), str(reading.target), reading.missing, reading.separator or ",", reading.header
+    )
+    return Data(encoding.matrix(list(columns.values()), lambda text: None), y, encoding)
+
+
+def read_columns(
+    chunks: Iterator[Chunk], reading: Reading, where: str
+) -> tuple[dict[str, Column], NDArray[Any]]:
+    """The columns of a table by name, and its target, before anything is encoded."""
     columns: dict[str, Column] = {}
     for chunk in chunks:
         if not columns:
@@ -64,16 +80,7 @@ def read_table(
     target = columns.pop(reading.target or "")
     if not target.rows:
         raise InputError(f"{where} has names of columns, and no rows")
-    y = _targets(target)
-    rows = learn_from(y)
-    parts = [
-        learned(column, rows, impute=reading.impute, standardise=reading.standardise)
-        for column in columns.values()
-    ]
-    encoding = TableEncoding(
-        tuple(parts), target.name, reading.missing, reading.separator or ",", reading.header
-    )
-    return Data(encoding.matrix(list(columns.values()), lambda text: None), y, encoding)
+    return columns, _targets(target)
 
 
 def _columns(names: list[str], reading: Reading, where: str) -> dict[str, Column]:
