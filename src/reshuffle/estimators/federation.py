@@ -40,7 +40,7 @@ def from_federation(result: Result) -> Any:
     ... )
     >>> model = rs.estimators.from_federation(rs.ExactFedRR(tol=1e-6).solve(sites))
     >>> model.converged_, round(model.score(X, y), 2)
-    (True, 0.98)
+    (True, 0.99)
     """
     learned: Learned | None = getattr(result, "learned", None)
     if learned is None:

@@ -31,6 +31,8 @@ class Loaded:
     def of(cls, site: Site, cells: Cells) -> Loaded:
         stamp = _stamp(site)  # before anything is read
         table = site.table(cells)
+        if table.columns is not None:
+            table.columns.check_filled()
         return cls(site, table, stamp, site.test_table(cells, table))
 
     def check(self, agreed: str, model: Model) -> None:

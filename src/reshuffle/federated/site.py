@@ -113,7 +113,6 @@ class Model:
             shape, parts = self._rows(table)
             more = _moments(table.X, shape[2]) if moments else {}
         else:
-            columns.check_filled()
             shape = (table.y.shape[0], len(columns.columns), np.empty(0), True)
             parts, more = (columns.content(),), columns.report(moments)
         n, features, weights, dense = shape
