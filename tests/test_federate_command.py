@@ -237,6 +237,20 @@ def test_the_last_row_has_held_out_numbers_whatever_evaluate_is(clinics: Path) -
     assert "tromso" in shown
 
 
+def test_an_accuracy_that_was_not_reached_is_told_by_the_exit_code(clinics: Path) -> None:
+    done = run(clinics, "--tol", "1e-12", "--rounds", "2")
+    assert done.exit_code == 3
+    assert (clinics.parent / "out" / "model.npz").is_file()
+    assert run(clinics, "--rounds", "2", "--force").exit_code == 0  # no accuracy was asked for
+
+
+def test_a_folder_may_have_the_file_of_its_sites(clinics: Path) -> None:
+    out = ["--out", str(clinics.parent / "o"), "--no-progress", "--rounds", "2", "--json"]
+    done = CliRunner().invoke(main, ["federate", str(clinics.parent), *out])
+    assert done.exit_code == 0, done.output
+    assert [c["name"] for c in json.loads(done.stdout)["clients"]] == ["oslo", "bergen", "tromso"]
+
+
 def test_a_federation_without_test_data_says_so(sites: Path) -> None:
     found = json.loads(run(sites, "--json").stdout)
     assert found["held_out"] is None

@@ -14,6 +14,7 @@ from test_engines import Recording
 
 import reshuffle as rs
 from reshuffle.datasets import Reading, load_data
+from reshuffle.engines import Task
 from reshuffle.federated.columns import Cells
 from reshuffle.federated.medians import STEPS, is_threshold, search, shortest
 from reshuffle.federated.wording import retold
@@ -279,6 +280,38 @@ def test_a_table_beside_a_matrix_is_refused_by_name(tmp_path: Path) -> None:
     homes: Any = [written(tmp_path, parts(table()))["north"], rs.datasets.breast_cancer()]
     with pytest.raises(rs.InputError, match=r"form of client 1 is matrix, of client 0 .* table"):
         rs.FedRR(rounds=1).solve(Sites(homes))
+
+
+def test_a_data_frame_of_numbers_gives_its_names() -> None:
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    settings: Any = {"loss": rs.losses.Multinomial(), "standardise": True}
+    found: Any = rs.FedRR(rounds=2).solve(Sites([lambda: (X, y)], **settings))
+    model = rs.estimators.from_federation(found)
+    assert model.feature_names_in_.tolist() == list(X.columns)
+    assert model.score(X, y) > 0.9
+    texts = X.assign(shade="red")
+    with pytest.raises(rs.ClientError, match="data frame with columns that do not hold numbers: write it to a CSV"):  # fmt: skip
+        rs.FedRR(rounds=2).solve(Sites([lambda: (texts, y)], **settings))
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("columns", "7"), ("columns", '{"size": "colour"}'), ("levels", "[]"), ("counts", '{"size": [1]}'), ("unused", "{"),
+        ("levels", '{"size": [["small"]], "ward": ["A"]}'), ("filled", np.zeros(2)), ("counts", '{"size": [-1, 2], "ward": [1, 1]}'),
+    ],
+)  # fmt: skip
+def test_columns_that_do_not_fit_together_are_refused_by_name(
+    part: str, value: Any, tmp_path: Path
+) -> None:
+    def lie(task: Task, answer: Any) -> Any:
+        if task.kind != "hello" or answer.client != 1:
+            return answer
+        return replace(answer, more=answer.more | {part: value}, check=None)
+
+    sites = Sites(written(tmp_path, parts(table())), impute=True)
+    with pytest.raises(rs.InputError, match=r"client 1 \(south\) says of its columns"):
+        rs.FedRR(rounds=1, engine=Recording(lie)).solve(sites)
 
 
 def test_targets_that_are_numbers_are_not_told_as_labels(tmp_path: Path) -> None:

@@ -235,7 +235,8 @@ def federate(no_progress: bool, output: Output, **options: Any) -> None:
     """
     from reshuffle.cli.federate import Options, run
 
-    run(Options(progress=not no_progress and output.live, **options), output)
+    code = run(Options(progress=not no_progress and output.live, **options), output)
+    click.get_current_context().exit(code)
 
 
 for command in (models.fit, models.path, models.predict, models.compare):

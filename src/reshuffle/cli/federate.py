@@ -13,7 +13,7 @@ from rich.table import Table
 from reshuffle import datasets
 from reshuffle.callbacks import Checkpoint
 from reshuffle.cli.board import Board
-from reshuffle.cli.common import Output
+from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output
 from reshuffle.cli.federate_model import write_model
 from reshuffle.cli.federate_picture import draw
 from reshuffle.cli.sites_file import is_sites, sites_of
@@ -69,8 +69,8 @@ class Options:
     progress: bool
 
 
-def run(options: Options, output: Output) -> None:
-    """Split or gather, train, print the table, write model, trace and pictures."""
+def run(options: Options, output: Output) -> int:
+    """Split or gather, train, print the table, write model, report, trace and picture; the exit code."""
     checkpoint = options.out / "checkpoint.npz"
     if options.resume and not checkpoint.is_file():
         raise InputError(f"--resume: there is no checkpoint {checkpoint}")
@@ -112,6 +112,10 @@ def run(options: Options, output: Output) -> None:
         f"trace, checkpoint and picture: {options.out}"
     )
     output.document(_document(result, model, board, options))
+    if result.interrupted:
+        output.note(f"{result.message}: go on with --resume")
+        return INTERRUPTED
+    return NOT_CONVERGED if options.tol and not result.converged else 0
 
 
 def _document(

@@ -1,4 +1,4 @@
-"""Sites as a file says them: ``sites.toml``, or a folder with a file for each."""
+"""Sites as a file says them: ``sites.toml``, also in a folder, or a folder with a file for each."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ TABLES = ("impute", "drop", "columns", "categories", "missing")
 """Settings of how tables are read, which ``Sites`` has under the same names."""
 SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target"), str) | {"drop": list}
 PATHS = ("data", "test", "audit", "state")
+NAME = "sites.toml"
+"""A file of this name in a folder says which sites it has."""
 
 
 def is_sites(data: str) -> bool:
@@ -55,6 +57,8 @@ def sites_of(data: str, l1: float, l2: float | None, engine: str) -> Sites:
 
 
 def _folder(path: Path) -> tuple[dict[str, Any], list[Site]]:
+    if (path / NAME).is_file():
+        return _toml(path / NAME)
     entries = sorted(
         p for p in path.iterdir()
         if not p.name.startswith(".") and (p.is_file() or (p / "X.npy").exists())

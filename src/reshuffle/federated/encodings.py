@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def agree_encoding(
     said: Mapping[int, Record], called: Called, cells: Cells, standardise: bool, below: Below
 ) -> TableEncoding:
     """The encoding that all sites use, from what they said of their columns; in the order of the first site's."""
-    columns = {c: json.loads(str(record["columns"])) for c, record in said.items()}
+    columns = {c: _columns_of(record, called(c), cells) for c, record in said.items()}
     _refuse_unused(said, cells)
     _same_columns(columns, called)
     first = next(iter(columns.values()))
@@ -62,6 +63,33 @@ def agree_encoding(
     record: Any = next(iter(said.values()))
     missing = (*Reading().missing, *cells.missing)
     return TableEncoding(tuple(parts), record["target"], missing, record["separator"], True)
+
+
+def _columns_of(record: Record, name: str, cells: Cells) -> dict[str, str]:
+    """The columns of a site and their kinds; refused where what it said of them does not fit together."""
+    try:
+        columns = dict(json.loads(str(record["columns"])))
+        levels = dict(json.loads(str(record["levels"])))
+        counts = dict(json.loads(str(record["counts"]))) if cells.impute else levels
+        unused = set(json.loads(str(record["unused"])))
+        texts = [name for name, kind in columns.items() if kind == CATEGORY]
+        numbers = len(columns) - len(texts)
+        arrays: list[Any] = [record[n] for n in ("filled", "means", "squares") if n in record]
+        good = (
+            set(columns.values()) <= {NUMBER, CATEGORY, EMPTY}
+            and set(levels) == set(counts) == set(texts)
+            and all(isinstance(text, str) for text in chain(unused, *levels.values()))
+            and all(len(set(levels[n])) == len(levels[n]) == len(counts[n]) for n in texts)
+            and (
+                not cells.impute or all(type(k) is int and k >= 0 for k in chain(*counts.values()))
+            )
+            and all(np.shape(array) == (numbers,) for array in arrays)
+        )
+    except (ValueError, KeyError, TypeError):
+        good = False
+    if not good:
+        raise InputError(f"{name} says of its columns what does not fit together")
+    return columns
 
 
 def _refuse_unused(said: Mapping[int, Record], cells: Cells) -> None:

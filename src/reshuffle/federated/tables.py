@@ -121,10 +121,15 @@ def _given(given: Any) -> Table:
         raise InputError(
             f"a client's data must be {', '.join(PARTS[:-1])} or {PARTS[-1]}, got {shown(unknown[0])} as well"
         )
-    X = given["X"]
-    return Table(
-        X, np.asarray(given["y"]), given.get("sample_weight"), _names(given.get("names"), X)
-    )
+    X, names = given["X"], given.get("names")
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):  # a data frame
+        names = list(X.columns) if names is None else names
+        if np.asarray(X).dtype.kind not in "fiub":
+            raise InputError(
+                "X is a data frame with columns that do not hold numbers: write it to a CSV or Parquet file and give the "
+                "path, which takes texts and missing cells, or turn them into numbers first"
+            )
+    return Table(X, np.asarray(given["y"]), given.get("sample_weight"), _names(names, X))
 
 
 def _sparse(given: Mapping[str, Any]) -> Any:
