@@ -69,7 +69,10 @@ def _tiles(model: Any, result: FederatedResult) -> Iterator[tuple[str, str]]:
                 f"{row['r2']:.3f}",
                 f"R² on {row['samples']:,.0f} {of}: 1 is perfect, 0 is the mean",
             )
-    yield f"{result.epoch:,}", f"rounds: {'converged' if result.converged else 'not converged'}"
+    asked = (
+        f": {'converged' if result.converged else 'not converged'}" if result.tol else " were made"
+    )
+    yield f"{result.epoch:,}", f"rounds{asked}"
     if np.isfinite(model.certificate_.value):
         bound = model.certificate_.measure == "gap"
         what = (
