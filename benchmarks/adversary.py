@@ -221,6 +221,8 @@ EXEMPT: dict[str, str] = {
     "core/rows.line": "It is a number of bytes of the memory's lines.",
     "solvers/exact_method.EPOCH_BITS": "It is a number of bits in the name of a random stream.",
     "federated/agreement.MOST_TOLD": "It is a number of sites in a message to people.",
+    "federated/medians.BITS": "It is a number of bits of a threshold that counts are asked for.",
+    "federated/site.FEW_LABELS": "It is a number of different targets from which they are refused as labels.",
     "federated/spilled.SMALL": "It is a number of bytes from which a client's array goes to a file, whose content is the same.",
 }  # fmt: skip
 """Integers that are no size of a set, and why."""

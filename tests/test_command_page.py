@@ -14,14 +14,15 @@ from command_line import runner
 
 from reshuffle.cli import main
 
-PAGE = Path(__file__).parents[1] / "docs" / "command.md"
+PAGES = ("command.md", "sites.md")
 BLOCKS = re.compile(r"```(python|console)\n(.*?)```", re.DOTALL)
 
 
-def commands() -> list[tuple[str, str]]:
-    """Each command of the page, in order, and what it prints."""
+def commands(page: str) -> list[tuple[str, str]]:
+    """Each command of a page, in order, and what it prints."""
+    text_of_page = (Path(__file__).parents[1] / "docs" / page).read_text()
     found = []
-    for kind, text in BLOCKS.findall(PAGE.read_text()):
+    for kind, text in BLOCKS.findall(text_of_page):
         if kind == "python":
             found.append((f"{sys.executable} - <<'PYTHON'\n{text}\nPYTHON", ""))
         for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:] if kind == "console" else []:
@@ -41,12 +42,13 @@ def said(command: str) -> str:
     return ran.stdout + told + (f"{ran.exit_code}\n" if code else "")
 
 
+@pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_the_page_prints_what_the_page_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     same = doctest.OutputChecker().check_output
-    for command, wanted in commands():
+    for command, wanted in commands(page):
         found = said(command)
         if not same(wanted, found, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE):
             pytest.fail(f"$ {command}\n{found}\ninstead of\n{wanted}")

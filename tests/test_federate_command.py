@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
-from sklearn.datasets import dump_svmlight_file
+from sklearn.datasets import dump_svmlight_file, load_diabetes
 
 import reshuffle as rs
 from reshuffle.cli import main
@@ -46,7 +47,8 @@ def test_every_split(file: Path, split: str) -> None:
     assert done.exit_code == 0, done.output
     assert ("3 clients" if split == "column:0" else "4 clients") in done.output
     written = {path.name for path in (file.parent / "out").iterdir()}
-    assert written == {"checkpoint.npz", "federation.png", "result.npz", "trace.csv"}
+    files = {"checkpoint.npz", "federation.png", "result.npz", "trace.csv"}
+    assert written == files | {"model.npz", "report.html"}
 
 
 def test_resuming_ends_in_the_same_digest(file: Path) -> None:
@@ -167,6 +169,106 @@ def test_sites_of_a_folder(sites: Path) -> None:
     assert "2 clients" in done.output
 
 
+@pytest.fixture
+def clinics(tmp_path: Path) -> Path:
+    """Diabetes patients at three clinics with texts, gaps, an extra column, another order and held-out files."""
+    frame = load_diabetes(as_frame=True, scaled=False).frame.rename(columns={"target": "progress"})
+    frame["sex"] = np.where(frame["sex"] == 1, "female", "male")
+    frame.insert(
+        2, "group", np.array(["young", "middle", "old"])[np.digitize(frame["age"], [40, 58])]
+    )
+    place = np.where(frame["age"] < 50, 0, np.where(frame["bmi"] > 27, 1, 2))
+    rng = np.random.default_rng(0)
+    lines = ['target = "progress"', 'loss = "squared"', "intercept = true", "standardise = true",
+             "impute = true", "l2 = 0.01"]  # fmt: skip
+    for k, name in enumerate(("oslo", "bergen", "tromso")):
+        own = frame[place == k].copy()
+        for column in ("bmi", "group"):
+            own.loc[rng.random(len(own)) < 0.1, column] = None
+        own = own.assign(nurse="Ida")[["nurse", *frame.columns]] if name == "bergen" else own
+        own = own[own.columns[::-1]] if name == "tromso" else own
+        test = np.arange(len(own)) % 4 == 0
+        own[~test].to_csv(tmp_path / f"{name}.csv", index=False)
+        lines += ["[[site]]", f'data = "{name}.csv"']
+        if name != "bergen":
+            own[test].to_csv(tmp_path / f"{name}-test.csv", index=False)
+            lines += [f'test = "{name}-test.csv"']
+        else:
+            lines += ['drop = ["nurse"]']
+    (tmp_path / "sites.toml").write_text("\n".join(lines))
+    return tmp_path / "sites.toml"
+
+
+def test_a_federation_ends_in_a_model_that_predicts(clinics: Path) -> None:
+    done = run(clinics, "--tol", "1e-8", "--rounds", "100", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["converged"]
+    assert list(found["held_out"]) == ["oslo", "tromso", "all sites"]
+    assert set(found["held_out"]["oslo"]) == {"samples", "loss", "r2", "rmse"}
+    for name in ("oslo", "tromso"):
+        rows = clinics.parent / f"{name}-test.csv"
+        told = CliRunner().invoke(main, ["predict", found["model"], str(rows)])
+        assert told.exit_code == 0, told.output
+        predicted = np.array(told.stdout.split()[1:], dtype=float)
+        true = pd.read_csv(rows)["progress"]
+        error = float(np.sqrt(np.mean((predicted - true) ** 2)))
+        assert found["held_out"][name]["rmse"] == pytest.approx(error, rel=1e-9)
+    model = rs.estimators.load(found["model"])
+    assert {"sex=female", "group=young", "bmi"} <= set(model.feature_names_in_)
+    assert model.certificate_.measure == "gap"
+    assert found["travelled"]["below"]["messages"] == 3 * 22
+    page = (clinics.parent / "out" / "report.html").read_text()
+    for words in ("A model of progress", "Quality by site", "Who took part", "What travelled",
+                  "bergen", "rounds", "held-out rows at 2 of 3 sites", "medians are found"):  # fmt: skip
+        assert words in page
+
+
+def test_the_last_row_has_held_out_numbers_whatever_evaluate_is(clinics: Path) -> None:
+    done = run(clinics, "--tol", "1e-8", "--rounds", "100", "--evaluate", "7", "--json")
+    found = json.loads(done.stdout)
+    assert found["epoch"] % 7
+    assert found["held_out_r2"] == found["held_out"]["all sites"]["r2"]
+    without = run(clinics, "--tol", "1e-8", "--rounds", "100", "--force", "--json")
+    assert json.loads(without.stdout)["held_out"] == found["held_out"]
+    assert "held_out_r2" not in json.loads(without.stdout)
+    shown = run(clinics, "--rounds", "2", "--force").output
+    assert "on held-out rows" in shown
+    assert "tromso" in shown
+
+
+def test_an_accuracy_that_was_not_reached_is_told_by_the_exit_code(clinics: Path) -> None:
+    done = run(clinics, "--tol", "1e-12", "--rounds", "2")
+    assert done.exit_code == 3
+    assert (clinics.parent / "out" / "model.npz").is_file()
+    assert run(clinics, "--rounds", "2", "--force").exit_code == 0  # no accuracy was asked for
+
+
+def test_a_folder_may_have_the_file_of_its_sites(clinics: Path) -> None:
+    out = ["--out", str(clinics.parent / "o"), "--no-progress", "--rounds", "2", "--json"]
+    done = CliRunner().invoke(main, ["federate", str(clinics.parent), *out])
+    assert done.exit_code == 0, done.output
+    assert [c["name"] for c in json.loads(done.stdout)["clients"]] == ["oslo", "bergen", "tromso"]
+
+
+def test_a_federation_without_test_data_says_so(sites: Path) -> None:
+    found = json.loads(run(sites, "--json").stdout)
+    assert found["held_out"] is None
+    assert found["classes"] == ["no", "yes"]
+    assert "No site has held-out rows" in (sites.parent / "out" / "report.html").read_text()
+    refused = run(sites, "--force", "--evaluate", "2")
+    assert refused.exit_code == 1
+    assert "evaluate is for federated.Sites with test data, and no site has any" in refused.output
+
+
+def test_a_split_file_ends_in_a_model_of_its_labels(file: Path) -> None:
+    found = json.loads(run(file, "--clients", "4", "--tol", "1e-6", "--json").stdout)
+    assert found["classes"] == [1, 2]
+    told = CliRunner().invoke(main, ["predict", found["model"], str(file)])
+    labels = [line.split()[0] for line in file.read_text().splitlines() if line[0] != "#"]
+    assert np.mean(np.array(told.stdout.split()[1:]) == np.array(labels)) > 0.8
+
+
 @pytest.mark.parametrize(
     ("text", "word"),
     [
@@ -175,6 +277,9 @@ def test_sites_of_a_folder(sites: Path) -> None:
         ("[[site]]\ndata = 'north.csv'\ncolour = 'red'", "'colour' is not known; there are data"),
         ("los = 'x'\n[[site]]\ndata = 'north.csv'", "'los' is not known; there are loss"),
         ("loss = 'x'\n[[site]]\ndata = 'north.csv'", "loss must be one of logistic"),
+        ("drop = 'age'\n[[site]]\ndata = 'north.csv'", "drop cannot be 'age'"),
+        ("drop = [1]\n[[site]]\ndata = 'north.csv'", "drop must be a list of texts"),
+        ("drop = ['aage']\n[[site]]\ndata = 'north.csv'", "and none has 'aage'"),
         ("l2 = true\n[[site]]\ndata = 'north.csv'", "l2 cannot be True"),
         ("l2 = ", "is not in TOML format"),
         ("[[site]]\ndata = 'nowhere.csv'", "there is no file"),

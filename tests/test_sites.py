@@ -237,7 +237,7 @@ def test_sites_standardise_alike(layout: Any) -> None:
 # --- what leaves a client ----------------------------------------------------------------------
 
 LEAVES = {
-    "hello": {"version", "samples", "features", "sparse", "names", "classes", "outputs", "loss",
+    "hello": {"version", "samples", "features", "sparse", "form", "names", "classes", "outputs", "loss",
               "ridge", "intercept", "weight", "data"},
     "load": {"visits", "steps", "smoothness", "L_max", "L_mean", "L_f"},
     "columns": {"mean", "squares", "filled", "weight", "sparse"},
@@ -323,14 +323,25 @@ def test_held_out_metrics_and_early_stopping() -> None:
 
     areas = [roc_auc_score(t[p], T[p] @ found.x) for p in PARTS[:2]]
     assert found.state["held_out"][:2, 2] == pytest.approx(areas)
+    table = found.held_out
+    assert list(table) == ["client 0", "client 1", "all sites"]
+    assert [table[f"client {k}"]["auc"] for k in range(2)] == pytest.approx(areas)
+    assert table["all sites"]["samples"] == 50
+    assert repr(table).splitlines()[0].split() == ["samples", "loss", "accuracy", "auc"]
+    with pytest.raises(KeyError, match="there are client 0, client 1, all sites"):
+        table["client 2"]
+    late = rs.FedRR(rounds=5, evaluate=2).solve(sites)  # the last round is none of every second
+    assert late.trace["held_out_loss"][-1] == late.held_out["all sites"]["loss"]
+    assert rs.FedRR(rounds=5).solve(sites).held_out.table == late.held_out.table
     assert found.trace["held_out_auc"][-1] == pytest.approx(np.average(areas, weights=[20, 30]))
     assert not found.state["held_out_known"][2].any()
     stopped = rs.FedRR(rounds=500, evaluate=1, step=0.2).solve(
         sites, callbacks=[rs.federated.EarlyStopping(patience=2)]
     )
     assert stopped.epoch < 500
-    with pytest.raises(rs.InputError, match="evaluate is for"):
-        rs.FedRR(evaluate=1).solve(both()[0])
+    for federation in both():
+        with pytest.raises(rs.InputError, match="evaluate is for"):
+            rs.FedRR(evaluate=1).solve(federation)
 
 
 def test_r2_over_sites_is_that_of_the_pooled_samples() -> None:
@@ -438,6 +449,36 @@ def test_a_model_is_not_lost_where_sites_leave_before_the_last_message(caplog: A
     assert "P(x) of the last round is not known" in caplog.text
 
 
+def test_a_model_is_not_lost_where_sites_cannot_judge_it(caplog: Any) -> None:
+    def gone(task: Task, answer: Any) -> Any:
+        return Failure(answer.client, "gone") if task.kind == "metrics" else answer
+
+    X, y = pooled()
+    homes = [Site((X[p], y[p]), test=(X[p], y[p]), name=f"s{k}") for k, p in enumerate(PARTS)]
+    with caplog.at_level("WARNING", logger="reshuffle"):
+        found = rs.FedRR(rounds=2, engine=Recording(gone), retries=0).solve(Sites(homes))
+    assert not found.held_out
+    assert "how good the final model is at the sites is not known" in caplog.text
+    assert rs.estimators.from_federation(found).score(X, y) > 0.5
+
+
+def test_sites_of_one_name_are_told_apart() -> None:
+    X, y = pooled()
+    homes = [Site((X[p], y[p]), test=(X[p], y[p]), name="all sites") for p in PARTS]
+    assert list(rs.FedRR(rounds=1).solve(Sites(homes)).held_out) == [
+        "all sites (0)", "all sites (1)", "all sites (2)", "all sites",
+    ]  # fmt: skip
+
+
+def test_the_tally_agrees_with_the_trace() -> None:
+    found = rs.FedRR(rounds=4, seed=1, participation=0.4).solve(both()[1])
+    kinds = found.tally.by_kind()
+    assert kinds["train"].up == found.trace["bytes_up"][-1]
+    assert kinds["train"].down == found.trace["bytes_down"][-1]
+    assert sum(part.rounds for part in found.tally.parts) == 4
+    assert [part.samples for part in found.tally.parts] == [20, 30, 40]
+
+
 # --- found by an attack ---------------------------------------------------------------------------
 
 
@@ -481,14 +522,19 @@ def test_constant_columns_stay_as_they_are() -> None:
 
 def test_held_out_columns_are_those_of_the_data(tmp_path: Path) -> None:
     X, y, _, _ = _halves()
-    for name, columns in (("a", "a,b,c,d"), ("b", "a,b,c,d"), ("test", "d,c,b,a")):
-        lines = [",".join([*map(str, x), str(t)]) for x, t in zip(X.tolist(), y, strict=True)]
-        (tmp_path / f"{name}.csv").write_text("\n".join([f"{columns},t", *lines]))
-    sites: list[Any] = [
-        rs.federated.Site(tmp_path / "a.csv", test=tmp_path / "test.csv"), tmp_path / "b.csv"
-    ]  # fmt: skip
-    with pytest.raises((rs.ClientError, rs.InputError), match="columns of test"):
-        rs.ExactFedRR(rounds=2, evaluate=1).solve(rs.federated.Sites(sites))
+    order = {"a": "abcd", "b": "abcd", "same": "abcd", "test": "dcba", "less": "abc"}
+    for name, columns in order.items():
+        rows = X[:, ["abcd".index(c) for c in columns]].tolist()
+        lines = [",".join([*map(str, x), str(t)]) for x, t in zip(rows, y, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([",".join([*columns, "t"]), *lines]))
+
+    def solved(test: str) -> Any:
+        home = rs.federated.Site(tmp_path / "a.csv", test=tmp_path / f"{test}.csv")
+        return rs.ExactFedRR(rounds=2).solve(rs.federated.Sites([home, tmp_path / "b.csv"]))
+
+    assert solved("test").held_out.table == solved("same").held_out.table  # columns go by name
+    with pytest.raises(rs.ClientError, match=r"client 0 .*columns of test.*got 'd'"):
+        solved("less")
 
 
 def test_a_site_that_exits_is_a_failure_and_no_hang() -> None:

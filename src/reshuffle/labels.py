@@ -56,3 +56,11 @@ def check_apart(labels: NDArray[Any]) -> None:
             f"labels must be below {most:.0f}, got {largest:.17g}: from there on different whole numbers are the same "
             "floating-point number; number the classes anew, or give them as text"
         )
+
+
+def as_written(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as they were written: whole numbers without a point."""
+    check_apart(labels)
+    if labels.dtype.kind == "f" and np.all(labels == np.rint(labels)):
+        return labels.astype(np.int64)
+    return labels

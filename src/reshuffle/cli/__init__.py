@@ -204,13 +204,19 @@ def reproduce(
 @click.option("--l1", type=click.FloatRange(min=0.0), default=0.0, help="λ1 of the penalty.")
 @click.option("--l2", type=click.FloatRange(min=0.0), help="λ2 of the penalty.  [default: L_f/N]")
 @click.option("--tol", type=click.FloatRange(min=0.0), default=0.0, help="Stop at this accuracy.")
+@click.option(
+    "--evaluate",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Judge the model by the sites' test data every N rounds. The final model is judged in any case.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option(
     "--out",
     type=Folder(),
     default=Path("reshuffle-federation"),
     show_default=True,
-    help="Folder for checkpoint, model, trace and pictures.",
+    help="Folder for model, report, checkpoint, trace and picture.",
 )
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint in the folder.")
 @click.option("--force", is_flag=True, help="Overwrite the run that is in the folder.")
@@ -221,17 +227,20 @@ def federate(no_progress: bool, output: Output, **options: Any) -> None:
 
     DATA is a file that says where each site's data lies (sites.toml), a folder with a file for each site, or
     one file in LIBSVM format (or the name of one), which is split among clients to try things out.
-    A checkpoint is written after every round.
+    A checkpoint is written after every round. At the end the folder has model.npz, which `reshuffle predict`
+    takes, and report.html.
 
     \b
     Examples:
       reshuffle federate sites.toml --tol 1e-6
+      reshuffle predict reshuffle-federation/model.npz new.csv
       reshuffle federate a9a --clients 20 --split by-label
       reshuffle federate my.svm --method fedrr --rounds 50 --out run --resume
     """
     from reshuffle.cli.federate import Options, run
 
-    run(Options(progress=not no_progress and output.live, **options), output)
+    code = run(Options(progress=not no_progress and output.live, **options), output)
+    click.get_current_context().exit(code)
 
 
 for command in (models.fit, models.path, models.predict, models.export, models.compare):

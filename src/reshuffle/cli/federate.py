@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,27 @@ from rich.table import Table
 from reshuffle import datasets
 from reshuffle.callbacks import Checkpoint
 from reshuffle.cli.board import Board
-from reshuffle.cli.common import Output
+from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output
+from reshuffle.cli.federate_model import write_model
 from reshuffle.cli.federate_picture import draw
 from reshuffle.cli.sites_file import is_sites, sites_of
 from reshuffle.cli.tables import show
 from reshuffle.errors import InputError
-from reshuffle.federated import ExactFedRR, Federation, FedNewton, FedRR, LocalSGD, Sites, split
+from reshuffle.federated import (
+    ExactFedRR,
+    FederatedResult,
+    Federation,
+    FedNewton,
+    FedRR,
+    Learned,
+    LocalSGD,
+    Quality,
+    Sites,
+    split,
+)
 from reshuffle.federated.solvers import FederatedSolver
+from reshuffle.federated.tally import Tally
+from reshuffle.losses import Logistic
 from reshuffle.penalties import ElasticNet
 from reshuffle.problem import Problem
 from reshuffle.steps import InverseTime
@@ -46,6 +61,7 @@ class Options:
     l1: float
     l2: float | None
     tol: float
+    evaluate: int | None
     seed: int
     out: Path
     resume: bool
@@ -53,63 +69,118 @@ class Options:
     progress: bool
 
 
-def run(options: Options, output: Output) -> None:
-    """Split or gather, train, print the table, write model, trace and pictures."""
+def run(options: Options, output: Output) -> int:
+    """Split or gather, train, print the table, write model, report, trace and picture; the exit code."""
     checkpoint = options.out / "checkpoint.npz"
     if options.resume and not checkpoint.is_file():
         raise InputError(f"--resume: there is no checkpoint {checkpoint}")
     if not (options.resume or options.force):
         _check_free(options.out)
-    problem, names = _problem(options)
+    problem, learned = _problem(options)
+    names = problem.names if isinstance(problem, Sites) else [*map(str, range(problem.count))]
     if options.split.startswith("column:") and options.clients != len(names):
         output.note(f"--clients is not used with --split {options.split}: it makes {len(names)}")
     output.line(str(problem))
     step = InverseTime() if options.method in ("fedrr", "local-sgd") else None
     solver = METHODS[options.method](
-        rounds=options.rounds, step=step, engine=options.engine, seed=options.seed, tol=options.tol
-    )
+        rounds=options.rounds, step=step, engine=options.engine, seed=options.seed, tol=options.tol,
+        evaluate=options.evaluate,
+    )  # fmt: skip
     options.out.mkdir(parents=True, exist_ok=True)
+    clock = time.perf_counter()
     with Board(names, options.progress) as board:
-        problem.watch = board
+        tally = Tally(names, board)
+        problem.watch = board if isinstance(problem, Sites) else tally  # sites count for themselves
         result = solver.solve(
             problem,
             callbacks=[Checkpoint(checkpoint)],
             resume=checkpoint if options.resume else None,
         )
+    seconds = time.perf_counter() - clock
+    if learned is not None:
+        result = replace(result, learned=learned, tally=tally)
     result.save(options.out / "result.npz")
     result.trace.to_csv(options.out / "trace.csv")
-    sizes, losses = _clients(problem, board, result)
+    sizes, losses = _clients(problem, result)
     draw(result.trace, sizes, losses, options.out / "federation.png", names)
+    model = write_model(result, options.out, _about(options, problem, result, seconds))
     show(output.console, _table(result))
-    output.line(f"model, trace and pictures: {options.out}")
-    ended = {"message": result.message, "digest": result.digest, "out": options.out}
-    clients = [vars(line) for line in board.lines]
-    output.document(
-        result.trace.last() | ended | {"nonzeros": np.count_nonzero(result.x), "clients": clients}
+    if result.held_out:
+        show(output.console, _quality(result.held_out))
+    output.line(
+        f"model: {options.out / 'model.npz'}   report: {options.out / 'report.html'}   "
+        f"trace, checkpoint and picture: {options.out}"
     )
+    output.document(_document(result, model, board, options))
+    if result.interrupted:
+        output.note(f"{result.message}: go on with --resume")
+        return INTERRUPTED
+    return NOT_CONVERGED if options.tol and not result.converged else 0
 
 
-def _problem(options: Options) -> tuple[Federation | Sites, list[str]]:
-    """The clients, and what they are called."""
+def _document(
+    result: FederatedResult, model: Any, board: Board, options: Options
+) -> dict[str, Any]:
+    """What machines read."""
+    ended = {"message": result.message, "digest": result.digest, "out": options.out}
+    files = {"model": options.out / "model.npz", "report": options.out / "report.html"}
+    quality = result.held_out.table or None
+    travelled = {kind: vars(one) for kind, one in result.tally.by_kind().items()}
+    return result.trace.last() | ended | files | {
+        "converged": result.converged,
+        "certificate": {"measure": model.certificate_.measure, "value": model.certificate_.value},
+        "classes": getattr(model, "classes_", None),
+        "features": model.n_features_in_,
+        "nonzeros": np.count_nonzero(result.x),
+        "held_out": quality,
+        "travelled": travelled,
+        "clients": [vars(line) for line in board.lines],
+    }  # fmt: skip
+
+
+def _about(
+    options: Options, problem: Federation | Sites, result: FederatedResult, seconds: float
+) -> dict[str, str]:
+    """What was asked for, for the report."""
+    split = {} if isinstance(problem, Sites) else {"split": f"{options.split}, to try things out"}
+    return {
+        "sites": options.data,
+        **split,
+        "method": f"{METHODS[options.method].__name__}, at most {options.rounds:,} rounds",
+        "ended": result.message,
+        "engine": options.engine,
+        "seed": str(options.seed),
+        "digest of x": result.digest[:16],
+        "time": f"{seconds:.3g} s",
+    }
+
+
+def _problem(options: Options) -> tuple[Federation | Sites, Learned | None]:
+    """The clients; with what a model needs, where the sites will not say it."""
     if is_sites(options.data):
-        return sites_of(options.data, options.l1, options.l2, options.engine)
+        return sites_of(options.data, options.l1, options.l2, options.engine), None
     federation = _federation(options)
-    return federation, [str(c) for c in range(federation.count)]
+    data = datasets.load_data(options.data)
+    labels = tuple(np.unique(data.y).tolist())
+    loss, penalty, (n, d) = Logistic(), federation.penalty, (federation.n, federation.features)
+    return federation, Learned(loss, penalty, False, n, d, labels, (), data.encoding)
 
 
-def _clients(
-    problem: Federation | Sites, board: Board, result: Result
-) -> tuple[list[int], list[float]]:
+def _clients(problem: Federation | Sites, result: FederatedResult) -> tuple[list[int], list[float]]:
     """Samples and losses of each client; sites have said them, or have not."""
-    if isinstance(problem, Sites):
-        told = [np.nan if line.loss is None else line.loss for line in board.lines]
-        return [line.samples or 0 for line in board.lines], told
-    return problem.sizes.tolist(), [float(c.value(result.x)) for c in problem.clients]
+    parts = result.tally.parts
+    if not isinstance(problem, Sites):
+        for part, client in zip(parts, problem.clients, strict=True):
+            part.samples, part.loss = client.n, float(client.value(result.x))
+    told = [np.nan if part.loss is None else part.loss for part in parts]
+    return [part.samples or 0 for part in parts], told
 
 
 def _check_free(out: Path) -> None:
     """Refuse a folder that holds a run: nobody loses one by a name that was used before."""
-    there = [name for name in ("checkpoint.npz", "result.npz") if (out / name).exists()]
+    there = [
+        name for name in ("checkpoint.npz", "result.npz", "model.npz") if (out / name).exists()
+    ]
     if there:
         raise InputError(
             f"{out / there[0]} is of an earlier run: go on with --resume, give another --out, or "
@@ -150,4 +221,12 @@ def _table(result: Result) -> Table:
         ("digest of the model", result.digest[:16]),
     ):
         table.add_row(name, value)
+    return table
+
+
+def _quality(held: Quality) -> Table:
+    """The final model by site."""
+    table = Table("site", *held.metrics, title="on held-out rows")
+    for cells in held.cells():
+        table.add_row(*cells)
     return table

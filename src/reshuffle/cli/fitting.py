@@ -22,7 +22,7 @@ from reshuffle.estimators import (
 from reshuffle.estimators.loss_names import OF_CLASSES
 from reshuffle.estimators.penalty_names import STRENGTH
 from reshuffle.estimators.summary import dense
-from reshuffle.labels import check_apart
+from reshuffle.labels import as_written
 from reshuffle.penalties import GroupLasso, column_groups
 
 CLASSES = 20
@@ -127,10 +127,7 @@ def are_classes(y: NDArray[Any], loss: str | None) -> bool:
 
 def labels(y: NDArray[Any]) -> NDArray[Any]:
     """Labels as they were written: whole numbers without a point."""
-    check_apart(y)
-    if y.dtype.kind == "f" and np.all(y == np.rint(y)):
-        return y.astype(np.int64)
-    return y
+    return as_written(y)
 
 
 def _numbers(y: NDArray[Any], loss: str) -> NDArray[np.float64]:

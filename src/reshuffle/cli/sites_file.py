@@ -1,4 +1,4 @@
-"""Sites as a file says them: ``sites.toml``, or a folder with a file for each."""
+"""Sites as a file says them: ``sites.toml``, also in a folder, or a folder with a file for each."""
 
 from __future__ import annotations
 
@@ -19,10 +19,15 @@ LOSSES = {
 }  # fmt: skip
 SETTINGS = {
     "loss": str, "l1": (int, float), "l2": (int, float), "intercept": bool, "standardise": bool,
-    "objective": bool, "power_rounds": int, "target": str,
+    "objective": bool, "power_rounds": int, "target": str, "impute": bool, "drop": list, "columns": list,
+    "categories": list, "missing": list,
 }  # fmt: skip
-SITE = ("data", "name", "test", "audit", "state", "target")
+TABLES = ("impute", "drop", "columns", "categories", "missing")
+"""Settings of how tables are read, which ``Sites`` has under the same names."""
+SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target"), str) | {"drop": list}
 PATHS = ("data", "test", "audit", "state")
+NAME = "sites.toml"
+"""A file of this name in a folder says which sites it has."""
 
 
 def is_sites(data: str) -> bool:
@@ -30,8 +35,8 @@ def is_sites(data: str) -> bool:
     return data.endswith(".toml") or Path(data).is_dir()
 
 
-def sites_of(data: str, l1: float, l2: float | None, engine: str) -> tuple[Sites, list[str]]:
-    """The sites and their names. The file's l1 and l2 go before those of the command."""
+def sites_of(data: str, l1: float, l2: float | None, engine: str) -> Sites:
+    """The sites. The file's l1 and l2 go before those of the command."""
     path = Path(data)
     settings, sites = _folder(path) if path.is_dir() else _toml(path)
     loss = settings.get("loss", "logistic")
@@ -43,16 +48,17 @@ def sites_of(data: str, l1: float, l2: float | None, engine: str) -> tuple[Sites
         "standardise": settings.get("standardise", False),
         "objective": settings.get("objective", True),
         "power_rounds": settings.get("power_rounds", 0),
-    }
+    } | {name: settings[name] for name in TABLES if name in settings}
     l1, l2 = settings.get("l1", l1), settings.get("l2", l2)
     if l2 is None:  # L_f/N, which the sites are asked for
         with Sites(sites, **common).gather(check_engine(engine)) as gathered:
             l2 = gathered.smoothness.L_f / gathered.n
-    names = [site.name or str(number) for number, site in enumerate(sites)]
-    return Sites(sites, penalty=ElasticNet(l1, l2), **common), names
+    return Sites(sites, penalty=ElasticNet(l1, l2), **common)
 
 
 def _folder(path: Path) -> tuple[dict[str, Any], list[Site]]:
+    if (path / NAME).is_file():
+        return _toml(path / NAME)
     entries = sorted(
         p for p in path.iterdir()
         if not p.name.startswith(".") and (p.is_file() or (p / "X.npy").exists())
@@ -76,7 +82,7 @@ def _toml(path: Path) -> tuple[dict[str, Any], list[Site]]:
     sites = []
     for number, table in enumerate(tables):
         where = f"{path}: site {number}"
-        _check(where, table, dict.fromkeys(SITE, str))
+        _check(where, table, SITE)
         if not table.get("data"):
             raise InputError(f"{where} must say where its data lies: data = ...")
         placed = {k: path.parent / v if k in PATHS else v for k, v in table.items()}

@@ -9,9 +9,11 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from reshuffle.datasets.catalogue import CATALOGUE
 from reshuffle.datasets.chunks import Chunk, Values, listed
+from reshuffle.datasets.columns import Column
 from reshuffle.datasets.csv_file import read_csv
 from reshuffle.datasets.encoding import Note, TableEncoding
 from reshuffle.datasets.libsvm import fetch
@@ -20,7 +22,14 @@ from reshuffle.datasets.matrix_file import read_matrix, target_of
 from reshuffle.datasets.parquet_file import read_parquet
 from reshuffle.datasets.rows_encoding import Encoding, RowsEncoding
 from reshuffle.datasets.source import STDIN, binary_format, opened, told
-from reshuffle.datasets.table import Data, LearnFrom, Reading, everything, read_table
+from reshuffle.datasets.table import (
+    Data,
+    LearnFrom,
+    Reading,
+    everything,
+    read_columns,
+    read_table,
+)
 from reshuffle.errors import InputError
 
 FORMATS = ("csv", "parquet", "libsvm", "npz")
@@ -50,9 +59,7 @@ def load_data(
     >>> X.tolist()
     [[1.0, 0.0, 4.0], [0.0, 1.0, 20.0], [1.0, 0.0, 5.0]]
     """
-    reading = reading or Reading()
-    if reading.separator is None and ".tsv" in os.fspath(path).lower():
-        reading = replace(reading, separator="\t")
+    reading = _separated(path, reading or Reading())
     where, default = told(path), "libsvm" if reading.target is None else "csv"
     with opened(_located(path, reading, default)) as file:
         form = reading.format or binary_format(file) or _by_name(path, default)
@@ -65,6 +72,37 @@ def load_data(
                 X, target_of(others, reading.target, X.shape[0], where), RowsEncoding(X.shape[1])
             )
         return _libsvm(file, where)
+
+
+def is_table(path: str | os.PathLike[str]) -> bool:
+    """Whether the name of a file says that it is a table of named columns."""
+    return _by_name(path, "") in ("csv", "parquet")
+
+
+def column_names(path: str | os.PathLike[str], reading: Reading) -> list[str]:
+    """The names of the columns of a CSV or Parquet file, which is opened for them alone."""
+    reading = _separated(path, reading)
+    with opened(_located(path, reading, "csv")) as file:
+        chunks = _chunks(file, told(path), binary_format(file) or "csv", reading)
+        return list(next(chunks).columns)
+
+
+def load_columns(
+    path: str | os.PathLike[str], reading: Reading
+) -> tuple[dict[str, Column], NDArray[Any]]:
+    """The columns of a CSV or Parquet file, and its target, before anything is encoded."""
+    reading = _separated(path, reading)
+    with opened(_located(path, reading, "csv")) as file:
+        chunks = _chunks(file, told(path), binary_format(file) or "csv", reading)
+        table = read_columns(chunks, reading, told(path))
+        return table.columns, table.y
+
+
+def _separated(path: str | os.PathLike[str], reading: Reading) -> Reading:
+    """Tabs separate the values of a file that is called .tsv, unless another separator is given."""
+    if reading.separator is None and ".tsv" in os.fspath(path).lower():
+        return replace(reading, separator="\t")
+    return reading
 
 
 def stream(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,32 @@ def read_table(
     chunks: Iterator[Chunk], reading: Reading, where: str, learn_from: LearnFrom = everything
 ) -> Data:
     """All rows of a table, with the encoding that some of them ask for."""
+    table = read_columns(chunks, reading, where)
+    columns = table.columns
+    rows = learn_from(table.y, table.aside)
+    how = {"impute": reading.impute, "standardise": reading.standardise}
+    parts = [learned(c, rows, date=c.name in reading.dates, **how) for c in columns.values()]
+    encoding = TableEncoding(
+        tuple(parts), str(reading.target), reading.missing, reading.separator or ",", reading.header
+    )
+    X = encoding.matrix(list(columns.values()), lambda text: None)
+    filled = {c.name: c.lacking for c in columns.values() if c.lacking}
+    return Data(X, table.y, encoding, table.aside, table.dropped, filled)
+
+
+class Columns(NamedTuple):
+    """A table before anything is encoded."""
+
+    columns: dict[str, Column]
+    y: NDArray[Any]
+    aside: dict[str, NDArray[Any]]
+    """Columns that are no features."""
+    dropped: int
+    """Rows without a target that were left out."""
+
+
+def read_columns(chunks: Iterator[Chunk], reading: Reading, where: str) -> Columns:
+    """The columns of a table by name, and its target, before anything is encoded."""
     columns: dict[str, Column] = {}
     aside: dict[str, list[Values]] = {name: [] for name in reading.aside}
     dropped = 0
@@ -97,17 +123,8 @@ def read_table(
             if dropped
             else f"{where} has names of columns, and no rows"
         )
-    y = _targets(target)
     beside = {name: _joined(parts) for name, parts in aside.items()}
-    rows = learn_from(y, beside)
-    how = {"impute": reading.impute, "standardise": reading.standardise}
-    parts_of = [learned(c, rows, date=c.name in reading.dates, **how) for c in columns.values()]
-    encoding = TableEncoding(
-        tuple(parts_of), target.name, reading.missing, reading.separator or ",", reading.header
-    )
-    X = encoding.matrix(list(columns.values()), lambda text: None)
-    filled = {c.name: c.lacking for c in columns.values() if c.lacking}
-    return Data(X, y, encoding, beside, dropped, filled)
+    return Columns(columns, _targets(target), beside, dropped)
 
 
 def _with_target(chunk: Chunk, target: Column) -> Chunk:

@@ -2,6 +2,7 @@
 
 from reshuffle.estimators.classifier import RRClassifier as RRClassifier
 from reshuffle.estimators.classifier_cv import RRClassifierCV as RRClassifierCV
+from reshuffle.estimators.federation import from_federation as from_federation
 from reshuffle.estimators.folds import TimeFolds as TimeFolds
 from reshuffle.estimators.model_file import load as load
 from reshuffle.estimators.onnx_export import to_onnx as to_onnx

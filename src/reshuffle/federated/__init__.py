@@ -5,7 +5,9 @@ from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import EarlyStopping
 from reshuffle.federated.local import Load, Local
 from reshuffle.federated.newton import FedNewton
+from reshuffle.federated.outcome import FederatedResult, Learned
 from reshuffle.federated.partition import split
+from reshuffle.federated.quality import Quality
 from reshuffle.federated.rounds import Plan
 from reshuffle.federated.server import Averaging, ControlVariates, Server
 from reshuffle.federated.site import Site
@@ -19,12 +21,15 @@ __all__ = [
     "ExactFedRR",
     "FedNewton",
     "FedRR",
+    "FederatedResult",
     "FederatedSolver",
     "Federation",
+    "Learned",
     "Load",
     "Local",
     "LocalSGD",
     "Plan",
+    "Quality",
     "Server",
     "Site",
     "Sites",

@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from reshuffle.content import digest
+from reshuffle.datasets.encoding import TableEncoding
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError
+from reshuffle.federated.encodings import Below, agree_encoding, pooled
 from reshuffle.federated.site import Model
 from reshuffle.objective import Array
 
 logger = logging.getLogger("reshuffle")
 
 MOST_TOLD = 5  # sites with the data of others, of which there may be hundreds
-SAME = ("version", "loss", "ridge", "intercept", "outputs", "names")
+SAME = ("version", "loss", "ridge", "intercept", "outputs", "form", "names")
 """Parts of the handshake that must be equal at all sites."""
 
 
@@ -37,6 +39,8 @@ class Agreement:
     outputs: tuple[int, ...]
     data: list[str]
     """Fingerprints."""
+    encoding: TableEncoding | None = None
+    """Of tables."""
 
 
 def agree(
@@ -45,24 +49,36 @@ def agree(
     model: Model,
     mu: float,
     standardise: bool,
+    below: Below,
 ) -> Agreement:
-    """Compare what the sites said. ``mu`` is the strong convexity of the penalty, which they are told."""
+    """Compare what the sites said. ``mu`` is the strong convexity of the penalty, which they are told.
+
+    ``below`` asks them for counts, by which medians are found where missing values are filled in.
+    """
     for name in SAME:
         _same(name, {c: record[name] for c, record in said.items()}, called)
     _warn_of_copies({c: str(record["data"]) for c, record in said.items()}, called)
-    features = _features(said, called)
+    tables = next(iter(said.values()))["form"] == "table"
     classes = _classes(said, called, model)
     sizes = np.array([record["samples"] for record in said.values()])
     means: Any = np.array([record["weight"] for record in said.values()])
     alike = bool(np.all(means == means[0]))
     factors = np.ones(len(said)) if alike else means / (means @ sizes / sizes.sum())
+    encoding = None
+    if tables:
+        encoding = agree_encoding(said, called, model.cells, standardise, below)
+        features = len(encoding.feature_names)
+    else:
+        features = _features(said, called)
     record: dict[str, Plain] = {
         "features": features,
         "classes": json.dumps(classes),
         "mu": mu,
         "loss": digest(model.loss),
     }
-    if standardise:
+    if encoding is not None:
+        record["encoding"] = json.dumps(encoding.to_json())
+    elif standardise:
         record |= _moments(said, factors, features)
     first: Any = next(iter(said.values()))
     several = model.loss.targets == "classes"
@@ -71,10 +87,11 @@ def agree(
         record | {"agreed": digest(record)},
         sizes,
         factors.tolist(),
-        tuple(json.loads(first["names"])),
+        tuple(json.loads(first["names"]) if encoding is None else encoding.feature_names),
         tuple(classes),
         outputs,
         [str(r["data"]) for r in said.values()],
+        encoding,
     )
 
 
@@ -117,7 +134,12 @@ def _classes(said: Mapping[int, Record], called: Callable[[int], str], model: Mo
     union = sorted({label for labels in found.values() for label in labels})
     if model.loss.targets == "signs" and len(union) != 2:
         told = "; ".join(f"{called(c)}: {_short(labels)}" for c, labels in list(found.items())[:4])
-        advice = "" if len(union) < 2 else "; for more than two use losses.Multinomial()"
+        advice = (
+            ""
+            if len(union) < 2
+            else "; for more than two use losses.Multinomial(), for numbers losses.Squared(): in sites.toml "
+            'loss = "multinomial" or "squared"'
+        )
         raise InputError(
             f"sites must agree: {model.loss!r} needs two labels over all sites, and these have "
             f"{len(union)} ({told}){advice}"
@@ -128,11 +150,7 @@ def _classes(said: Mapping[int, Record], called: Callable[[int], str], model: Mo
 
 
 def _moments(said: Mapping[int, Record], factors: Array, features: int) -> dict[str, Plain]:
-    """Mean and standard deviation of every feature over the federation, from those of the sites.
-
-    n·variance = Σ_m (squares_m + n_m(mean_m - mean)²): squares about the mean of each site, so that a mean far
-    from zero takes no digits.
-    """
+    """Mean and standard deviation of every feature over the federation; sparse data has no mean taken off."""
     sparse = any(record["sparse"] for record in said.values())
     sizes: Any = np.array([record["samples"] for record in said.values()]) * factors
     means, squares = np.zeros((len(said), features)), np.zeros(features)
@@ -140,9 +158,7 @@ def _moments(said: Mapping[int, Record], factors: Array, features: int) -> dict[
         own: Any = record["means"], record["squares"]
         at[: own[0].size] = own[0]
         squares[: own[1].size] += factor * own[1]
-    mean = sizes @ means / sizes.sum()
-    scale = np.sqrt((squares + sizes @ (means - mean) ** 2) / sizes.sum())
-    scale[~(scale > 1e-12 * np.abs(mean))] = 1.0  # constant features stay as they are
+    mean, scale = pooled(np.tile(sizes[:, None], features), means, squares)
     return {"mean": np.zeros(features) if sparse else mean, "scale": scale}
 
 

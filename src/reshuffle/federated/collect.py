@@ -136,8 +136,12 @@ class Collect:
 
     def _handle_missing(self, missing: list[int], task: Task, found: Found) -> None:
         answered, told = len(found.replies), found.told(self.called, missing)
-        when = f"round {task.round}" if task.kind == "train" else f"asked for {task.kind!r}"
-        text = f"{when}: {len(missing)} of {len(task.clients)} clients missing ({told})"
+        share = f"{len(missing)} of {len(task.clients)} clients"
+        if task.kind == "hello":
+            text = f"before the first round: {share} cannot take part ({told})"
+        else:
+            when = f"round {task.round}" if task.kind == "train" else f"asked for {task.kind!r}"
+            text = f"{when}: {share} missing ({told})"
         if not self.average or not answered:
             raise ClientError(text, missing)
         logger.warning("%s; averaging the %d that answered", text, answered)

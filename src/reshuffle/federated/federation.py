@@ -82,6 +82,8 @@ class Federation(Objective):
 
     watch: Callable[[Task, Reply | Failure, str], None] | None = None
     """Told of every answer of a run, for who wants to look on."""
+    tested: bool = False
+    """Whether a client has held-out data."""
     tells: bool = True
     """Whether clients say the value of their losses."""
 

@@ -18,6 +18,7 @@ from reshuffle.federated.curvature import Curved
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Load, Local, Sampled
 from reshuffle.federated.site import Model
+from reshuffle.federated.tally import Tally
 from reshuffle.federated.work import described
 from reshuffle.losses import Loss
 from reshuffle.objective import Array
@@ -55,8 +56,11 @@ class Gathered(Federation):
         model: Model,
         power_rounds: int,
         tells: bool,
+        tally: Tally,
+        tested: bool = False,
     ) -> None:
         self.session, self.collect, self.agreed = session, collect, agreed
+        self.model, self.tested, self.tally, self.watch = model, tested, tally, tally
         self.penalty, self.loss, self.ridge = penalty, model.loss, model.ridge
         self.power_rounds, self.tells = power_rounds, tells
         self._features = int(agreed.record["features"])

@@ -19,8 +19,9 @@ from reshuffle.validation import check_positive
 class HeldOut:
     """Asks every site, every so many rounds, how good the model is on its held-out samples.
 
-    The state keeps the latest answers, ``held_out``: a row for each client, and one for all, with the
-    loss, the accuracy, the AUC and R²; ``held_out_known`` says which of them there are.
+    The state keeps the latest answers for the trace, ``held_out``: a row for each client, and one for all, with the
+    loss, the accuracy, the AUC and R²; ``held_out_known`` says which of them there are. The table of the final model, with
+    names, is ``held_out`` of the result.
     """
 
     def __init__(self, problem: Federation, every: int) -> None:
@@ -33,7 +34,10 @@ class HeldOut:
         """The state's part after so many rounds."""
         if rounds % self.every:
             return self.start()
-        found = self.problem.ask("metrics", state["x"])
+        return self.told(self.problem.ask("metrics", state["x"]))
+
+    def told(self, found: Mapping[int, Record]) -> State:
+        """The state's part by what the sites said."""
         rows = [_row({c: record}) for c, record in sorted(found.items())]
         return self._state(np.array([*rows, _row(found)]))
 

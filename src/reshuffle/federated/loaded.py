@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reshuffle.errors import InputError
+from reshuffle.federated.columns import Cells
 from reshuffle.federated.site import Model, Site
 from reshuffle.federated.tables import Table
 
@@ -21,13 +22,18 @@ class Loaded:
     site: Site
     table: Table
     stamp: Stamp
+    test: Table | None = None
+    """Held-out data, where the site has some."""
     data: str = ""
     """Its sha256, as ``Model.report`` says it, once it is known."""
 
     @classmethod
-    def of(cls, site: Site) -> Loaded:
+    def of(cls, site: Site, cells: Cells) -> Loaded:
         stamp = _stamp(site)  # before anything is read
-        return cls(site, site.table(), stamp)
+        table = site.table(cells)
+        if table.columns is not None:
+            table.columns.check_filled()
+        return cls(site, table, stamp, site.test_table(cells, table))
 
     def check(self, agreed: str, model: Model) -> None:
         """Refuse a folder that was written to since it was mapped, and data other than what was ``agreed`` on.

@@ -12,6 +12,7 @@ from reshuffle.objective import Array
 from reshuffle.problem import Problem
 
 NAMES = ("loss", "accuracy", "auc", "r2")
+"""Those that the trace has columns of."""
 
 
 def metrics(problem: Problem, x: Array) -> dict[str, Plain]:
@@ -35,7 +36,8 @@ def metrics(problem: Problem, x: Array) -> dict[str, Plain]:
 
 
 def overall(found: Mapping[int, Record]) -> dict[str, float]:
-    """Over all clients: loss, accuracy and R² of the pooled samples; of the AUC the mean, weighed by samples."""
+    """Over all clients: loss, accuracy, R² and root mean squared error of the pooled samples; of the AUC the mean, weighed
+    by samples."""
     held = [r for r in found.values() if r.get("samples")]
     total = {name: sum(float(r[name]) for r in held if name in r)
              for name in ("samples", "losses", "correct", "errors", "targets", "squares")}  # fmt: skip
@@ -43,6 +45,7 @@ def overall(found: Mapping[int, Record]) -> dict[str, float]:
     if not held:
         return result
     n = total["samples"]
+    result["samples"] = n
     result["loss"] = total["losses"] / n
     if "correct" in held[0]:
         result["accuracy"] = total["correct"] / n
@@ -52,6 +55,7 @@ def overall(found: Mapping[int, Record]) -> dict[str, float]:
     if "errors" in held[0]:
         spread = total["squares"] - total["targets"] ** 2 / n
         result["r2"] = 1.0 - total["errors"] / spread if spread > 0 else 0.0
+        result["rmse"] = float(np.sqrt(total["errors"] / n))
     return result
 
 

@@ -227,7 +227,9 @@ class Rounds(Method):
         return np.inf if alone and self.server.rejects(state, objective) else measure
 
     def close(self) -> None:
-        self.session.close()
+        """The session of sites was opened before the run, and is asked about its end."""
+        if not self.late:
+            self.session.close()
 
     # --- clients -------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from reshuffle.content import digest
+from reshuffle.datasets.encoding import TableEncoding
 from reshuffle.design import check_rows
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError, shown
-from reshuffle.federated.tables import Source, Table, load
+from reshuffle.federated.columns import Cells
+from reshuffle.federated.tables import PLAIN, Source, Table, load
 from reshuffle.labels import check_apart
 from reshuffle.losses import Loss
 from reshuffle.penalties import L2
@@ -25,6 +27,8 @@ from reshuffle.validation import check_weights, mean_weight
 
 LABELLED = ("signs", "classes")
 """Kinds of targets that are labels: which there are is agreed by all sites."""
+FEW_LABELS = 20
+"""More different numbers than this, not all of them whole, are no labels, and a site does not say them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +40,12 @@ class Site:
     data : a path, a function or arrays (see ``Sites``). A path and a function are used where the host
         of this client runs, and nowhere else.
     name : for messages and tables; where not given, the path, or the client's number.
-    test : held-out data of the same form, for ``evaluate``.
+    test : held-out data of the same form. The model at the end of a run is judged by it, and the models on the way
+        where ``evaluate`` is given.
     audit : a file at the client, to which a line is added for every message in and out.
     state : a folder at the client, where its part of ``ExactFedRR(state="clients")`` is saved in every round.
-    target : of a CSV file, the column to predict; the last where not given.
+    target : of a table, the column to predict; the last where not given.
+    drop : columns of this site's table that are left out. ``Sites`` takes those of all sites.
     """
 
     data: Source
@@ -48,12 +54,36 @@ class Site:
     audit: str | os.PathLike[str] | None = None
     state: str | os.PathLike[str] | None = None
     target: str | None = None
+    drop: tuple[str, ...] = ()
 
-    def table(self) -> Table:
-        return load(self.data, self.target)
+    def __post_init__(self) -> None:
+        texts = isinstance(self.drop, (list, tuple)) and all(isinstance(n, str) for n in self.drop)
+        if not texts:
+            raise InputError(f"drop must be a list of names of columns, got {shown(self.drop)}")
 
-    def test_table(self) -> Table | None:
-        return None if self.test is None else load(self.test, self.target)
+    def table(self, cells: Cells) -> Table:
+        return load(self.data, self.target, cells, self.drop)
+
+    def test_table(self, cells: Cells, agreed: Table) -> Table | None:
+        """The held-out data; of a table the columns that the site's data has."""
+        if self.test is None:
+            return None
+        if agreed.columns is None:
+            found = load(self.test, self.target)
+            if found.names != agreed.names:
+                raise InputError(
+                    f"the columns of test must be those of the data, {agreed.names}, got {found.names}"
+                )
+            return found
+        wanted = tuple(agreed.columns.columns)
+        same = replace(cells, columns=wanted, drop=())
+        try:
+            found = load(self.test, agreed.columns.reading.target, same)
+        except InputError as error:
+            raise InputError(f"the columns of test must be those of the data: {error}") from None
+        if found.columns is not None:
+            found.columns.check_filled()
+        return found
 
     def called(self, number: int) -> str:
         """In messages."""
@@ -69,6 +99,8 @@ class Model:
     loss: Loss
     ridge: float
     intercept: bool
+    cells: Cells = PLAIN
+    """How tables are read."""
 
     @property
     def labelled(self) -> bool:
@@ -76,15 +108,22 @@ class Model:
 
     def report(self, table: Table, version: str, moments: bool) -> dict[str, Plain]:
         """What a site says of itself before the first round, and all that it says."""
-        rows, n, features = check_rows(table.X)
-        weights = check_weights(table.sample_weight, n)
+        columns = table.columns
+        if columns is None:
+            shape, parts = self._rows(table)
+            more = _moments(table.X, shape[2]) if moments else {}
+        else:
+            shape = (table.y.shape[0], len(columns.columns), np.empty(0), True)
+            parts, more = (columns.content(),), columns.report(moments)
+        n, features, weights, dense = shape
         if table.y.shape[:1] != (n,):
             raise InputError(f"y must have one entry for each of {n} rows, got {table.y.shape}")
         record: dict[str, Plain] = {
             "version": version,
             "samples": n,
             "features": features,
-            "sparse": int(not rows.dense),
+            "sparse": int(not dense),
+            "form": "matrix" if columns is None else "table",
             "names": json.dumps(table.names),
             "classes": json.dumps(labels_of(table.y) if self.labelled else []),
             "outputs": int(table.y.shape[1]) if table.y.ndim == 2 else 0,
@@ -92,14 +131,21 @@ class Model:
             "ridge": self.ridge,
             "intercept": int(self.intercept),
             "weight": mean_weight(table.sample_weight),
-            "data": digest(*rows, table.y, weights),
+            "data": digest(*parts, table.y, weights),
         }
-        return record | (_moments(table.X, weights) if moments else {})
+        return record | more
+
+    def _rows(self, table: Table) -> tuple[tuple[int, int, Any, bool], tuple[Any, ...]]:
+        """Samples, features, weights and whether rows are dense; and what the rows hold."""
+        rows, n, features = check_rows(table.X)
+        return (n, features, check_weights(table.sample_weight, n), rows.dense), tuple(rows)
 
     def problem(self, table: Table, agreed: Record, weight: float = 1.0) -> Problem:
         """The client's problem, as all sites have agreed on it."""
         X: Any = table.X
         d = int(agreed["features"])
+        if table.columns is not None:
+            X = table.columns.encoded(TableEncoding.from_json(json.loads(str(agreed["encoding"]))))
         if _sparse(X) and X.shape[1] < d:
             X = sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], d))
         if "scale" in agreed:
@@ -144,6 +190,11 @@ def labels_of(y: NDArray[Any]) -> list[Any]:
     found = y if y.dtype.kind == "U" else y.astype(np.float64)
     check_apart(found)
     classes: list[Any] = np.unique(found).tolist()
+    if len(classes) > FEW_LABELS and any(isinstance(c, float) and c % 1.0 for c in classes):
+        raise InputError(
+            f"y must hold labels, got {len(classes):,} different numbers like {classes[0]:g}: for a target of numbers "
+            'give a loss of numbers, as losses.Squared(), or loss = "squared" in sites.toml'
+        )
     return classes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -76,6 +77,7 @@ class SiteHost:
         answer: Callable[[int, Task], dict[str, Plain]] | None = {
             "hello": self._hello, "load": self._load, "curvature": self._curvature,
             "columns": self._columns, "value": self._value, "metrics": self._metrics,
+            "below": self._below,
         }.get(task.kind)  # fmt: skip
         found: list[Reply | Failure] = []
         for c in task.clients:
@@ -130,16 +132,21 @@ class SiteHost:
     def _value(self, client: int, task: Task) -> dict[str, Plain]:
         return seen(self._problem(client, task), task, task.x)
 
+    def _below(self, client: int, task: Task) -> dict[str, Plain]:
+        """How many values of columns of numbers are below thresholds: a step of the search for medians."""
+        columns = self._loaded(client, task).table.columns
+        if columns is None:
+            raise InputError("it was asked for the columns of a table, and has a matrix")
+        return columns.below(json.loads(str(task.more["names"])), task.x)
+
     def _metrics(self, client: int, task: Task) -> dict[str, Plain]:
-        table = self._site(client).test_table()
+        table = self._loaded(client, task).test
         if table is None:
             return {}
-        names = self._loaded(client, task).table.names
-        if table.names != names:
-            raise InputError(
-                f"the columns of test must be those of the data, {names}, got {table.names}"
-            )
-        return metrics(self.model.problem(table, task.more), task.x)
+        key = (f"test {task.more['agreed']}", (client,))
+        if key not in self._ready:
+            self._ready[key] = self.model.problem(table, task.more)
+        return metrics(self._ready[key], task.x)
 
     def _train(self, task: Task) -> list[Reply | Failure]:
         """All that are here in one go, where all are asked; else, and where one of them fails, one by one."""
@@ -162,7 +169,7 @@ class SiteHost:
     def _loaded(self, client: int, task: Task) -> Loaded:
         """The client's table, checked for every task."""
         if client not in self._tables:
-            self._tables[client] = Loaded.of(self._site(client))
+            self._tables[client] = Loaded.of(self._site(client), self.model.cells)
         agreed = str(task.own.get(client, {}).get("data", ""))
         self._tables[client].check(agreed, self.model)
         return self._tables[client]

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from reshuffle.engines import Engine, Record, Task, digest, open_session
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.agreement import agree
 from reshuffle.federated.collect import Collect, Policy, Watch
+from reshuffle.federated.columns import Cells
 from reshuffle.federated.gathered import NOTHING, Gathered
+from reshuffle.federated.quality import ALL
 from reshuffle.federated.site import Model, Site
 from reshuffle.federated.site_host import SiteHost
 from reshuffle.federated.tables import Source
+from reshuffle.federated.tally import Tally
 from reshuffle.losses import Logistic, Loss, check_loss
-from reshuffle.objective import check_penalty
+from reshuffle.objective import Array, check_penalty
 from reshuffle.penalties import strong_convexity
 
 
@@ -33,8 +42,15 @@ class Sites:
         A dict gives names. Paths and functions are opened where the client's host runs.
     loss, penalty, ridge, fit_intercept : as for ``Problem``; the same at all sites. A site may hold one
         class only, and the labels are those that occur anywhere.
-    standardise : features to mean 0 and variance 1 over the federation, from sums that the sites send;
-        sparse data is scaled only.
+    standardise : features to mean 0 and variance 1 over the federation, from sums that the sites send; of tables the
+        columns of numbers, as ``reshuffle fit`` does; sparse data is scaled only. The model that comes of it takes rows
+        in their own units.
+    impute : fill in missing values of tables: the federation's median, or its most frequent category, here and when the
+        model predicts.
+    drop : columns of tables that are left out, at the sites that have them.
+    columns : columns of tables that are used; all but the target where not given.
+    categories : columns of tables whose every value is a category, numbers too.
+    missing : texts that stand for no value in tables, besides an empty cell, NA, N/A, NaN, null and ?.
     objective : whether sites tell the value of their losses at x with each reply. Without, the trace has none.
     watch : a function that is told of every answer, to look on (the command's live table).
     power_rounds : messages by which L_f is found; with 0 it is the bound Σ (N_m/N) L_f,m.
@@ -61,6 +77,11 @@ class Sites:
         fit_intercept: bool = False,
         *,
         standardise: bool = False,
+        impute: bool = False,
+        drop: Sequence[str] = (),
+        columns: Sequence[str] = (),
+        categories: Sequence[str] = (),
+        missing: Sequence[str] = (),
         objective: bool = True,
         power_rounds: int = 0,
         watch: Watch | None = None,
@@ -87,10 +108,28 @@ class Sites:
                 f"power_rounds must be a number of messages, got {shown(power_rounds)}"
             )
         checked = check_loss(Logistic() if loss is None else loss)
-        self.model = Model(checked, float(ridge), bool(fit_intercept))
+        cells = Cells(impute, drop, columns, categories, missing)  # type: ignore[arg-type]
+        self.model = Model(checked, float(ridge), bool(fit_intercept), cells)
         self.penalty = check_penalty(penalty)
         self.watch = watch
         self.standardise, self.objective, self.power_rounds = standardise, objective, power_rounds
+
+    @property
+    def names(self) -> list[str]:
+        """What the sites are called in tables: their names, files or numbers, each once."""
+        found: list[str] = []
+        for number, site in enumerate(self.sites):
+            path = isinstance(site.data, (str, os.PathLike))
+            name = site.name or (Path(site.data).stem if path else f"client {number}")  # type: ignore[arg-type]
+            found.append(f"{name} ({number})" if name in found or name == ALL else name)
+        return found
+
+    @property
+    def first_index(self) -> int:
+        """The index of the first feature in files like those of the sites: 1 in LIBSVM format, else 0."""
+        paths = [Path(s.data) for s in self.sites if isinstance(s.data, (str, os.PathLike))]
+        other = [path for path in paths if path.suffix == ".npz" or path.is_dir()]
+        return int(len(paths) == len(self.sites) and not other)
 
     def __repr__(self) -> str:
         return f"<Sites: {len(self.sites)} clients, loss={self.model.loss!r}, penalty={self.penalty!r}>"
@@ -109,6 +148,7 @@ class Sites:
     def gather(self, engine: Engine, policy: Policy | None = None) -> Iterator[Gathered]:
         """The sites on an engine, after their handshake."""
         session = open_session(engine, [1] * len(self.sites), self.make_host)
+        tally = Tally(self.names, self.watch)
         try:
             collect = Collect(
                 session,
@@ -116,12 +156,13 @@ class Sites:
                 policy or Policy(),
                 average=False,
                 called=self.called,
-                watch=self.watch,
+                watch=tally,
             )
             said = self._hello(collect)
             mu = strong_convexity(self.penalty)
-            agreed = agree(said, self.called, self.model, mu, self.standardise)
-            gathered = Gathered(
+            below = partial(self._below, collect)
+            agreed = agree(said, self.called, self.model, mu, self.standardise, below)
+            yield Gathered(
                 session,
                 collect,
                 agreed,
@@ -129,15 +170,23 @@ class Sites:
                 self.model,
                 self.power_rounds,
                 self.objective,
+                tally,
+                any(site.test is not None for site in self.sites),
             )
-            gathered.watch = self.watch
-            yield gathered
         finally:
             session.close()
 
     def _hello(self, collect: Collect) -> dict[int, Record]:
-        everyone, more = tuple(range(len(self.sites))), {"moments": int(self.standardise)}
-        run = uuid.uuid4().hex
-        task = Task(run, 0, 0.0, NOTHING, digest(NOTHING), everyone, kind="hello", more=more)
+        return self._ask(collect, "hello", NOTHING, {"moments": int(self.standardise)})
+
+    def _below(self, collect: Collect, names: list[str], at: Array) -> Array:
+        """How many values of these columns are below these thresholds, over all sites."""
+        said = self._ask(collect, "below", at, {"names": json.dumps(names)})
+        total: Array = np.sum([np.asarray(r["below"]) for r in said.values()], axis=0, dtype=float)
+        return total
+
+    def _ask(self, collect: Collect, kind: str, x: Array, more: Record) -> dict[int, Record]:
+        everyone = tuple(range(len(self.sites)))
+        task = Task(uuid.uuid4().hex, 0, 0.0, x, digest(x), everyone, kind=kind, more=more)
         replies = collect(task).replies
         return {c: replies[c].more for c in everyone}

@@ -10,6 +10,7 @@ from reshuffle.errors import InputError, shown
 from reshuffle.federated.collect import Policy
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Local, Sampled, Shuffled
+from reshuffle.federated.outcome import FederatedResult, ended
 from reshuffle.federated.rounds import Plan, Rounds, plan
 from reshuffle.federated.server import Averaging, Server
 from reshuffle.orders import Order, Reshuffle, check_order
@@ -17,7 +18,6 @@ from reshuffle.penalties.abilities import check_convex
 from reshuffle.solvers.sampling import bind_step, inverse
 from reshuffle.solvers.solver import LIMITS, BaseSolver
 from reshuffle.steps import Setting, check_step
-from reshuffle.trace import Result
 from reshuffle.validation import check_positive
 
 
@@ -38,8 +38,8 @@ class FederatedSolver(BaseSolver):
     on_missing : "raise" a ``ClientError`` that names who stayed away, or "average" those that answered,
         which solves another problem in that round, and is logged.
     evaluate : for ``Sites`` with ``test`` data: every so many rounds each says how good the model is on it.
-        The trace has the loss, accuracy, AUC and R² over all sites, ``result.state["held_out"]`` those of
-        each; ``federated.EarlyStopping`` stops on them.
+        The trace has the loss, accuracy, AUC and R² over all sites; ``federated.EarlyStopping`` stops on them. The
+        final model is evaluated in any case: ``result.held_out`` is a table by site and metric.
     """
 
     rounds: int = 100
@@ -91,13 +91,14 @@ class FederatedSolver(BaseSolver):
         lost: Any = getattr(self, "on_lost", "raise")
         return Policy(self.participation, self.retries, self.round_timeout, self.on_missing, lost)
 
-    def solve(self, problem: Any, x0: Any = None, **settings: Any) -> Result:
+    def solve(self, problem: Any, x0: Any = None, **settings: Any) -> FederatedResult:
         """Minimise P over a federation, as ``Solver.solve`` does; sites are asked for what they have first."""
         gather = getattr(problem, "gather", None)
         if gather is None:
-            return super().solve(problem, x0, **settings)
+            return FederatedResult.of(super().solve(problem, x0, **settings), tol=self.tol)
         with gather(check_engine(self.engine), self.policy) as gathered:
-            return super().solve(gathered, x0, **settings)
+            result = super().solve(gathered, x0, **settings)
+            return ended(gathered, problem.first_index, result, self.evaluate, self.tol)
 
     def local(self, federation: Federation) -> Local:
         """What each client does in a round."""
@@ -132,9 +133,10 @@ class FederatedSolver(BaseSolver):
                 f"got {shown(problem)}"
             )
         check_convex(problem.penalty, type(self).__name__)
-        if self.evaluate is not None and not problem.late:
+        if self.evaluate is not None and not problem.tested:
             raise InputError(
-                "evaluate is for federated.Sites with test data: this federation has none"
+                "evaluate is for federated.Sites with test data, and "
+                + ("no site has any" if problem.late else "this federation has none")
             )
 
     def plan(self, federation: Federation) -> Plan:

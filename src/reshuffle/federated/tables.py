@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,10 +12,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from reshuffle.datasets.npz_file import read_npz
-from reshuffle.datasets.reading import load_data
+from reshuffle.datasets.reading import is_table
 from reshuffle.datasets.svmlight import read_svmlight
-from reshuffle.datasets.table import Reading
 from reshuffle.errors import InputError, shown
+from reshuffle.federated.columns import Cells, Columns, read
 from reshuffle.files import opened
 
 Given = tuple[Any, ...] | Mapping[str, Any]
@@ -27,41 +26,65 @@ SPARSE = ("data", "indices", "indptr", "shape", "format", "_is_array")
 
 
 class Table(NamedTuple):
-    """Rows, targets as they stand, weights and names where there are some."""
+    """Rows, targets as they stand, weights and names where there are some.
+
+    A table of named columns has ``columns`` in place of X: how it is encoded is for all sites to agree on.
+    """
 
     X: Any
     y: NDArray[Any]
     sample_weight: Any = None
     names: tuple[str, ...] = ()
+    columns: Columns | None = None
 
 
-def load(source: Source, target: str | None = None) -> Table:
+PLAIN = Cells()
+"""Tables are read as they stand."""
+
+
+def load(
+    source: Source, target: str | None = None, cells: Cells = PLAIN, drop: Sequence[str] = ()
+) -> Table:
     """The table that a source stands for.
 
     - a file in LIBSVM format (also packed with gzip or bzip2);
     - ``.npz``: arrays X, y and, where wanted, sample_weight and names; a sparse X as scipy's ``save_npz``
       names its parts (data, indices, indptr, shape);
-    - ``.csv`` or ``.parquet``: columns with names; ``target`` names the one to predict (of a CSV file the
-      last, where none is named). Text becomes a column per value, and these must be the same at all sites;
+    - ``.csv``, ``.tsv`` or ``.parquet``, packed or not: columns with names; ``target`` names the one to predict (the
+      last, where none is named). Text becomes a column per value that occurs at any site; ``cells`` says which columns
+      are read and whether missing values are filled in, ``drop`` names columns of this site that are left out;
     - a folder with X.npy, y.npy and, where wanted, sample_weight.npy and names.txt: X is not read into
       memory but mapped, which is the quickest to open;
     - a function that returns (X, y), (X, y, sample_weight) or a dict of these, called where the data is;
     - such a tuple or dict itself.
     """
     if isinstance(source, (str, os.PathLike)):
-        return _file(Path(source), target)
-    return _given(source() if callable(source) else source)
+        return _file(Path(source), target, cells, drop)
+    found = _given(source() if callable(source) else source)
+    _refuse_cells(cells, drop)
+    return found
 
 
-def _file(path: Path, target: str | None) -> Table:
+def _refuse_cells(cells: Cells, drop: Sequence[str]) -> None:
+    """Settings of tables are of no use where the data is a matrix."""
+    if cells.given or drop:
+        raise InputError(
+            "impute, drop, columns, categories and missing are for tables (CSV or Parquet files), and its data is a "
+            "matrix: leave them out, or prepare its rows before"
+        )
+
+
+def _file(path: Path, target: str | None, cells: Cells, drop: Sequence[str]) -> Table:
     try:
+        if is_table(path) and not path.is_dir():
+            columns, y = read(path, target, cells, drop)
+            return Table(None, y, None, (), columns)
+        _refuse_cells(cells, drop)
         if path.is_dir():
             return _folder(path)
         if path.suffix == ".npz":
             with opened(path) as file:
                 return _given(read_npz(file, str(path)))
-        if path.suffix in (".csv", ".parquet"):
-            return _columns(path, target)
     except FileNotFoundError:
         raise InputError(f"there is no file or folder {path}") from None
     except (OSError, ValueError, EOFError) as error:
@@ -85,15 +108,6 @@ def _folder(path: Path) -> Table:
     )
 
 
-def _columns(path: Path, target: str | None) -> Table:
-    """A table by its columns; of a CSV file the last is the target, where none is named."""
-    if target is None and path.suffix == ".csv":
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            target = next(csv.reader(file), [""])[-1]
-    X, y, encoding = load_data(path, Reading(target=target, standardise=False))
-    return Table(X, y, None, tuple(encoding.feature_names))
-
-
 def _given(given: Any) -> Table:
     if isinstance(given, tuple) and 2 <= len(given) <= len(PARTS):
         given = dict(zip(PARTS, given, strict=False))
@@ -107,10 +121,15 @@ def _given(given: Any) -> Table:
         raise InputError(
             f"a client's data must be {', '.join(PARTS[:-1])} or {PARTS[-1]}, got {shown(unknown[0])} as well"
         )
-    X = given["X"]
-    return Table(
-        X, np.asarray(given["y"]), given.get("sample_weight"), _names(given.get("names"), X)
-    )
+    X, names = given["X"], given.get("names")
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):  # a data frame
+        names = list(X.columns) if names is None else names
+        if np.asarray(X).dtype.kind not in "fiub":
+            raise InputError(
+                "X is a data frame with columns that do not hold numbers: write it to a CSV or Parquet file and give the "
+                "path, which takes texts and missing cells, or turn them into numbers first"
+            )
+    return Table(X, np.asarray(given["y"]), given.get("sample_weight"), _names(names, X))
 
 
 def _sparse(given: Mapping[str, Any]) -> Any:

@@ -198,13 +198,15 @@ def _comparable(model: Any) -> str:
     return "Each coefficient is for one unit of its column, so that coefficients of columns in different units cannot be compared."
 
 
-def proof_part(model: Any) -> html.Markup:
+def proof_part(model: Any, counted: str = "epochs", advice: str = "") -> html.Markup:
     """How near the model is to the best of its kind, and how the run came there."""
     text, good = words.proof(model)
-    found: list[Any] = [html.tag("p", text, class_="proof" if good else "proof open")]
+    found: list[Any] = [html.tag("p", text + advice, class_="proof" if good else "proof open")]
     trace, certificate = model.trace_, model.certificate_
     if trace.rows() > 2:
         found.append(
-            html.figures(*pictures.convergence(trace, certificate.measure, certificate.tol))
+            html.figures(
+                *pictures.convergence(trace, certificate.measure, certificate.tol, counted)
+            )
         )
     return html.section("Is it the best of its kind?", *found)

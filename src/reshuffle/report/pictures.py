@@ -60,11 +60,14 @@ def _themed(svg: str, title: str) -> str:
     return svg.replace("<svg ", f'<svg role="img" aria-label="{safe(title)}" ', 1)
 
 
-def convergence(trace: Any, measure: str, tol: float) -> Iterator[tuple[Markup, str]]:
-    """The objective and the certificate, epoch by epoch."""
+def convergence(
+    trace: Any, measure: str, tol: float, counted: str = "epochs"
+) -> Iterator[tuple[Markup, str]]:
+    """The objective and the certificate, epoch by epoch or round by round."""
     from matplotlib.ticker import MaxNLocator
 
-    epochs, above = trace["epoch"], trace["objective"] - trace["objective"].min()
+    epochs, values = trace["epoch"], trace["objective"]
+    above = values - np.min(values, where=np.isfinite(values), initial=np.inf)
     known = trace[measure] if measure in trace else np.full(epochs.size, np.nan)
 
     def draw(ax: Axes, values: Any, name: str, line: float) -> None:
@@ -74,7 +77,7 @@ def convergence(trace: Any, measure: str, tol: float) -> Iterator[tuple[Markup, 
             ax.axhline(line, color=SOFT, lw=1.0, ls="--")
         ax.set_yscale("log")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        _labelled(ax, "epochs", name)
+        _labelled(ax, counted, name)
 
     if np.count_nonzero(above > 0) > 1:
         picture = drawn(lambda ax: draw(ax, above, "P(x) above its lowest", 0.0), "objective")
@@ -86,6 +89,32 @@ def convergence(trace: Any, measure: str, tol: float) -> Iterator[tuple[Markup, 
         picture = drawn(lambda ax: draw(ax, known, measure.replace("_", " "), tol), "certificate")
         dashed = "; dashed: what was asked for" if tol > 0 else ""
         yield picture, f"The certificate: how far from the minimum at most{dashed}."
+
+
+def by_site(names: list[str], values: list[float], overall: float | None, label: str) -> Markup:
+    """A number of each site as a bar, and the number of all as a line."""
+
+    def draw(ax: Axes) -> None:
+        places = np.arange(len(names))[::-1]
+        ax.barh(places, values, color=ACCENT, height=0.7)
+        ax.set_yticks(places, names)
+        if overall is not None:
+            ax.axvline(overall, color=SOFT, lw=1.2, ls="--")
+        ax.set_xlabel(label)
+        ax.grid(axis="x", alpha=1.0, lw=0.6)
+
+    return drawn(draw, "quality by site", (4.6, 1.2 + 0.3 * len(names)))
+
+
+def by_rounds(rounds: Any, values: Any, label: str) -> Markup:
+    """A number after some of the rounds."""
+
+    def draw(ax: Axes) -> None:
+        known = np.isfinite(values)
+        ax.plot(rounds[known], values[known], color=ACCENT, lw=1.8, marker="o", ms=3)
+        _labelled(ax, "rounds", label)
+
+    return drawn(draw, "held out by rounds")
 
 
 def calibration(said: Any, found: Any, counts: Any) -> Markup:

@@ -1,0 +1,29 @@
+"""The end of a federation in files: its model, and a page to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reshuffle.estimators import from_federation
+from reshuffle.federated import FederatedResult
+from reshuffle.files import write_atomically
+from reshuffle.report import federated_page
+from reshuffle.report.words import data_table
+
+LONGEST = 80
+"""Characters of a feature's name that are shown."""
+
+
+def write_model(result: FederatedResult, out: Path, about: Mapping[str, Any]) -> Any:
+    """Write model.npz, which ``reshuffle predict`` takes, and report.html; the model."""
+    model = from_federation(result)
+    model.save(out / "model.npz")
+    encoding = model.encoding_
+    names = [n if len(n) <= LONGEST else n[: LONGEST - 1] + "…" for n in encoding.feature_names]
+    target = getattr(encoding, "target", "")
+    told = {**about, **data_table(encoding), "target": target or "the labels of the files"}
+    page = federated_page(model, result, names, told, target)
+    write_atomically(out / "report.html", page.encode())
+    return model

@@ -1,0 +1,101 @@
+"""A model of a federation: a run over sites as an estimator that predicts, can be looked at and saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError, shown
+from reshuffle.estimators.classifier import RRClassifier
+from reshuffle.estimators.loss_names import OF_CLASSES, OF_MORE, OF_NUMBERS
+from reshuffle.estimators.outcome import certificate_of
+from reshuffle.estimators.regressor import RRRegressor
+from reshuffle.federated import Learned
+from reshuffle.labels import as_written
+from reshuffle.trace import Result
+
+Array = NDArray[np.float64]
+
+
+def from_federation(result: Result) -> Any:
+    """The model that a run over ``federated.Sites`` ended in: an ``RRClassifier`` or ``RRRegressor``, as if fitted.
+
+    It knows the classes, the names of the features, the common scales and encodings, and the certificate. It takes rows in
+    their own units, whether sites were standardised or not: the encoding of tables has the scales, and those of matrices
+    are part of its coefficients. ``save`` writes the file that ``reshuffle predict`` and ``load`` read.
+
+    Parameters
+    ----------
+    result : what ``solve(sites)`` of a federated solver gave.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> X, y = rs.datasets.breast_cancer()
+    >>> sites = rs.federated.Sites(
+    ...     {"north": (X[:300], y[:300]), "south": (X[300:], y[300:])},
+    ...     penalty=rs.penalties.L2(0.01), fit_intercept=True, standardise=True,
+    ... )
+    >>> model = rs.estimators.from_federation(rs.ExactFedRR(tol=1e-6).solve(sites))
+    >>> model.converged_, round(model.score(X, y), 2)
+    (True, 0.99)
+    """
+    learned: Learned | None = getattr(result, "learned", None)
+    if learned is None:
+        raise InputError(
+            "result must be what solve(sites) of a federated solver gave for federated.Sites, "
+            f"got {shown(result)}"
+        )
+    settings: dict[str, Any] = {
+        "loss": _name(learned.loss),
+        "penalty": learned.penalty,
+        "fit_intercept": learned.intercept,
+    }
+    model: Any = RRClassifier(**settings) if learned.classes else RRRegressor(**settings)
+    if learned.classes:
+        model.classes_ = as_written(np.array(learned.classes))
+    model.n_features_in_ = learned.features
+    for name, value in model.attributes_of(_in_units(result.x, learned)).items():
+        setattr(model, name, value)
+    if not learned.intercept and learned.centre is not None and learned.centre.any():
+        model.intercept_ = model.intercept_ - _shift(result.x, learned)
+    if learned.names:
+        model.feature_names_in_ = np.array(learned.names, dtype=object)
+    if learned.encoding is not None:
+        model.encoding_ = learned.encoding
+    model.loss_, model.penalty_, model.trace_ = learned.loss, learned.penalty, result.trace
+    model.converged_, model.message_ = result.converged, result.message
+    model.n_iter_, model.n_samples_fit_ = result.epoch, learned.samples
+    model.objective_ = result.trace.last()["objective"]
+    model.certificate_ = certificate_of(result, getattr(result, "tol", 0.0))
+    return model
+
+
+def _name(loss: Any) -> Any:
+    """A loss by its name, where the estimators have one for it as it is; else itself."""
+    plain = {several: one for one, several in OF_MORE.items()}
+    kind = plain.get(type(loss), type(loss))
+    for name, known in {**OF_NUMBERS, **OF_CLASSES}.items():
+        if known is kind and (kind is not type(loss) or list(known().params) == list(loss.params)):
+            return name
+    return loss
+
+
+def _in_units(x: Array, learned: Learned) -> Array:
+    """x for rows in their own units: ((a - centre)/scale)ᵀw + b = aᵀ(w/scale) + b - centreᵀ(w/scale)."""
+    if learned.scale is None:
+        return x
+    own, d = x.copy(), learned.features
+    own[:d] /= learned.scale.reshape(-1, *[1] * (x.ndim - 1))
+    if learned.intercept:
+        own[d] -= _shift(x, learned)
+    return own
+
+
+def _shift(x: Array, learned: Learned) -> Any:
+    """centreᵀ(w/scale), by which the intercept moves."""
+    if learned.centre is None or learned.scale is None:
+        return 0.0
+    return (learned.centre / learned.scale) @ x[: learned.features]

@@ -1,0 +1,171 @@
+"""A site's table, column by column, before the sites have agreed on how it is encoded."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.content import digest
+from reshuffle.datasets.columns import Column
+from reshuffle.datasets.encoding import Number, TableEncoding, fill_of
+from reshuffle.datasets.reading import column_names, load_columns
+from reshuffle.datasets.table import Reading
+from reshuffle.engines import Plain
+from reshuffle.errors import InputError
+from reshuffle.federated.medians import is_threshold
+from reshuffle.federated.wording import in_words_of_sites
+from reshuffle.objective import Array
+
+NUMBER, CATEGORY, EMPTY = "number", "category", "empty"
+"""Kinds of columns: an empty one holds no value at this site, and is of the kind that it has elsewhere."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """How the tables of all sites are read.
+
+    ``drop`` names columns that are left out where a site has them, ``columns`` those that are kept (all where there are
+    none), ``categories`` those whose every value is a category, ``missing`` further texts that stand for no value.
+    ``impute`` says whether missing values are filled in, by the medians and most frequent categories of the federation.
+    """
+
+    impute: bool = False
+    drop: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.impute, bool):
+            raise InputError(f"impute must be True or False, got {self.impute!r}")
+        for name in ("drop", "columns", "categories", "missing"):
+            given: object = getattr(self, name)
+            texts = not isinstance(given, str) and isinstance(given, Sequence)
+            if not texts or not all(isinstance(one, str) for one in given):  # type: ignore[attr-defined]
+                raise InputError(f"{name} must be a list of texts, got {given!r}")
+            object.__setattr__(self, name, tuple(given))  # type: ignore[arg-type]
+        for name in ("columns", "categories"):
+            both = [one for one in getattr(self, name) if one in self.drop]
+            if both:
+                raise InputError(f"column {both[0]!r} is in {name} and in drop: take it out of one")
+
+    @property
+    def given(self) -> bool:
+        """Whether anything is asked for that tables alone can do."""
+        return self != Cells()
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns of a table that a model may read, and the names to leave out that it does not have."""
+
+    columns: dict[str, Column]
+    reading: Reading
+    unused: tuple[str, ...] = ()
+
+    def check_filled(self) -> None:
+        """Refuse missing values where nothing stands for them."""
+        for name, column in self.columns.items():
+            if column.lacking and not self.reading.impute:
+                with in_words_of_sites():
+                    fill_of(Number(name), column)
+
+    def kind(self, name: str) -> str:
+        column = self.columns[name]
+        if column.rows == column.lacking:
+            return EMPTY
+        with in_words_of_sites():
+            return column.kind()
+
+    def report(self, moments: bool) -> dict[str, Plain]:
+        """What the site says of its columns: names, kinds and levels; how many rows have each level, and how many a
+        number, where missing values are filled in; means and squares of columns of numbers where these are standardised."""
+        kinds = {name: self.kind(name) for name in self.columns}
+        levels, counts = {}, {}
+        for name in [n for n, kind in kinds.items() if kind == CATEGORY]:
+            levels[name], codes = self.columns[name].categories()
+            tally = np.bincount(codes[codes >= 0], minlength=len(levels[name]))
+            counts[name] = tally.tolist()
+        record: dict[str, Plain] = {
+            "columns": json.dumps(kinds),
+            "levels": json.dumps(levels),
+            "unused": json.dumps(self.unused),
+            "target": str(self.reading.target),
+            "separator": self.reading.separator or ",",
+        }
+        if self.reading.impute:
+            record["counts"] = json.dumps(counts)
+        numbers = [self.present(n) for n, kind in kinds.items() if kind != CATEGORY]
+        if self.reading.impute or moments:
+            record["filled"] = np.array([v.size for v in numbers], dtype=np.float64)
+        if moments:
+            means = [v.mean() if v.size else 0.0 for v in numbers]
+            record["means"] = np.array(means, dtype=np.float64)
+            spread = [float(np.sum((v - m) ** 2)) for v, m in zip(numbers, means, strict=True)]
+            record["squares"] = np.array(spread, dtype=np.float64)
+        return record
+
+    def present(self, name: str) -> Array:
+        """The values of a column of numbers that are there."""
+        values = self.columns[name].numbers()
+        return values[~np.isnan(values)]
+
+    def below(self, names: Sequence[str], at: Array) -> dict[str, Plain]:
+        """For each of these columns of numbers, how many of its values are below a threshold."""
+        if not self.reading.impute or not is_threshold(at).all():
+            raise InputError(
+                "counts are told for medians alone, and no more exactly than these need"
+            )
+        counts = [np.count_nonzero(self.present(n) < t) for n, t in zip(names, at, strict=True)]
+        return {"below": np.array(counts, dtype=np.int64)}
+
+    def encoded(self, encoding: TableEncoding) -> Any:
+        """The rows, as all sites have agreed to encode them."""
+        absent = [part.name for part in encoding.columns if part.name not in self.columns]
+        if absent:
+            raise InputError(f"its table has no column {absent[0]!r}, which was agreed on")
+        with in_words_of_sites():
+            found = [self.columns[part.name] for part in encoding.columns]
+            return encoding.matrix(found, lambda text: None)
+
+    def content(self) -> str:
+        """The sha256 of what the columns hold."""
+        parts: list[Any] = []
+        for name, column in self.columns.items():
+            category = self.kind(name) == CATEGORY
+            parts += [name, *(column.categories() if category else [column.numbers()])]
+        return digest(*parts)
+
+
+def read(
+    path: str | os.PathLike[str], target: str | None, cells: Cells, drop: Sequence[str] = ()
+) -> tuple[Columns, NDArray[Any]]:
+    """A CSV or Parquet file as columns and targets.
+
+    ``drop`` are columns of this site alone, which it must have; those of ``cells`` it may have.
+    """
+    reading = Reading(target=target, impute=cells.impute, standardise=False)
+    reading = replace(reading, missing=(*reading.missing, *cells.missing))
+    names = column_names(path, reading)
+    if target is None:
+        reading = replace(reading, target=names[-1])
+    wanted = [n for n in (*cells.columns, *drop) if n not in names]
+    if wanted:
+        where = "columns" if wanted[0] in cells.columns else "drop of this site"
+        raise InputError(
+            f"{where} must name columns of {os.fspath(path)}, got {wanted[0]!r}; its columns are {', '.join(names)}"
+        )
+    kept = [n for n in cells.columns or names if n not in cells.drop and n not in drop]
+    others = tuple(n for n in names if n not in kept and n != reading.target)
+    forced = tuple(n for n in cells.categories if n in kept)
+    reading = replace(reading, drop=others, categorical=forced)
+    with in_words_of_sites():
+        columns, y = load_columns(path, reading)
+    unused = tuple(n for n in (*cells.drop, *cells.categories) if n not in names)
+    return Columns(columns, reading, unused), y

@@ -1,0 +1,102 @@
+"""Where a run over sites ended: the result, what a model needs beside x, and how good it is at each site."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from reshuffle.datasets.rows_encoding import Encoding, RowsEncoding
+from reshuffle.engines import Record
+from reshuffle.errors import ClientError
+from reshuffle.federated.gathered import Gathered
+from reshuffle.federated.held_out import HeldOut
+from reshuffle.federated.quality import Quality
+from reshuffle.federated.tally import Tally
+from reshuffle.losses import Loss
+from reshuffle.objective import Array
+from reshuffle.penalties import Penalty
+from reshuffle.trace import Result
+
+logger = logging.getLogger("reshuffle")
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What the sites agreed on and a model needs beside x."""
+
+    loss: Loss
+    penalty: Penalty
+    intercept: bool
+    samples: int
+    features: int
+    classes: tuple[Any, ...] = ()
+    names: tuple[str, ...] = ()
+    encoding: Encoding | None = None
+    """How rows come from a file. That of a table has its scales."""
+    centre: Array | None = None
+    scale: Array | None = None
+    """Common means and deviations of a matrix that was standardised."""
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedResult(Result):
+    """Where a run over ``Sites`` ended.
+
+    Beside the parts of ``Result`` it has ``held_out``, the quality of the final model by site and metric (empty where no
+    site has ``test`` data), ``tally``, the part of each client and what travelled, and ``learned``, from which
+    ``reshuffle.estimators.from_federation`` makes a model that predicts and can be saved.
+    """
+
+    learned: Learned | None = field(default=None, repr=False)
+    held_out: Quality = field(default_factory=lambda: Quality({}), repr=False)
+    tally: Tally = field(default_factory=lambda: Tally(()), repr=False)
+    tol: float = field(default=0.0, repr=False)
+    """The accuracy that was asked for."""
+
+    @classmethod
+    def of(cls, result: Result, **more: Any) -> FederatedResult:
+        """A result with what is known of its sites."""
+        return cls(**{f.name: getattr(result, f.name) for f in fields(Result)}, **more)
+
+
+def ended(
+    sites: Gathered, first: int, result: Result, evaluate: int | None, tol: float
+) -> FederatedResult:
+    """The result with what a model needs, and how good it is on held-out data.
+
+    A model is not lost where sites have gone before they could be asked. ``first`` is the index of the first feature in
+    files of the sites' form.
+    """
+    found: dict[int, Record] = {}
+    if sites.tested:
+        try:
+            found = sites.ask("metrics", result.x)
+        except ClientError as error:
+            logger.warning("how good the final model is at the sites is not known: %s", error)
+    if found and evaluate is not None:
+        held = HeldOut(sites, evaluate)
+        told = held.told(found)
+        result = replace(result, state=result.state | told)
+        result.trace.amend(**held.columns(told))
+    names = [part.name for part in sites.tally.parts]
+    quality = Quality.of(found, names)
+    learned = _learned(sites, first)
+    return FederatedResult.of(result, learned=learned, held_out=quality, tally=sites.tally, tol=tol)
+
+
+def _learned(sites: Gathered, first: int) -> Learned:
+    agreed = sites.agreed
+    record: Any = agreed.record
+    return Learned(
+        sites.loss,
+        sites.penalty,
+        sites.model.intercept,
+        sites.n,
+        sites.features,
+        agreed.classes,
+        agreed.names,
+        agreed.encoding or RowsEncoding(sites.features, first),
+        record.get("mean"),
+        record.get("scale"),
+    )

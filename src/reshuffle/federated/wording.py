@@ -1,0 +1,52 @@
+"""Advice about a table in the words of sites: settings of ``sites.toml`` and ``Sites`` in place of options of ``fit``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reshuffle.errors import InputError
+
+NAME = r"('[^']*'|\"[^\"]*\"|[\w.-]*\w)"
+"""A name as a shell takes it."""
+WORDS = (
+    (rf"--drop {NAME}", "drop"),
+    (rf"--categorical {NAME}", "categories"),
+    (rf"--missing {NAME}", "missing"),
+)
+PLAIN = {
+    "fit with --impute": "give impute = true",
+    "with --impute": "and impute = true",
+    "--impute": "impute = true",
+    "--drop": "drop",
+    "--categorical": "categories",
+    "--missing": "missing",
+    "--target": "target",
+}
+
+
+def retold(text: str) -> str:
+    """A message with the settings of sites in place of options of the command ``fit``.
+
+    >>> retold("leave it out with --drop 'marital status', or give --impute")
+    "leave it out with drop = ['marital status'], or give impute = true"
+    """
+    for pattern, setting in WORDS:
+        text = re.sub(pattern, lambda m, s=setting: f"{s} = [{_quoted(m[1])}]", text)  # type: ignore[misc]
+    for option, setting in PLAIN.items():
+        text = text.replace(option, setting)
+    return text
+
+
+def _quoted(name: str) -> str:
+    return name if name[0] in "'\"" else f"'{name}'"
+
+
+@contextmanager
+def in_words_of_sites() -> Iterator[None]:
+    """An ``InputError`` about a table, retold."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(retold(str(error))) from None

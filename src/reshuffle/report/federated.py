@@ -1,0 +1,191 @@
+"""The report of a federation: quality by site, convergence by rounds, the part of each site, and what travelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from reshuffle.federated import FederatedResult, Quality
+from reshuffle.federated.quality import ALL
+from reshuffle.federated.tally import Part, Tally
+from reshuffle.report import html, pictures, words
+from reshuffle.report.fit import coefficients_part, proof_part
+from reshuffle.trace import Trace
+
+MOST_BARS = 30
+"""Sites of which a picture has a bar each; a table has them all."""
+LONGEST = 24
+"""Characters of a site's name beside a bar."""
+LABELS = {
+    "accuracy": "share of rows that are right", "rmse": "root mean squared error", "loss": "mean loss",
+}  # fmt: skip
+"""Metrics that pictures show, of which the first that is known is drawn site by site."""
+MEANING = {
+    "hello": "the handshake: samples, columns with their kinds and categories, classes",
+    "below": "how many values are below thresholds, from which medians are found",
+    "columns": "mean and spread of every feature, for the scales of the method",
+    "load": "how much work a round is, and how curved the losses are",
+    "curvature": "products with the curvature, from which the step is found",
+    "train": "the rounds: models, and sums over a site's samples",
+    "value": "the loss and its gradient at one point",
+    "metrics": "sums over held-out samples",
+}
+
+
+def federated_page(
+    model: Any, result: FederatedResult, names: list[str], about: Mapping[str, Any], target: str
+) -> str:
+    """The whole page; ``names`` are those of the features, ``about`` is what was asked for and read, name by name."""
+    tally, held = result.tally, result.held_out
+    title = f"A model of {target}" if target else "A linear model"
+    sites = f"{len(tally.parts):,} site{'s' if len(tally.parts) != 1 else ''}"
+    lead = (
+        f"{type(model.loss_).__name__} loss, learned over {sites} with {model.n_samples_fit_:,} rows, "
+        f"{model.n_features_in_:,} features; the rows stayed where they were"
+    )
+    parts = [
+        html.tiles(_tiles(model, result)),
+        _quality_part(held, result.trace),
+        proof_part(model, "rounds", "" if result.tol else " Give --tol 1e-6 to have it checked."),
+        _sites_part(tally, result.epoch),
+        coefficients_part(model, names),
+        _travelled_part(tally),
+        html.section("Data and settings", html.pairs({**about, "penalty": words.penalty(model)})),
+    ]
+    return html.page(title, lead, parts, words.made_with())
+
+
+def _tiles(model: Any, result: FederatedResult) -> Iterator[tuple[str, str]]:
+    held, kinds = result.held_out, result.tally.by_kind().values()
+    if ALL in held:
+        row = held[ALL]
+        of = f"held-out rows at {len(held) - 1:,} of {len(result.tally.parts):,} sites"
+        if "accuracy" in row:
+            yield words.share(row["accuracy"]), f"of {row['samples']:,.0f} {of} are right"
+        elif "r2" in row:
+            yield (
+                f"{row['r2']:.3f}",
+                f"R² on {row['samples']:,.0f} {of}: 1 is perfect, 0 is the mean",
+            )
+    asked = (
+        f": {'converged' if result.converged else 'not converged'}" if result.tol else " were made"
+    )
+    yield f"{result.epoch:,}", f"rounds{asked}"
+    if np.isfinite(model.certificate_.value):
+        bound = model.certificate_.measure == "gap"
+        what = (
+            "proved distance from the minimum, relative" if bound else "gradient mapping, relative"
+        )
+        yield f"{model.certificate_.value:.0e}", what
+    down, up = sum(k.down for k in kinds), sum(k.up for k in kinds)
+    yield size(up), f"came from the sites, and {size(down)} went to them"
+
+
+def _quality_part(held: Quality, trace: Trace) -> html.Markup:
+    """The final model on held-out rows, site by site."""
+    if not held:
+        return html.section(
+            "Quality by site",
+            html.tag(
+                "p",
+                "No site has held-out rows, so nothing is known of how the model does on new ones. Give a site test data "
+                '(test = "file" in its [[site]]), and the final model is judged by it there.',
+            ),
+        )
+    scores = html.table(["site", *held.metrics], held.cells())
+    shown: list[Any] = [(scores, _explained(held))]
+    metric = next(m for m in LABELS if m in held.metrics)
+    own = {name: row[metric] for name, row in held.items() if name != ALL and metric in row}
+    if 1 < len(own) <= MOST_BARS:
+        short = [n if len(n) <= LONGEST else f"{n[: LONGEST - 1]}…" for n in own]
+        picture = pictures.by_site(short, list(own.values()), held[ALL].get(metric), LABELS[metric])
+        shown.append((picture, "Each bar is a site; the dashed line is for all sites together."))
+    known = trace["held_out_loss"] if "held_out_loss" in trace else np.empty(0)
+    if np.count_nonzero(np.isfinite(known)) > 1:
+        caption = "The mean loss on held-out rows of all sites, in the rounds after which it was asked for."
+        shown.append((pictures.by_rounds(trace["epoch"], known, LABELS["loss"]), caption))
+    return html.section("Quality by site", html.figures(*shown))
+
+
+def _explained(held: Quality) -> str:
+    """The columns in words."""
+    known = {
+        "loss": "loss is the mean over rows",
+        "accuracy": "accuracy the share of rows that are right",
+        "auc": "auc the area under the ROC curve (over all sites the mean of theirs, weighed by rows)",
+        "r2": "r2 the share of the variance that is explained (over all sites it may be higher than at each, since targets "
+        "differ from site to site)",
+        "rmse": "rmse the root mean squared error, in the units of the target",
+    }
+    return f"The final model on rows that it has not seen: {'; '.join(known[m] for m in held.metrics if m in known)}."
+
+
+def _sites_part(tally: Tally, rounds: int) -> html.Markup:
+    """Who took part, and how often."""
+    total = sum(part.samples or 0 for part in tally.parts)
+    rows = [_site(part, total, rounds) for part in tally.parts]
+    troubled = [part for part in tally.parts if part.failed]
+    notes = [
+        html.tag("p", f"{part.name}, the last time that it did not answer: {part.reason}")
+        for part in troubled[:MOST_BARS]
+    ]
+    columns = ["site", "rows", "share of all", "rounds", "loss on its rows", "failed answers"]
+    text = (
+        "Rounds are those that a site answered, the last of which may only have confirmed the model; the loss is the mean over "
+        "its own rows at the last model that it was asked about."
+    )
+    return html.section(
+        "Who took part", html.table(columns, rows), html.tag("p", text, class_="soft"), *notes
+    )
+
+
+def _site(part: Part, total: int, rounds: int) -> Sequence[str]:
+    known = part.samples is not None
+    return (
+        part.name,
+        f"{part.samples:,}" if known else "–",
+        _unbroken(words.share((part.samples or 0) / total)) if known and total else "–",
+        f"{part.rounds:,}",
+        "–" if part.loss is None else f"{part.loss:.4g}",
+        f"{part.failed:,}",
+    )
+
+
+def _travelled_part(tally: Tally) -> html.Markup:
+    """Messages and bytes, by what they are for."""
+    rows = [
+        (
+            f"{MEANING.get(kind, kind)} ({kind})",
+            f"{one.messages:,}",
+            *(_unbroken(size(b)) for b in (one.down, one.up)),
+        )
+        for kind, one in tally.by_kind().items()
+    ]
+    text = (
+        "No row of a table leaves a site. The page 'Federated learning' of the documentation lists every part of every message, and "
+        'audit = "file" in a [[site]] writes a line for each at that site.'
+    )
+    return html.section(
+        "What travelled",
+        html.table(["", "messages", "to the sites", "from the sites"], rows),
+        html.tag("p", text, class_="soft"),
+    )
+
+
+def _unbroken(text: str) -> str:
+    """A number with its unit, which stay on one line."""
+    return text.replace(" ", "\u00a0")
+
+
+def size(count: int) -> str:
+    """Bytes in words.
+
+    >>> size(999), size(12_345), size(3_200_000)
+    ('999 bytes', '12.3 kB', '3.2 MB')
+    """
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count} bytes"
