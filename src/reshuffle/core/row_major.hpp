@@ -249,8 +249,10 @@ class RowMajor {
             const double dust = (packed ? sets::constant * sets::constant : sets::constant) * m * m * all;
             const Index column = active.columns[std::size_t(j)];
             if (!((out[j][j] <= dust && m != 0.0) || ones_[std::size_t(column)])) continue;
+            const bool even = ones_[std::size_t(column)] || is_even(column);
+            if (packed && !even) continue;  // it differs in rows that have no curvature here
             for (Index k = 0; k < width; k++) out[j][k] = out[k][j] = 0.0;
-            if (all > 0.0) constant[std::size_t(column)] = true;
+            if (even && all > 0.0) constant[std::size_t(column)] = true;
         }
     }
 
@@ -329,6 +331,7 @@ class RowMajor {
     std::vector<unsigned char> ones_;
     std::vector<Index> counts_;
     std::vector<double> squares_, x_;
+    std::vector<unsigned char> even_;  // columns whose entries are all the same; empty where not yet looked at
     bool dense_ = false;
     Active active_;                        // of the last working set:
     std::vector<Index> kept_;              // its coordinates that are penalised, in the numbering of all,
@@ -430,6 +433,31 @@ class RowMajor {
             });
         }
         return squares_;
+    }
+
+    // Whether a column has the same entry in every row that counts, but for rounding. The Hessian cannot tell: its rows
+    // may have no curvature where the column differs, or one that overflows.
+    bool is_even(Index column) {
+        if (even_.empty()) {
+            const auto features = std::size_t(losses.features);
+            std::vector<double> least(features, infinity), most(features, -infinity);
+            std::vector<Index> stored(features, 0);
+            Index rows_that_count = 0;
+            with_rows(losses, [&](const auto &rows) {
+                for (Index i = 0; i < losses.n; i++) {
+                    if (losses.weights && !(losses.weights[i] > 0.0)) continue;
+                    rows_that_count++;
+                    rows.for_each(i, [&](Index j, double a) {
+                        const auto k = std::size_t(j);
+                        least[k] = smaller(least[k], a), most[k] = larger(most[k], a), stored[k]++;
+                    });
+                }
+            });
+            even_.resize(features);
+            for (std::size_t k = 0; k < features; k++)
+                even_[k] = stored[k] == rows_that_count && most[k] - least[k] <= 2.0 * sets::constant * std::fabs(centre_[k]);
+        }
+        return even_[std::size_t(column)];
     }
 
     // Several outputs of which none sees another, with the same curvature in all of them: one Gram matrix for all.

@@ -205,6 +205,8 @@ class Gap(Certificate):
             if not self._is_balanced(slopes):
                 return np.inf
             g, x = fit.combined(slopes)[:-1], x[:-1]
+        if not np.isfinite(g).all():  # x lies so far out that slopes overflow
+            return np.inf
         scale = penalty.dual_scale(-g, ridge)
         theirs = penalty.conjugate(-scale * g, ridge)
         if scale == 1.0 and not fit.bias:
