@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -136,3 +137,91 @@ def test_the_core_does_not_read_or_write_beyond_its_arrays(name: str) -> None:
     """Each of these ended the process."""
     with pytest.raises(ValueError, match=r"beyond|rise|within|entries|too many|not that of"):
         BEYOND[name]()
+
+
+# --- losses of one's own ----------------------------------------------------------------------------
+
+
+def own(derivative: Any, **parts: Any) -> rs.losses.Loss:
+    """Least squares, with this derivative."""
+    given = parts | {"derivative": derivative, "curvature": 1.0}
+    given.setdefault("value", staticmethod(half_a_square))
+    return type("Own", (rs.losses.Loss,), given)()  # type: ignore[no-any-return]
+
+
+def half_a_square(z: float, y: float) -> float:
+    return 0.5 * (z - y) * (z - y)
+
+
+def difference(z: float, y: float) -> float:
+    return z - y
+
+
+def solved(loss: rs.losses.Loss) -> rs.Result:
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    problem = rs.Problem(X, X @ [1.0, 2.0, 3.0], loss=loss)
+    return rs.ExactProxRR(tol=1e-8, epochs=100).solve(problem)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_compiled_loss_that_raises_does_not_converge(capfd: pytest.CaptureFixture[str]) -> None:
+    """Numba prints and returns 0: a slope of 0 at every sample was 'stationary'."""
+    pytest.importorskip("numba")
+
+    def raises(z: float, y: float) -> float:
+        if z < 1e3:
+            raise ValueError("too small")
+        return z - y
+
+    with np.errstate(all="ignore"):
+        result = solved(own(staticmethod(raises)))
+    assert not result.converged
+    assert "too small" not in capfd.readouterr().err
+
+
+def test_functions_that_numba_has_compiled() -> None:
+    numba: Any = pytest.importorskip("numba")
+    derivative = numba.njit(difference)
+    result = solved(own(staticmethod(derivative), value=staticmethod(numba.njit(half_a_square))))
+    np.testing.assert_allclose(result.x, [1.0, 2.0, 3.0], atol=1e-6)
+
+
+def test_addresses_of_functions_of_another_type() -> None:
+    """One of float(float, float) read a slope of 0 everywhere, and was 'stationary' at 0."""
+    numba: Any = pytest.importorskip("numba")
+    whole = numba.cfunc("float64(float64, float64)")(difference)
+    np.testing.assert_allclose(solved(own(whole)).x, [1.0, 2.0, 3.0], atol=1e-6)
+    with pytest.raises(rs.InputError, match=r"double\(double, double\), got float\(float, float\)"):
+        solved(own(numba.cfunc("float32(float32, float32)")(difference)))
+    integers = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda z: z)
+    with pytest.raises(rs.InputError, match=r"got int\(int\)"):
+        solved(own(integers))
+
+
+def test_ctrl_c_inside_a_loss_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was printed as an exception that is ignored, and the run went on."""
+    monkeypatch.setattr("reshuffle.losses.native.has_numba", lambda: False)
+    monkeypatch.setattr("reshuffle.losses.native.warn_slow", lambda name: None)
+    calls = iter(range(10**9))
+
+    def interrupted(z: float, y: float) -> float:
+        if next(calls) == 300:
+            raise KeyboardInterrupt
+        return z - y
+
+    assert "interrupted" in solved(own(staticmethod(interrupted))).message
+
+
+def test_what_a_small_problem_raises_first_is_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reshuffle.losses.native.has_numba", lambda: False)
+    monkeypatch.setattr("reshuffle.losses.native.warn_slow", lambda name: None)
+
+    def raises(z: float, y: float) -> float:
+        raise ZeroDivisionError("mine")
+
+    def one(z: float, y: float) -> float:
+        return 1.0
+
+    parts = {"value": staticmethod(raises), "second": staticmethod(one)}
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        solved(own(staticmethod(difference), **parts))

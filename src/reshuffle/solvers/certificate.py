@@ -200,13 +200,13 @@ class Gap(Certificate):
 
     def _absolute(self, x: Array, slopes: Array, g: Array, value: Callable[[], float]) -> float:
         fit, penalty, ridge = self.datafit, self.penalty, self.problem.ridge
+        if not np.isfinite(g).all():  # x lies so far out that slopes overflow
+            return np.inf
         if fit.bias:
             slopes = self._balanced(slopes)
             if not self._is_balanced(slopes):
                 return np.inf
             g, x = fit.combined(slopes)[:-1], x[:-1]
-        if not np.isfinite(g).all():  # x lies so far out that slopes overflow
-            return np.inf
         scale = penalty.dual_scale(-g, ridge)
         theirs = penalty.conjugate(-scale * g, ridge)
         if scale == 1.0 and not fit.bias:
