@@ -225,3 +225,16 @@ def test_what_a_small_problem_raises_first_is_what_is_said(monkeypatch: pytest.M
     parts = {"value": staticmethod(raises), "second": staticmethod(one)}
     with pytest.raises(ZeroDivisionError, match="mine"):
         solved(own(staticmethod(difference), **parts))
+
+
+@pytest.mark.parametrize("offset", [5.0, 500.0])
+def test_a_federation_that_begins_where_slopes_are_flat(offset: float) -> None:
+    """Rounds are translations there, and extrapolating from them led to infinity."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    y = 0.1 * X[:, 0] + rng.standard_normal(200) + offset
+    penalty = rs.penalties.L1(1e-4)
+    problem = rs.Problem(X, y, rs.losses.Huber(0.01), penalty, fit_intercept=True)
+    clients = rs.federated.split(problem, clients=3, seed=0)
+    result = rs.ExactFedRR(tol=0.0, rounds=30, seed=0).solve(clients)
+    assert problem.objective(result.x) < problem.value(np.zeros(4))

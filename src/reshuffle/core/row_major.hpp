@@ -21,6 +21,7 @@ namespace sets {
 inline constexpr Index few = 100;          // features that a first working set may have without a reason
 inline constexpr double constant = 1e-14;  // of a mean: a deviation that rounding explains
 inline constexpr double apart = 1e-6;      // of a column's mean square: a variance that leaves ten digits when subtracted
+inline constexpr double left = 1e-10;      // of a square: a difference that still has six digits
 inline constexpr double full = 0.7;        // of the values: from here on sparse rows are quicker multiplied as dense ones
 inline constexpr Index sparse = 4;         // times fewer entries of x than columns: then a dense row is read at these alone
 inline constexpr double work = 4.0 * pieces::work;  // products of a call, after which the next step is left to another
@@ -218,30 +219,39 @@ class RowMajor {
     // out = sum_i scales_i b_i b_i^T for rows b_i of the centred active columns (and 1).
     void gram_of(const double *scales, const Active &active, Matrix<double> out) {
         const std::vector<double> shift = shifts(active);
-        const bool packed = packs(active);
+        bool packed = packs(active);
         const Index width = out.rows;
-        summed(out, [&](Range r, Matrix<double> to) {
-            with_rows(losses, [&](const auto &rows) {
-                if (packed)
-                    add_packed_gram(rows, r, scales + r.begin, active, shift.data(), losses.bias, to);
-                else if constexpr (!std::decay_t<decltype(rows)>::dense)
-                    add_scattered_gram(rows, r, scales + r.begin, active, losses.bias, to);
+        const auto add_up = [&] {
+            summed(out, [&](Range r, Matrix<double> to) {
+                with_rows(losses, [&](const auto &rows) {
+                    if (packed)
+                        add_packed_gram(rows, r, scales + r.begin, active, shift.data(), losses.bias, to);
+                    else if constexpr (!std::decay_t<decltype(rows)>::dense)
+                        add_scattered_gram(rows, r, scales + r.begin, active, losses.bias, to);
+                });
             });
-        });
+        };
+        add_up();
         if (!losses.bias) return;
         const Index last = width - 1;
         const double all = out[last][last];
         if (!packed) {  // (b - m)(b - m)^T, from b b^T
             std::vector<double> ones(std::size_t(last), 0.0);
             for (Index j = 0; j < last; j++) ones[std::size_t(j)] = out[j][last];
+            bool lost = false;
             for (Index j = 0; j < last; j++) {
-                const double m = shift[std::size_t(j)], s = ones[std::size_t(j)];
+                const double m = shift[std::size_t(j)], s = ones[std::size_t(j)], before = out[j][j];
                 for (Index k = 0; k < last; k++) {
                     const double n = shift[std::size_t(k)], t = ones[std::size_t(k)];
                     out[j][k] += m * n * all - (m * t + n * s);
                 }
                 out[j][last] -= m * all;
                 out[last][j] = out[j][last];
+                lost = lost || (m != 0.0 && !(out[j][j] > sets::left * before));
+            }
+            if (lost) {  // rows with curvature have the mean of a column: nothing but rounding is left of it
+                packed = true;
+                add_up();
             }
         }
         for (Index j = 0; j < last; j++) {  // what rounding leaves of a column that is constant, so a second intercept
