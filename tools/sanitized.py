@@ -34,7 +34,7 @@ def preloaded() -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         raise SystemExit(__doc__)
     build_in_place(sanitize=True)
     os.execvpe(sys.argv[1], sys.argv[1:], os.environ | CHECKS | {"LD_PRELOAD": preloaded()})

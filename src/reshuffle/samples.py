@@ -87,7 +87,7 @@ class Samples:
         )  # fmt: skip
 
     @cached_property
-    def _own_errors(self) -> list[Exception]:
+    def _own_errors(self) -> list[BaseException]:
         return own_errors(self.loss)
 
     def raise_own_errors(self) -> None:

@@ -1,8 +1,8 @@
 // Bindings of orders and of CSR rows seen by columns.
 //
-// `design.check_rows` has checked once that the pointers of a matrix rise and that its indices are columns, and a
-// matrix is read-only from there on; neither is read through again here. What a call could get wrong is checked: the
-// sizes of arrays, where the pointers end, and that visits are rows.
+// `design.check_rows` speaks of what a user got wrong. Here it is checked once more that pointers rise and end within what
+// is stored, that indices are columns and visits are rows, since the loops read and write where they say; a check reads
+// numbers one after the other, and costs less than the pass that it precedes.
 #include "bound.hpp"
 #include "columns.hpp"
 #include "shuffle.hpp"
@@ -12,17 +12,36 @@ namespace reshuffle {
 using Visits = Array<const Visit>;
 using Out = Array<double>;
 
-// Whether the pointers are there, and end within what is stored.
+// Whether the pointers are there, do not fall, and end within what is stored.
 template <class Pointer>
 static bool ends_within(const Array<const Pointer> &indptr, size_t stored) {
-    return indptr.size() > 0 && size_t(indptr.data()[indptr.size() - 1]) <= stored;
+    const Span<const Pointer> p = view(indptr);
+    if (p.size < 1 || size_t(p[p.size - 1]) > stored) return false;
+    bool good = true;
+    for (Index i = 1; i < p.size; ++i) good &= p[i - 1] <= p[i];
+    return good;
+}
+
+// Whether every index is one of so many columns.
+template <class Column>
+static bool within(Span<const Column> indices, Index columns) {
+    Column largest = 0;
+    for (Column j : indices) largest = std::max(largest, j);
+    return indices.size == 0 || std::uint64_t(largest) < std::uint64_t(columns);
+}
+
+// The indices that the pointers lead to: others may lie before and after them.
+template <class Column, class Pointer>
+static Span<const Column> reached(const Array<const Column> &indices, const Array<const Pointer> &indptr) {
+    const Span<const Pointer> p = view(indptr);
+    return view(indices).part(Index(p[0]), Index(p[p.size - 1]));
 }
 
 template <class Value, class Column, class Pointer>
 static Rows<Value, Column, Pointer> rows_of(const Array<const Value> &values, const Array<const Column> &indices,
                                             const Array<const Pointer> &indptr) {
     require(ends_within(indptr, indices.size()) && (std::is_same_v<Value, bool> || values.size() == indices.size()),
-            "indptr must end within the indices, and values must be as many as these");
+            "indptr must rise and end within the indices, and values must be as many as these");
     return {view(values), view(indices), view(indptr)};
 }
 
@@ -68,6 +87,7 @@ static void bind_counts(nb::module_ &m) {
     m.def(
         "count_columns",
         [](Array<const Column> indices, Array<Index> counts) {
+            require(within(view(indices), Index(counts.size())), "a column index lies beyond the counts");
             Free free;
             count_columns(view(indices), view(counts));
         },
@@ -82,6 +102,7 @@ static void bind_sums(nb::module_ &m) {
            Array<const double> weights, Out out) {
             const auto rows = rows_of(values, indices, indptr);
             require(weights.size() + 1 == indptr.size(), "there must be a weight for each row");
+            require(within(reached(indices, indptr), Index(out.size())), "a column index lies beyond out");
             Free free;
             add_squares(rows, view(weights), view(out));
         },
@@ -93,6 +114,7 @@ static void bind_sums(nb::module_ &m) {
            Array2<double> columns) {
             const auto rows = rows_of(values, indices, indptr);
             require(columns.shape(1) + 1 == indptr.size(), "columns must be as long as there are rows");
+            require(within(reached(indices, indptr), Index(columns.shape(0))), "a column index lies beyond the columns");
             Free free;
             add_entries(rows, view(columns));
         },
@@ -107,6 +129,7 @@ static void bind_kept(nb::module_ &m) {
         [](Array<const Column> indices, Array<const Pointer> indptr, Visits place, Array<Pointer> lengths) {
             const auto rows = pattern_of(indices, indptr);
             require(lengths.size() == indptr.size(), "lengths must be as many as pointers");
+            require(within(reached(indices, indptr), Index(place.size())), "a column index lies beyond the places");
             Free free;
             count_kept(rows, view(place), view(lengths));
         },
@@ -120,6 +143,7 @@ static void bind_kept(nb::module_ &m) {
             require(new_indptr.size() == indptr.size() && ends_within(new_indptr, new_indices.size()) &&
                         size_t(new_indptr.data()[new_indptr.size() - 1]) < new_indices.size(),
                     "the new arrays need room for one entry more than the new pointers say");
+            require(within(reached(indices, indptr), Index(place.size())), "a column index lies beyond the places");
             Free free;
             keep_columns(rows, view(place), Span<bool>{}, view(new_indices), view(new_indptr));
         },
@@ -135,8 +159,10 @@ static void bind_keep(nb::module_ &m) {
            Array<Value> new_values, Array<Column> new_indices, Array<const Pointer> new_indptr) {
             const auto rows = rows_of(values, indices, indptr);
             require(new_indptr.size() == indptr.size() && new_values.size() == new_indices.size() &&
+                        ends_within(new_indptr, new_indices.size()) &&
                         size_t(new_indptr.data()[new_indptr.size() - 1]) < new_indices.size(),
                     "the new arrays need room for one entry more than the new pointers say");
+            require(within(reached(indices, indptr), Index(place.size())), "a column index lies beyond the places");
             Free free;
             keep_columns(rows, view(place), view(new_values), view(new_indices), view(new_indptr));
         },

@@ -109,6 +109,7 @@ nb::tuple run_row_major(BoundRowMajor &b, const BoundForm &form, Flat u, Flat x,
                         Index most) {
     RowMajor &system = b.system;
     check_size(Index(u.size()), system.size(), "x has not as many entries as there are unknowns");
+    check_size(form_size(form.form), system.losses.penalised(), "the penalty is not that of these coordinates");
     if (system.floor == -infinity) system.floor = least_value(system.losses);
     system.listener.total = 0.0;
     const auto [damping, expected, seen, bound] = progress;
@@ -295,7 +296,8 @@ void bind_newton(nb::module_ &m) {
         .def_prop_ro("at_zero", [](const ColumnMajor &s) { return s.at_zero; })
         .def_prop_ro("floor", [](const ColumnMajor &s) { return s.floor; })
         .def("inner", [](const ColumnMajor &s, Array2<double> u) {
-            require(u.shape(0) > 0, "x has no row");
+            check_size(Index(u.size()), s.size(), "x has not as many entries as there are unknowns");
+            require(Index(u.shape(0)) > s.centred_columns(), "x has fewer rows than there are features");
             s.centred(view(u));
         }, fixed("u"))
         .def("run", &run<ColumnMajor>, arg("form"), fixed("u"), fixed("x"), fixed("gradient"), fixed("at"), arg("progress"),

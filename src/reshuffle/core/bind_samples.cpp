@@ -71,6 +71,8 @@ Starts starts_of(nb::handle starts, Index n, Index stored) {
 
 using Values = nb::ndarray<nb::ro, nb::device::cpu>;
 
+constexpr Index largest_unknown = Index(1) << 48;  // numbers: more than any memory holds, and no product of sizes overflows
+
 Rows dense_rows(const Values &values, Index n, Index features) {
     const Index width = Index(values.shape(1));
     const bool whole = values.size() == 0 || ((values.stride(1) == 1 || width == 1) && (values.stride(0) == width || n == 1));
@@ -102,6 +104,7 @@ BoundSamples samples(Values values, nb::object indices, nb::object starts, nb::o
     Samples s;
     s.loss = loss.loss, s.bias = bias, s.features = features, s.outputs = outputs;
     require(features >= 0 && outputs >= 0, "features and outputs must not be negative");
+    require(features < largest_unknown / std::max<Index>(outputs, 1), "features times outputs are too many");
     std::visit(
         [&](const auto &l) {
             using L = std::decay_t<decltype(l)>;

@@ -24,6 +24,7 @@ double sweep_of(const BoundSamples &b, Array<const double> weights, Array<const 
     require(batch > 0, "a batch must have at least one visit");
     require(size_of(form.form) <= s.penalised(), "the penalty has more coordinates than x");
     check_visits(s, view(visits));
+    batch = std::min(batch, std::max(Index(visits.size()), Index(1)));  // it has room of its own
     double *at = unknowns(s, x);
     Free free;
     std::vector<double> coefs(std::size_t(batch * s.margins()));
@@ -45,6 +46,7 @@ void clients_of(const BoundSamples &b, Array<const Index> bounds, Array<const do
     require(Index(models.size()) == (ends.size - 1) * s.unknowns(), "models must have one row per client");
     require(batch > 0, "a batch must have at least one visit");
     for (double u : view(uniforms)) require(0.0 <= u && u < 1.0, "random numbers must lie in [0, 1)");
+    batch = std::min(batch, std::max(s.n, Index(1)));  // it has room of its own
     const Span<const double> at{unknowns(s, x), s.unknowns()};
     Free free;
     std::vector<double> coefs(std::size_t(batch * s.margins()));

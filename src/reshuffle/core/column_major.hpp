@@ -46,6 +46,8 @@ class ColumnMajor {
     Index size() const { return width_ * losses.margins(); }  // unknowns
     static constexpr bool has_worked_enough() { return false; }  // the set is small: the number of steps is bound enough
 
+    Index centred_columns() const { return Index(centre_.size()); }
+
     // u <- x in the coordinates of centred columns, in place; x has a row for each feature, and one for the intercept.
     void centred(Matrix<double> x) const {
         for (Index j = 0; j < Index(centre_.size()); j++)

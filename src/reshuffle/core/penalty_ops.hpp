@@ -84,6 +84,7 @@ inline void retract(const Coordinates &form, const double *u, double *to, bool k
 
 inline bool unbounded(const Coordinates &form, Matrix<const double> H, const double *r) {
     for (Index j = 0; j < H.rows; j++) {
+        if (!(H[j][j] < infinity)) return true;  // squares that overflow: nothing is known of this column
         if (H[j][j] > 0.0) continue;
         if (j >= form.size()) {
             if (r[j] != 0.0) return true;
@@ -222,6 +223,7 @@ inline void retract(const Groups &form, const double *u, double *to, bool kink) 
 
 inline bool unbounded(const Groups &form, Matrix<const double> H, const double *r) {
     for (Index j = 0; j < H.rows; j++) {
+        if (!(H[j][j] < infinity)) return true;  // squares that overflow: nothing is known of this column
         if (H[j][j] > 0.0) continue;
         if (j >= form.size()) {
             if (r[j] != 0.0) return true;

@@ -21,6 +21,7 @@ namespace sets {
 inline constexpr Index few = 100;          // features that a first working set may have without a reason
 inline constexpr double constant = 1e-14;  // of a mean: a deviation that rounding explains
 inline constexpr double apart = 1e-6;      // of a column's mean square: a variance that leaves ten digits when subtracted
+inline constexpr double left = 1e-10;      // of a square: a difference that still has six digits
 inline constexpr double full = 0.7;        // of the values: from here on sparse rows are quicker multiplied as dense ones
 inline constexpr Index sparse = 4;         // times fewer entries of x than columns: then a dense row is read at these alone
 inline constexpr double work = 4.0 * pieces::work;  // products of a call, after which the next step is left to another
@@ -218,30 +219,39 @@ class RowMajor {
     // out = sum_i scales_i b_i b_i^T for rows b_i of the centred active columns (and 1).
     void gram_of(const double *scales, const Active &active, Matrix<double> out) {
         const std::vector<double> shift = shifts(active);
-        const bool packed = packs(active);
+        bool packed = packs(active);
         const Index width = out.rows;
-        summed(out, [&](Range r, Matrix<double> to) {
-            with_rows(losses, [&](const auto &rows) {
-                if (packed)
-                    add_packed_gram(rows, r, scales + r.begin, active, shift.data(), losses.bias, to);
-                else if constexpr (!std::decay_t<decltype(rows)>::dense)
-                    add_scattered_gram(rows, r, scales + r.begin, active, losses.bias, to);
+        const auto add_up = [&] {
+            summed(out, [&](Range r, Matrix<double> to) {
+                with_rows(losses, [&](const auto &rows) {
+                    if (packed)
+                        add_packed_gram(rows, r, scales + r.begin, active, shift.data(), losses.bias, to);
+                    else if constexpr (!std::decay_t<decltype(rows)>::dense)
+                        add_scattered_gram(rows, r, scales + r.begin, active, losses.bias, to);
+                });
             });
-        });
+        };
+        add_up();
         if (!losses.bias) return;
         const Index last = width - 1;
         const double all = out[last][last];
         if (!packed) {  // (b - m)(b - m)^T, from b b^T
             std::vector<double> ones(std::size_t(last), 0.0);
             for (Index j = 0; j < last; j++) ones[std::size_t(j)] = out[j][last];
+            bool lost = false;
             for (Index j = 0; j < last; j++) {
-                const double m = shift[std::size_t(j)], s = ones[std::size_t(j)];
+                const double m = shift[std::size_t(j)], s = ones[std::size_t(j)], before = out[j][j];
                 for (Index k = 0; k < last; k++) {
                     const double n = shift[std::size_t(k)], t = ones[std::size_t(k)];
                     out[j][k] += m * n * all - (m * t + n * s);
                 }
                 out[j][last] -= m * all;
                 out[last][j] = out[j][last];
+                lost = lost || (m != 0.0 && !(out[j][j] > sets::left * before));
+            }
+            if (lost) {  // rows with curvature have the mean of a column: nothing but rounding is left of it
+                packed = true;
+                add_up();
             }
         }
         for (Index j = 0; j < last; j++) {  // what rounding leaves of a column that is constant, so a second intercept
@@ -249,8 +259,10 @@ class RowMajor {
             const double dust = (packed ? sets::constant * sets::constant : sets::constant) * m * m * all;
             const Index column = active.columns[std::size_t(j)];
             if (!((out[j][j] <= dust && m != 0.0) || ones_[std::size_t(column)])) continue;
+            const bool even = ones_[std::size_t(column)] || is_even(column);
+            if (packed && !even) continue;  // it differs in rows that have no curvature here
             for (Index k = 0; k < width; k++) out[j][k] = out[k][j] = 0.0;
-            if (all > 0.0) constant[std::size_t(column)] = true;
+            if (even && all > 0.0) constant[std::size_t(column)] = true;
         }
     }
 
@@ -329,6 +341,7 @@ class RowMajor {
     std::vector<unsigned char> ones_;
     std::vector<Index> counts_;
     std::vector<double> squares_, x_;
+    std::vector<unsigned char> even_;  // columns whose entries are all the same; empty where not yet looked at
     bool dense_ = false;
     Active active_;                        // of the last working set:
     std::vector<Index> kept_;              // its coordinates that are penalised, in the numbering of all,
@@ -430,6 +443,31 @@ class RowMajor {
             });
         }
         return squares_;
+    }
+
+    // Whether a column has the same entry in every row that counts, but for rounding. The Hessian cannot tell: its rows
+    // may have no curvature where the column differs, or one that overflows.
+    bool is_even(Index column) {
+        if (even_.empty()) {
+            const auto features = std::size_t(losses.features);
+            std::vector<double> least(features, infinity), most(features, -infinity);
+            std::vector<Index> stored(features, 0);
+            Index rows_that_count = 0;
+            with_rows(losses, [&](const auto &rows) {
+                for (Index i = 0; i < losses.n; i++) {
+                    if (losses.weights && !(losses.weights[i] > 0.0)) continue;
+                    rows_that_count++;
+                    rows.for_each(i, [&](Index j, double a) {
+                        const auto k = std::size_t(j);
+                        least[k] = smaller(least[k], a), most[k] = larger(most[k], a), stored[k]++;
+                    });
+                }
+            });
+            even_.resize(features);
+            for (std::size_t k = 0; k < features; k++)
+                even_[k] = stored[k] == rows_that_count && most[k] - least[k] <= 2.0 * sets::constant * std::fabs(centre_[k]);
+        }
+        return even_[std::size_t(column)];
     }
 
     // Several outputs of which none sees another, with the same curvature in all of them: one Gram matrix for all.

@@ -19,6 +19,7 @@ from reshuffle.objective import Array
 
 GROWTH = 2.0  # of the residual beyond its best, at which an extrapolation counts as failed
 PIECE = 1 << 12  # entries of a point at a time
+SAME = 1e-7  # of the residual: changes of it that say nothing about where it would vanish
 RIDGE = 1e-10  # of the least-squares problem, relative to its trace
 
 
@@ -63,6 +64,9 @@ def chosen(norms: Array, gram: Array, slopes: Array, memory: int) -> Choice:
         return Choice(best, none, slice(best, best + 1))
     kept = slice(max(0, last + 1 - memory), None)
     if last == 0 or not norms[last] > 0:
+        return Choice(last, none, kept)
+    if not np.trace(gram) > (SAME * norms[last]) ** 2:
+        # far out where slopes are flat a round is a translation, and extrapolation would lead to infinity
         return Choice(last, none, kept)
     gram = gram.copy()
     gram[np.diag_indices(last)] += RIDGE * np.trace(gram) + np.finfo(float).tiny

@@ -39,12 +39,12 @@ def native_loss(loss: Loss, classes: bool) -> Any:
     return _native_loss(kind, loss.params, repr(loss), classes)
 
 
-def own_errors(loss: Loss) -> list[Exception]:
+def own_errors(loss: Loss) -> list[BaseException]:
     """What functions of one's own have raised where they were called from the core; empty for others."""
     return _ERRORS.setdefault((type(loss), loss.params), [])
 
 
-_ERRORS: dict[tuple[type[Loss], tuple[float, ...]], list[Exception]] = {}
+_ERRORS: dict[tuple[type[Loss], tuple[float, ...]], list[BaseException]] = {}
 
 
 @cache
@@ -104,23 +104,36 @@ def _compiled(function: Callable[..., float], params: tuple[float, ...], name: s
     """The function with its parameters, compiled for a call by address."""
     numba: Any = import_module("numba")
     with compiling(name):
-        inner = numba.njit(error_model="numpy")(function)
+        inner = _jitted(function)
+
+        @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
+        def with_params(z: float, y: float) -> Any:
+            return inner(z, y, *params)
 
         def closed(z: float, y: float) -> Any:
-            return inner(z, y, *params)
+            try:
+                return with_params(z, y)
+            except Exception:  # else numba prints it for every sample, and 0 is returned
+                return np.nan
 
         return numba.cfunc("float64(float64, float64)", error_model="numpy")(closed)
 
 
+def _jitted(function: Any) -> Any:
+    """The function for calls from compiled ones; one that its author has compiled already stays as it is."""
+    numba: Any = import_module("numba")
+    return function if hasattr(function, "py_func") else numba.njit(error_model="numpy")(function)
+
+
 def _called(
-    function: Callable[..., Any], params: tuple[float, ...], errors: list[Exception]
+    function: Callable[..., Any], params: tuple[float, ...], errors: list[BaseException]
 ) -> tuple[Any, Any]:
     """The function as it is, for one sample and (where it takes arrays) for many."""
 
     def one(z: float, y: float) -> float:
         try:
             return float(function(z, y, *params))
-        except Exception as error:  # raised again by whoever called the core
+        except BaseException as error:  # raised again by whoever called the core, and so is Ctrl-C
             errors.append(error)
             return np.nan
 
@@ -128,7 +141,7 @@ def _called(
         at, targets, found = (np.ctypeslib.as_array(a, (n,)) for a in (z, y, out))
         try:
             found[:] = function(at, targets, *params)
-        except Exception as error:
+        except BaseException as error:
             errors.append(error)
             found[:] = np.nan
 
@@ -180,16 +193,27 @@ def _compiled_vector(
     numba: Any = import_module("numba")
     carray, njit, types = numba.carray, numba.njit, numba.types
     with compiling(name):
-        inner = njit(error_model="numpy")(function)
+        inner = _jitted(function)
         number = types.int32 if classes else types.float64
         kinds = (types.CPointer(types.float64), types.int64, types.CPointer(number))
         target = njit(lambda y, k: y[0]) if classes else njit(lambda y, k: carray(y, (k,)))
 
+        @njit(error_model="numpy")  # type: ignore[untyped-decorator]
+        def with_params(z: Any, y: Any) -> Any:
+            return inner(z, y, *params)
+
         def returned(z: Any, k: int, y: Any) -> Any:
-            return inner(carray(z, (k,)), target(y, k), *params)
+            try:
+                return with_params(carray(z, (k,)), target(y, k))
+            except Exception:
+                return np.nan
 
         def changed(z: Any, k: int, y: Any) -> Any:
-            inner(carray(z, (k,)), target(y, k), *params)
+            at = carray(z, (k,))
+            try:
+                with_params(at, target(y, k))
+            except Exception:
+                at[:] = np.nan
             return 0.0
 
         wrap = numba.cfunc(types.float64(*kinds), error_model="numpy")
@@ -201,14 +225,14 @@ def _called_vector(
     params: tuple[float, ...],
     classes: bool,
     changes: bool,
-    errors: list[Exception],
+    errors: list[BaseException],
 ) -> Callable[..., float]:
     def call(z: Any, k: int, y: Any) -> float:
         at = np.ctypeslib.as_array(z, (k,))
         try:
             found = function(at, y[0] if classes else np.ctypeslib.as_array(y, (k,)), *params)
             return 0.0 if changes else float(found)
-        except Exception as error:  # raised again by whoever called the core
+        except BaseException as error:  # raised again by whoever called the core
             errors.append(error)
             at[:] = np.nan
             return np.nan
@@ -221,14 +245,45 @@ def _called_vector(
 
 def address_of(function: Any) -> int | None:
     """The address of a compiled function double(double, double), where it is one; else nothing."""
-    function = getattr(function, "function", function)  # of a LowLevelCallable
-    if isinstance(function, CFunction):
-        return _pointer(function)
-    if type(function).__module__ == "_cffi_backend":
-        ffi = import_module("_cffi_backend").FFI()
-        return int(ffi.cast("uintptr_t", function))
-    found = getattr(function, "address", None)  # numba.cfunc
-    return found if isinstance(found, int) else None
+    inner = getattr(function, "function", function)  # of a LowLevelCallable
+    if isinstance(inner, CFunction):
+        found = _pointer(inner)
+    elif type(inner).__module__ == "_cffi_backend":
+        found = int(import_module("_cffi_backend").FFI().cast("uintptr_t", inner))
+    elif isinstance(getattr(inner, "address", None), int):  # numba.cfunc
+        found = inner.address
+    else:
+        return None
+    declared = _declared(inner)
+    if declared not in (None, SIGNATURE):
+        raise InputError(
+            f"a function given by its address must be of the type {SIGNATURE}, got {declared}"
+        )
+    return found
+
+
+SIGNATURE = "double(double, double)"
+
+
+def _declared(function: Any) -> str | None:
+    """The type that a compiled function is declared with, as C writes it; none where it is not known."""
+    if hasattr(function, "argtypes"):  # of ctypes
+        if function.argtypes is None:  # no one has said
+            return None
+        kinds = (*function.argtypes, function.restype)
+        names = [getattr(k, "__name__", "void").removeprefix("c_") for k in kinds]
+    elif type(function).__module__ == "_cffi_backend":
+        kind = import_module("_cffi_backend").FFI().typeof(function)
+        if kind.kind != "function":
+            return None
+        names = [k.cname for k in (*kind.args, kind.result)]
+    else:
+        signature = getattr(function, "_sig", None)
+        if signature is None:
+            return None
+        kinds = (*signature.args, signature.return_type)
+        names = [{"float64": "double", "float32": "float"}.get(str(k), str(k)) for k in kinds]
+    return f"{names[-1]}({', '.join(names[:-1])})"
 
 
 def _pointer(function: Any) -> int:

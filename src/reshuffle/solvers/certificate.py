@@ -200,6 +200,8 @@ class Gap(Certificate):
 
     def _absolute(self, x: Array, slopes: Array, g: Array, value: Callable[[], float]) -> float:
         fit, penalty, ridge = self.datafit, self.penalty, self.problem.ridge
+        if not np.isfinite(g).all():  # x lies so far out that slopes overflow
+            return np.inf
         if fit.bias:
             slopes = self._balanced(slopes)
             if not self._is_balanced(slopes):

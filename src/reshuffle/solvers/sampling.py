@@ -47,6 +47,7 @@ def permuted(
         constants *= weights
         largest = float(constants.max()) + problem.ridge
         del constants  # freed before the visits are made
+    batch = min(batch, count)  # a longer one has no more samples, and its step would be too small
     steps = ceil(count / batch)
     average = steps / count
     smoothness = batch * average * largest

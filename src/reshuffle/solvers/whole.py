@@ -85,6 +85,7 @@ class Whole:
             fit.core, None if each is None else native_loss(loss, False),
             float(loss.curvature), float(loss.self_concordance), loss.quadratic,
         )  # fmt: skip
+        fit.raise_own_errors()
 
     @property
     def at_zero(self) -> float:
