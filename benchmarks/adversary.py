@@ -219,6 +219,7 @@ EXEMPT: dict[str, str] = {
     ),
     "core/elementary.count": "It is the number of powers of two in a table that exp reads.",
     "core/rows.line": "It is a number of bytes of the memory's lines.",
+    "core/bind_samples.largest_unknown": "It is more numbers than any memory holds, and beyond it a set is refused.",
     "solvers/exact_method.EPOCH_BITS": "It is a number of bits in the name of a random stream.",
     "federated/agreement.MOST_TOLD": "It is a number of sites in a message to people.",
     "federated/medians.BITS": "It is a number of bits of a threshold that counts are asked for.",

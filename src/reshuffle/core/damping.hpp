@@ -39,11 +39,12 @@ struct Adapted {
 // Damping after a step of length t, and the decrease that the next model is expected to have.
 // `spent` is what damping took of the model's decrease, `gained` the decrease of P.
 inline Adapted adapted(double damping, double decrease, double t, double gained, bool lowered, double spent) {
-    if (t < damping::short_step && !lowered)
+    const bool bounded = decrease < infinity;  // a model without a minimum promises too much, however long its step
+    if ((t < damping::short_step || !bounded) && !lowered)
         damping = std::min(std::max(4.0 * damping, damping::least), 1.0);
     else if (t >= 1.0)
         damping = spent <= damping::no_more * decrease ? 0.0 : damping / (10.0 * t);
-    const bool known = 0.0 < decrease && decrease < infinity;
+    const bool known = 0.0 < decrease && bounded;
     const double off = known ? std::min(std::fabs(gained - decrease) / decrease, 1.0) : 1.0;
     return {damping, t >= 1.0 ? off * off * decrease : infinity};
 }
