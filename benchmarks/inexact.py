@@ -2,7 +2,7 @@
 
     python -m benchmarks.inexact
 
-The error that is allowed is a share of the way from x to its prox (``SHARE`` in solvers/inexact.py); 0 is as exact as
+The error that is allowed is a share of the way from x to its prox (``SHARE`` in solvers/prox_call.py); 0 is as exact as
 it can be had.
 """
 
@@ -17,7 +17,7 @@ from rich.table import Table
 
 import reshuffle as rs
 from benchmarks.costly_penalties import polyhedron, windows
-from reshuffle.solvers import Solver, inexact
+from reshuffle.solvers import Solver, prox_call
 
 SHARES = (0.0, 0.01, 0.1, 0.3, 1.0)
 
@@ -41,7 +41,7 @@ def main() -> None:
             solvers: tuple[Solver, ...] = rs.ExactProxRR(tol=1e-8), rs.FISTA(tol=1e-8)
             for solver in solvers:
                 for share in SHARES:
-                    inexact.SHARE = share
+                    prox_call.SHARE = share
                     solver.solve(problem)
                     clock = time.process_time()
                     trace = solver.solve(problem).trace

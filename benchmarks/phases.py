@@ -14,8 +14,8 @@ import reshuffle as rs
 from benchmarks.corpus import CORPUS
 from benchmarks.figures import panels, save
 from reshuffle.plotting import COLOURS
-from reshuffle.solvers.newton import Progress
-from reshuffle.solvers.whole import Whole, is_small
+from reshuffle.solvers.exact.newton_compiled import Whole, is_small
+from reshuffle.solvers.exact.newton_steps import Progress
 
 Array = NDArray[np.float64]
 DOCS = Path(__file__).parent.parent / "docs"

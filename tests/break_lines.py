@@ -214,14 +214,14 @@ BREAKS = (
         "test_attacks.py",
     ),
     Break(
-        "solvers/working_sets.py",
+        "solvers/exact/working_sets.py",
         "drift = np.sqrt(2.0 * fit.loss.curvature * bound * fit.column_squares)",
         "drift = np.sqrt(0.0 * bound * fit.column_squares)",
         "a bound in some features is taken for one in all",
         "test_small_parts.py",
     ),
     Break(
-        "solvers/working_sets.py",
+        "solvers/exact/working_sets.py",
         "some, count = beyond[matter], support + max(self.first, support)",
         "some, count = beyond[matter], support",
         "working sets do not grow",

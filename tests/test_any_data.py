@@ -14,8 +14,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_
 from sklearn.exceptions import ConvergenceWarning
 
 import reshuffle as rs
-from reshuffle.solvers import whole
 from reshuffle.solvers.certificate import certificate_of
+from reshuffle.solvers.exact import newton_compiled as whole
 
 P, L = rs.penalties, rs.losses
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.solvers import whole
+from reshuffle.solvers.exact import newton_compiled as whole
 
 both_ways = pytest.mark.parametrize("products", [whole.PRODUCTS, 0], ids=["one call", "steps"])
 

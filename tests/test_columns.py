@@ -20,8 +20,8 @@ from sparse_cases import (
 
 import reshuffle as rs
 from reshuffle.penalties import Separable
-from reshuffle.solvers.memory import memory_of
-from reshuffle.solvers.working_sets import WorkingSets
+from reshuffle.solvers.exact.working_sets import WorkingSets
+from reshuffle.solvers.slope_table import slope_table_of
 
 sevenths = st.integers(-21, 21).map(lambda k: k / 7.0)  # ties between |g| and l1 do happen
 
@@ -114,7 +114,7 @@ def test_some_columns_of_a_problem(
 def test_sets_one_after_the_other() -> None:
     """Smaller, larger, of the same size, empty: each time the rows of these features and no others."""
     problem, _ = case("csr")
-    sets = WorkingSets(memory_of(problem, np.empty(0, dtype=np.uint32), problem.weights))
+    sets = WorkingSets(slope_table_of(problem, np.empty(0, dtype=np.uint32), problem.weights))
     X = csr(problem)
     x = np.random.default_rng(0).standard_normal(2000)
     for some in (

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import reshuffle as rs
-from reshuffle.solvers.memory import memory_of
+from reshuffle.solvers.slope_table import slope_table_of
 
 Array = NDArray[np.float64]
 NONE = np.empty(0, dtype=np.uint32)
@@ -60,7 +60,7 @@ CASES = [("f", rs.losses.Squared()), ("psi", rs.losses.Logistic()), ("psi", rs.l
 def test_slopes_at_a_reference_point(strong: str, loss: Any, part: float) -> None:
     task, L, mu_f, mu_psi = problem(strong, loss)
     tau = part * 4 * max(mu_f, mu_psi) / (9 * L**2)
-    memory, x_star = memory_of(task, NONE, np.empty(0)), rs.theory.solve(task)
+    memory, x_star = slope_table_of(task, NONE, np.empty(0)), rs.theory.solve(task)
     target = x_star - tau * task.gradient(x_star)
     z, bound = np.full(3, 2.0), rho(tau, L, mu_f, mu_psi)
     distances = []
@@ -85,7 +85,7 @@ def test_remembered_slopes(strong: str, loss: Any, part: float) -> None:
     task, L, mu_f, mu_psi = problem(strong, loss)
     mu = max(mu_f, mu_psi)
     tau = part * mu / (24 * L**2)
-    gamma, memory = tau / 9, memory_of(task, NONE, np.empty(0))
+    gamma, memory = tau / 9, slope_table_of(task, NONE, np.empty(0))
     x_star = rs.theory.solve(task)
     target = x_star - tau * task.gradient(x_star)
     state, seen = memory.start(np.full(3, 2.0)), np.full((9, 3), 2.0)
@@ -115,7 +115,7 @@ def test_a_fixed_point_of_remembered_slopes_is_a_minimiser(loss: Any) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((12, 4)), np.where(rng.random(12) < 0.5, 1.0, -1.0)
     task = rs.Problem(X, y, loss, rs.penalties.ElasticNet(0.02, 0.1))
-    memory, x_star = memory_of(task, NONE, np.empty(0)), rs.theory.solve(task)
+    memory, x_star = slope_table_of(task, NONE, np.empty(0)), rs.theory.solve(task)
     for gamma in (0.01, 0.3):
         for blocks in (1, 3):
             after = memory.epoch(

@@ -11,9 +11,9 @@ import pytest
 import scipy.sparse as sp
 
 import reshuffle as rs
-from reshuffle.solvers.curves import Curves
-from reshuffle.solvers.face import FaceSteps, has_faces
-from reshuffle.solvers.finish import Finish
+from reshuffle.solvers.exact.costs import Finish
+from reshuffle.solvers.exact.newton_cg import FaceSteps, has_faces
+from reshuffle.solvers.second_order import SecondOrder
 
 
 def sparse_set(n: int = 3000, d: int = 600, seed: int = 0) -> tuple[sp.csr_matrix, Any]:
@@ -118,7 +118,7 @@ def test_a_product_is_margins_and_their_sum(
     y = np.where(rng.random(9000) < 0.5, 1.0, -1.0)
     data = X if layout == "dense" else sp.csr_matrix(X)
     problem = rs.Problem(data, y, fit_intercept=intercept, sample_weight=rng.random(9000) + 0.5)
-    curves = Curves(replace(problem.datafit, threads=threads))
+    curves = SecondOrder(replace(problem.datafit, threads=threads))
     scales, v = rng.random(9000), rng.standard_normal(problem.shape)
     A = np.column_stack([X, np.ones(9000)]) if intercept else X
     wanted = A.T @ (scales * (A @ v)) / 9000

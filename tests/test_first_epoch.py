@@ -18,7 +18,7 @@ from sparse_cases import (
 )
 
 import reshuffle as rs
-from reshuffle.solvers.working_sets import SMALL
+from reshuffle.solvers.exact.working_sets import SMALL
 
 
 def test_a_start_at_zero_needs_no_pass_and_any_other_one() -> None:

@@ -22,7 +22,7 @@ import reshuffle as rs
 from reshuffle import datafit, interruption, samples
 from reshuffle.engines import Threads
 from reshuffle.interruption import OutOfTime, listen, until
-from reshuffle.solvers import memory
+from reshuffle.solvers import slope_table
 
 D = 300_000
 
@@ -67,7 +67,7 @@ def test_a_run_is_left_in_the_middle_of_an_epoch(
         if heard == 4:
             raise OutOfTime
 
-    for module in (samples, datafit, memory):
+    for module in (samples, datafit, slope_table):
         monkeypatch.setattr(module, "listen", now)
     problem = wide(n=400 if name == "one prox" else 200, penalty=penalty)
     if name == "one prox":
@@ -105,7 +105,7 @@ def test_where_calls_end_changes_no_bit(
                 found += [solver.solve(problem).x for solver in solvers]
         return found
 
-    from reshuffle.solvers import whole
+    from reshuffle.solvers.exact import newton_compiled as whole
 
     monkeypatch.setattr(whole, "PRODUCTS", 0)
     whole_calls = runs()
@@ -143,7 +143,7 @@ def test_calls_do_bounded_work_and_miss_no_visit() -> None:
 def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values that a call reads, of every function of the core that passes over all rows: counted, not timed."""
     from reshuffle.core import native
-    from reshuffle.solvers import whole
+    from reshuffle.solvers.exact import newton_compiled as whole
 
     limit, rng, read = 5000, np.random.default_rng(0), []
     monkeypatch.setattr(interruption, "WORK", limit)

@@ -17,11 +17,11 @@ from reshuffle.interruption import OutOfTime
 from reshuffle.losses import Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from reshuffle.penalties import Separable
 from reshuffle.penalties.forms import Coordinates, Form, Groups, native_form
-from reshuffle.solvers import curves as curves_of
+from reshuffle.solvers import second_order
 from reshuffle.solvers.certificate import certificate_of
-from reshuffle.solvers.curves import Bend, Curves
-from reshuffle.solvers.newton import Newton, Progress, can_finish
+from reshuffle.solvers.exact.newton_steps import Newton, Progress, can_finish
 from reshuffle.solvers.newton_model import descend
+from reshuffle.solvers.second_order import RowCurvature, SecondOrder
 
 Array = NDArray[np.float64]
 LOSSES: list[Loss] = [Logistic(), Squared(), Huber(0.7), SquaredHinge(), Multinomial()]
@@ -122,7 +122,7 @@ def test_the_hessian_is_that_of_numpy(layout: str, loss: Loss, intercept: bool) 
     problem = rs.Problem(
         data, y, loss=loss, fit_intercept=intercept, sample_weight=rng.random(n) + 0.1
     )
-    curves = Curves(problem.datafit)
+    curves = SecondOrder(problem.datafit)
     x = 0.3 * rng.standard_normal(problem.shape)
     at = curves.linearise(x)
     assert at.value == pytest.approx(problem.value(x), rel=1e-13)
@@ -143,11 +143,11 @@ def test_the_hessian_is_that_of_numpy(layout: str, loss: Loss, intercept: bool) 
 
     for active in (np.arange(d), np.array([0, 3, 4, 8]), np.arange(0)):
         columns = [*active, d] if intercept else list(active)
-        H = curves.hessian(Bend(at.curvatures), active.astype(np.uint32))
+        H = curves.hessian(RowCurvature(at.curvatures), active.astype(np.uint32))
         np.testing.assert_allclose(H, expected(shifted[:, columns]), atol=1e-13)
     plain = np.hstack([rows, np.ones((n, 1))]) if intercept else rows
     direction = rng.standard_normal(problem.shape)
-    product = curves.combine(curves.bent(Bend(at.curvatures), curves.margins(direction)))
+    product = curves.combine(curves.bent(RowCurvature(at.curvatures), curves.margins(direction)))
     np.testing.assert_allclose(product.ravel(), expected(plain) @ direction.ravel(), atol=1e-13)
 
 
@@ -160,11 +160,11 @@ def test_a_column_of_ones_needs_no_dense_rows(weighted: bool) -> None:
     weights = rng.random(300) + 0.5 if weighted else None
     y = np.where(rng.random(300) < 0.5, 1.0, -1.0)
     problem = rs.Problem(sp.csr_matrix(dense), y, fit_intercept=True, sample_weight=weights)
-    curves = Curves(problem.datafit)
+    curves = SecondOrder(problem.datafit)
     at = curves.linearise(rng.standard_normal(problem.shape))
     active = np.arange(12, dtype=np.uint32)
     assert not curves.packs(active)
-    H = curves.hessian(Bend(at.curvatures), active)
+    H = curves.hessian(RowCurvature(at.curvatures), active)
     rows = np.column_stack([dense - curves.centre, np.ones(300)])
     wanted = rows.T @ ((curves.weights * at.curvatures / 300)[:, None] * rows)
     assert not H[3].any()
@@ -178,9 +178,9 @@ def test_a_nearly_constant_column_keeps_its_digits_in_a_sparse_matrix() -> None:
     rng = np.random.default_rng(2)
     X = np.column_stack([1.7e9 + rng.standard_normal(60), np.diag(np.ones(60))[:, :30]])
     problem = rs.Problem(sp.csr_matrix(X), rng.standard_normal(60), Squared(), fit_intercept=True)
-    curves = Curves(problem.datafit)
+    curves = SecondOrder(problem.datafit)
     at = curves.linearise(np.zeros(32))
-    H = curves.hessian(Bend(at.curvatures), np.arange(31, dtype=np.uint32))
+    H = curves.hessian(RowCurvature(at.curvatures), np.arange(31, dtype=np.uint32))
     assert H[0, 0] == pytest.approx(np.var(X[:, 0]), rel=1e-6)
 
 
@@ -483,7 +483,7 @@ def test_equal_columns_have_equal_products() -> None:
                 same = T.copy()
                 same[a] = same[b]
                 fit = rs.Problem(same.T, np.ones(rows), loss=Squared()).datafit
-                H = Curves(fit).gram(np.ones(rows), np.arange(width, dtype=np.uint32))
+                H = SecondOrder(fit).gram(np.ones(rows), np.arange(width, dtype=np.uint32))
                 assert np.array_equal(H[a], H[b])
                 np.testing.assert_allclose(H, same @ same.T, rtol=1e-11, atol=0.0)
 
@@ -519,11 +519,11 @@ def test_time_is_looked_at_inside_a_call(monkeypatch: pytest.MonkeyPatch) -> Non
         if len(asked) == 2:  # first by Python, before the call
             raise OutOfTime
 
-    monkeypatch.setattr(curves_of, "listen", listen)
+    monkeypatch.setattr(second_order, "listen", listen)
     rng = np.random.default_rng(4)
     n, d = 6000, 120  # forty million products
     problem = rs.Problem(rng.standard_normal((n, d)), np.sign(rng.standard_normal(n)))
-    curves, active = Curves(problem.datafit), np.arange(d, dtype=np.uint32)
+    curves, active = SecondOrder(problem.datafit), np.arange(d, dtype=np.uint32)
     with pytest.raises(OutOfTime):
         curves.gram(np.ones(n), active)
     asked[:] = [1, 1]
@@ -552,7 +552,7 @@ def test_threads_change_no_bit_of_a_step(layout: str, loss: Loss) -> None:
 def test_the_core_refuses_what_does_not_fit(wrong: str) -> None:
     y = np.array([1.0, -1.0, 1.0, -1.0])
     problem = rs.Problem(np.eye(4), y, penalty=rs.penalties.L1(0.1), fit_intercept=True)
-    system, rows = Curves(problem.datafit).system, np.arange(4, dtype=np.uint32)
+    system, rows = SecondOrder(problem.datafit).system, np.arange(4, dtype=np.uint32)
     form = native_form(coordinates(3 if wrong == "form" else 4))
     u, x, g = np.zeros(4 if wrong == "u" else 5), np.zeros(5), np.zeros(5)
     at = np.zeros((2 if wrong == "at" else 3, 4))

@@ -13,8 +13,8 @@ from sklearn.linear_model import PoissonRegressor
 
 import reshuffle as rs
 from reshuffle.penalties import ability
-from reshuffle.solvers import whole
-from reshuffle.solvers.newton import ABILITIES
+from reshuffle.solvers.exact import newton_compiled as whole
+from reshuffle.solvers.exact.newton_steps import ABILITIES
 
 Array = NDArray[np.float64]
 

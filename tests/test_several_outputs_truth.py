@@ -18,9 +18,9 @@ import reshuffle as rs
 from reshuffle.losses import Multinomial, Squared
 from reshuffle.penalties import L1, L2, ElasticNet, GroupLasso
 from reshuffle.solvers.certificate import Gap, certificate_of
-from reshuffle.solvers.curves import Curves
-from reshuffle.solvers.decrement import newton_decrement
-from reshuffle.solvers.whole import is_small
+from reshuffle.solvers.exact.decrement import newton_decrement
+from reshuffle.solvers.exact.newton_compiled import is_small
+from reshuffle.solvers.second_order import SecondOrder
 
 ROWS, FEATURES, OUTPUTS = 1200, 90, 4
 
@@ -219,7 +219,7 @@ def test_the_newton_decrement_is_the_same_on_sparse_rows() -> None:
     found = []
     for rows in (X, sp.csr_matrix(X)):
         problem = rs.Problem(rows, y, Squared(), fit_intercept=True)
-        at = Curves(problem.datafit).linearise(np.zeros(6))
+        at = SecondOrder(problem.datafit).linearise(np.zeros(6))
         found.append(newton_decrement(problem, at))
     columns = np.column_stack([X, np.ones(60)])
     least = 0.5 * np.mean((y - columns @ np.linalg.lstsq(columns, y, rcond=None)[0]) ** 2)

@@ -10,9 +10,9 @@ from oracles import random_data
 
 import reshuffle as rs
 from reshuffle.datafit import Visits
-from reshuffle.solvers.memory import SlopeMemory
-from reshuffle.solvers.whole import is_strongly_held
-from reshuffle.solvers.working_sets import FIRST, WorkingSets
+from reshuffle.solvers.exact.newton_compiled import is_strongly_held
+from reshuffle.solvers.exact.working_sets import FIRST, WorkingSets
+from reshuffle.solvers.slope_table import LinearModelTable
 
 P = rs.penalties
 NO_OWNERS: Visits = np.empty(0, dtype=np.uint32)
@@ -25,7 +25,7 @@ def wide(loss: rs.losses.Loss, penalty: Any, **settings: Any) -> rs.Problem:
 
 
 def sets_of(problem: rs.Problem) -> WorkingSets:
-    return WorkingSets(SlopeMemory(problem, NO_OWNERS, np.empty(0)))
+    return WorkingSets(LinearModelTable(problem, NO_OWNERS, np.empty(0)))
 
 
 LOSSES = [rs.losses.Logistic(), rs.losses.Huber(0.5), rs.losses.SquaredHinge(), rs.losses.Multinomial()]  # fmt: skip

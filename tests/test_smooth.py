@@ -18,8 +18,8 @@ import reshuffle as rs
 from reshuffle.core import native
 from reshuffle.datafit import Datafit
 from reshuffle.losses import Multinomial
-from reshuffle.solvers.curves import Curves
-from reshuffle.solvers.smooth import QuasiNewton, is_smooth
+from reshuffle.solvers.exact.lbfgs import QuasiNewton, is_smooth
+from reshuffle.solvers.second_order import SecondOrder
 
 
 @pytest.fixture(scope="module", params=["standardised", "raw"])
@@ -194,7 +194,7 @@ def test_a_gram_matrix_of_dense_rows_is_that_of_sparse_ones(bias: bool) -> None:
 
     def gram(X: Any) -> Any:
         fit: Datafit = rs.Problem(X, np.ones(50), rs.losses.Squared(), fit_intercept=bias).datafit
-        curves = Curves(fit)
+        curves = SecondOrder(fit)
         return curves.gram(scales, active), curves.constant
 
     dense, constant = gram(X)

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 
 import reshuffle as rs
 from reshuffle.losses import Multinomial
-from reshuffle.solvers.curves import Bend, Curves
+from reshuffle.solvers.second_order import RowCurvature, SecondOrder
 
 
 @settings(max_examples=40)
@@ -29,14 +29,14 @@ def test_a_hessian_in_some_coordinates_is_that_of_numpy(
     X[:, 3], y[:classes] = 2.0, np.arange(classes)
     weights = rng.random(25) + 0.1
     problem = rs.Problem(X, y, Multinomial(), fit_intercept=bias, sample_weight=weights)
-    curves = Curves(problem.datafit)
+    curves = SecondOrder(problem.datafit)
     at = curves.linearise(spread * rng.standard_normal(problem.shape))
     factors = rng.random(25) * (rng.random(25) > 0.2)
     active = np.array([0, 2, 3, 5], dtype=np.uint32)
     width = active.size + bias
     chosen = np.append(rng.random(active.size * classes) > 0.5, np.ones(bias * classes, dtype=bool))
     kept = np.flatnonzero(chosen)
-    found = curves.hessian(Bend(at.curvatures, extra, factors), active, kept)
+    found = curves.hessian(RowCurvature(at.curvatures, extra, factors), active, kept)
 
     w = problem.datafit.weights
     A = X[:, active]

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 import reshuffle as rs
 from reshuffle.rows import PIECE
-from reshuffle.solvers.memory import SlopeMemory
 from reshuffle.solvers.sampling import resampled
+from reshuffle.solvers.slope_table import LinearModelTable
 
 LOSSES: dict[str, rs.losses.Loss] = {
     "logistic": rs.losses.Logistic(),
@@ -59,7 +59,7 @@ def test_slopes_gradient_and_epoch(loss: str, dtype: Any, intercept: bool) -> No
         x = np.random.default_rng(1).standard_normal(problem.shape)
         owner, weights, largest = resampled(problem, True)
         for copies, each in ((owner, weights), (owner[:0], problem.weights)):
-            memory = SlopeMemory(problem, copies, each)
+            memory = LinearModelTable(problem, copies, each)
             state = memory.start(x)
             same(state["g"], problem.gradient(x))
             visits = np.random.default_rng(2).permutation(len(state["table"])).astype(np.uint32)
@@ -116,7 +116,7 @@ def test_one_other_value_is_seen(where: int, value: float, dtype: Any) -> None:
     problem = rs.Problem(X, y)
     assert problem.datafit.quick is problem.rows
     x = rng.standard_normal(100)
-    g = SlopeMemory(problem, np.empty(0, dtype=np.uint32), problem.weights).start(x)["g"]
+    g = LinearModelTable(problem, np.empty(0, dtype=np.uint32), problem.weights).start(x)["g"]
     same(g, rs.Problem(X.toarray(), y).gradient(x))
 
 

@@ -21,9 +21,9 @@ from sparse_cases import (
 )
 
 import reshuffle as rs
-from reshuffle.solvers import working_sets
-from reshuffle.solvers.pace import NEVER, Pace
-from reshuffle.solvers.working_sets import SMALL, WorkingSets
+from reshuffle.solvers.exact import working_sets
+from reshuffle.solvers.exact.movement_monitor import NEVER, MovementMonitor
+from reshuffle.solvers.exact.working_sets import SMALL, WorkingSets
 
 # --- the solution ------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ def test_the_same_bits_after_a_resume_around_the_trial_step() -> None:
     problem = rs.Problem(X, answers(X, "signs"), penalty=rs.penalties.L1(1e-4))
     solver = shuffled(tol=1e-300, epochs=24)
     whole, past = watched(problem, tol=1e-300, epochs=24)
-    pace = [Pace.of(r.state["pace"]).rate for r in past]
+    pace = [MovementMonitor.of(r.state["pace"]).rate for r in past]
     assert 0 < min(p for p in pace if p != NEVER) < np.inf  # the trial went on
     assert pace[-1] == NEVER  # and was judged
     steps = whole.trace["step"]

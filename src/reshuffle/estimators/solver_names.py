@@ -9,7 +9,7 @@ import numpy as np
 from reshuffle.errors import InputError, shown
 from reshuffle.problem import Problem
 from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
-from reshuffle.solvers.newton import can_step
+from reshuffle.solvers.exact.newton_steps import can_step
 from reshuffle.solvers.solver import Solver
 from reshuffle.validation import check_positive
 

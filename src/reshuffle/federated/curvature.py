@@ -16,7 +16,7 @@ from reshuffle.federated.local import Load, Local, LocalEpoch
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
-from reshuffle.solvers.curves import Bend, Curves
+from reshuffle.solvers.second_order import RowCurvature, SecondOrder
 
 LENGTHS = (1.0, 0.5, 0.25, 1.0 / 16.0, 1.0 / 64.0)
 """Of the last step, at which f is evaluated: one round tells how far it should have gone."""
@@ -103,7 +103,7 @@ class Curved(Local):
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         fit = cast(Problem, client).datafit
         # the clients have no common means to centre columns at
-        curves = Curves(fit, origin=np.zeros(self.features))
+        curves = SecondOrder(fit, origin=np.zeros(self.features))
 
         def epoch(
             x: Array, step: float, number: int, stream: Stream, control: Array | None
@@ -119,7 +119,7 @@ class Curved(Local):
                 values[1:] = [fit.value(start + t * asked.d) for t in LENGTHS[1:]]
                 spread = fit.n * largest * curves.mean_square(curves.margins(asked.d))
             active = np.flatnonzero(asked.active).astype(np.uint32)
-            H = curves.hessian(Bend(at.curvatures, asked.damping * largest), active)
+            H = curves.hessian(RowCurvature(at.curvatures, asked.damping * largest), active)
             return Answer(values, spread, fit.n * at.gradient, fit.n * H)
 
         return epoch

@@ -18,8 +18,8 @@ from reshuffle.errors import InputError
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.orders import Order, Reshuffle, is_fixed, visits_of, with_replacement
 from reshuffle.randomness import Stream
-from reshuffle.solvers.memory import memory_of
 from reshuffle.solvers.sampling import permuted, resampled, smoothness_of
+from reshuffle.solvers.slope_table import slope_table_of
 from reshuffle.validation import check_vector
 
 BLIND = 0.01  # of a step along the slope: passes over a quadratic move x by a step or more
@@ -236,7 +236,7 @@ class Corrected(Local):
 
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         owner, weights, _ = resampled(client, self.importance)
-        memory = memory_of(client, owner, weights)
+        memory = slope_table_of(client, owner, weights)
         pool = np.arange(owner.size or client.n, dtype=np.uint32)
 
         def draw(rng: np.random.Generator, number: int) -> list[Visits]:

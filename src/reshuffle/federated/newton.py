@@ -13,7 +13,7 @@ from reshuffle.federated.rounds import Plan, Rounds
 from reshuffle.federated.server import Server
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.penalties import ability
-from reshuffle.solvers.newton import ABILITIES
+from reshuffle.solvers.exact.newton_steps import ABILITIES
 from reshuffle.steps import Constant
 
 

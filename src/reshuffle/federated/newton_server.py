@@ -23,7 +23,7 @@ from reshuffle.objective import Array
 from reshuffle.penalties import Able
 from reshuffle.penalties.abilities import closed, compiled_form, rows
 from reshuffle.penalties.forms import Form
-from reshuffle.solvers.finish import LARGEST
+from reshuffle.solvers.exact.costs import LARGEST
 from reshuffle.solvers.method import State
 from reshuffle.solvers.newton_model import descend, loose_rows, within
 

@@ -26,7 +26,7 @@ from reshuffle.objective import Array, Objective
 from reshuffle.penalties import Able, ability
 from reshuffle.penalties.forms import Coordinates, Form
 from reshuffle.penalties.inexact import COLD
-from reshuffle.solvers.inexact import close
+from reshuffle.solvers.prox_call import close
 
 Value = Callable[[], float] | None
 """f(x) on demand, where somebody knows it."""

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reshuffle.objective import Array, Objective
-from reshuffle.solvers.inexact import beginning, columns, taken
 from reshuffle.solvers.method import Epoch, Method, State
+from reshuffle.solvers.prox_call import beginning, columns, taken
 from reshuffle.solvers.solver import Solver
 from reshuffle.trace import Result
 

@@ -7,8 +7,8 @@ import numpy as np
 from reshuffle.errors import StepWarning, warn_user
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.randomness import generator
-from reshuffle.solvers.inexact import beginning, columns, taken
 from reshuffle.solvers.method import Epoch, Method, State
+from reshuffle.solvers.prox_call import beginning, columns, taken
 from reshuffle.solvers.sampling import Sampling
 from reshuffle.steps import Schedule
 

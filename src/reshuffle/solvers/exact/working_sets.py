@@ -18,8 +18,8 @@ from reshuffle.objective import Array, Visits
 from reshuffle.penalties import Able, ability
 from reshuffle.penalties.abilities import closed, rows
 from reshuffle.problem import Problem
-from reshuffle.solvers.memory import Memory, SlopeMemory, State
-from reshuffle.solvers.whole import is_small_with
+from reshuffle.solvers.exact.newton_compiled import is_small_with
+from reshuffle.solvers.slope_table import LinearModelTable, SlopeTable, State
 
 SMALL = 1 << 15  # stored values, below which an epoch is too short for any of this to pay
 FEW = 0.3  # of the features, at most: else the first epoch is better made with all
@@ -36,7 +36,7 @@ ABILITIES = ("part", "holds_at_zero", "together")
 class WorkingSets:
     """Restricts the memory of a problem to features, and back."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: SlopeTable) -> None:
         self.memory, self.size = memory, memory.problem.features
         self.penalty = _restrictable(memory)
         fit = memory.problem.datafit
@@ -49,7 +49,7 @@ class WorkingSets:
         self._slopes: tuple[Array, Array, Array] | None = None
         """What was computed last, and where: the certificate of a point asks for what led to it."""
         self._active: Visits = self.everything
-        self._part: Memory = memory
+        self._part: SlopeTable = memory
 
     def _first(self) -> int:
         """Dense rows are worth it: of sparse ones, epochs in all features cost no more than such steps.
@@ -62,7 +62,7 @@ class WorkingSets:
         worth = fit.rows.dense and not fit.loss.quadratic and self.size > FIRST
         return FIRST if worth and is_small_with(fit, FIRST) else 0
 
-    def on(self, active: Visits) -> Memory:
+    def on(self, active: Visits) -> SlopeTable:
         """The memory in these features; the last one is kept."""
         if active.size == self.size:
             return self.memory
@@ -72,10 +72,10 @@ class WorkingSets:
             if not inside:  # and give the memory of the old rows back before the new ones come
                 self._keep(self.everything, self.memory)
                 place = active
-            self._keep(active, cast(SlopeMemory, self._part).on(place.astype(np.uint32)))
+            self._keep(active, cast(LinearModelTable, self._part).on(place.astype(np.uint32)))
         return self._part
 
-    def _keep(self, active: Visits, part: Memory) -> None:
+    def _keep(self, active: Visits, part: SlopeTable) -> None:
         """Both in one call, which no signal interrupts: they belong together."""
         vars(self).update(_active=active, _part=part)
 
@@ -110,8 +110,8 @@ class WorkingSets:
     def _compute_slopes(self, x: Array, active: Visits) -> tuple[Array, Array]:
         if active.size == self.size:
             return self.memory.slopes(x)
-        part = cast(SlopeMemory, self.on(active))
-        return cast(SlopeMemory, self.memory).slopes_from(part, self.restrict(x, active))
+        part = cast(LinearModelTable, self.on(active))
+        return cast(LinearModelTable, self.memory).slopes_from(part, self.restrict(x, active))
 
     def begin(self, x: Array, g: Array, few: bool) -> Visits:
         """The features to begin with at x, from the gradient there."""
@@ -221,7 +221,7 @@ class WorkingSets:
         return closed(cast(Able, self.penalty), matter)
 
 
-def _restrictable(memory: Memory) -> Able | None:
+def _restrictable(memory: SlopeTable) -> Able | None:
     """The penalty, where it may hold features at zero."""
     penalty, fit = memory.problem.penalty, memory.problem.datafit
     able = all(ability(penalty, name) for name in ABILITIES)

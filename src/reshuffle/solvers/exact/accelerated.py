@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle.objective import Array, FiniteSum
+from reshuffle.solvers.exact.movement_monitor import MovementMonitor
 from reshuffle.solvers.fista import accelerated
 from reshuffle.solvers.method import State
-from reshuffle.solvers.pace import Pace
 
 ENOUGH = 0.3  # of the movement: an epoch that takes away more is fast enough
 RESTARTS = 2.0  # times √κ: iterations of FISTA with restarts for every factor e
@@ -27,7 +27,7 @@ class Acceleration:
     count: int
     """how many there are."""
 
-    def is_due(self, pace: Pace, epoch: int) -> bool:
+    def is_due(self, pace: MovementMonitor, epoch: int) -> bool:
         """Whether a step comes nearer in a pass than an epoch does.
 
         An epoch with the step 1/(2L) leaves a share ρ ≈ 1 - nμ/(2L) of the distance, which tells μ; an

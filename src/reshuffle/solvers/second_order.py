@@ -20,7 +20,7 @@ NO_COUNTS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class Linearisation:
     """f at x: margins, slopes and curvatures of the rows, the gradient, and the value."""
 
     x: Array
@@ -31,7 +31,7 @@ class Linear:
     value: float
 
 
-class Bend(NamedTuple):
+class RowCurvature(NamedTuple):
     """Curvature of the rows: c_i·factor_i + extra, or factor_i·G(p) + extra·(I - 11ᵀ/K).
 
     G(p) = (Σp)·diag(p) - ppᵀ is the Laplacian of the weights p_k p_l.
@@ -43,7 +43,7 @@ class Bend(NamedTuple):
 
 
 @dataclass(eq=False)
-class Curves:
+class SecondOrder:
     """The losses of one problem to second order; the core listens for interruption on the way."""
 
     fit: Datafit
@@ -78,13 +78,13 @@ class Curves:
 
     # --- passes --------------------------------------------------------------------------------
 
-    def linearise(self, x: Array) -> Linear:
+    def linearise(self, x: Array) -> Linearisation:
         listen()
         shape, g = (self.fit.n, *self.fit.outputs), np.empty(self.fit.shape)
         margins, slopes, curvatures = np.empty(shape), np.empty(shape), np.empty(shape)
         value = self.system.linearise(self.fit.checked(x), margins, slopes, curvatures, g)
         self.fit.raise_own_errors()
-        return Linear(x, margins, slopes, curvatures, g, value)
+        return Linearisation(x, margins, slopes, curvatures, g, value)
 
     def margins(self, d: Array) -> Array:
         """a_iᵀd for every row, and what d has for an intercept."""
@@ -107,7 +107,7 @@ class Curves:
         return self.fit.bent_product(scales, v)
 
     def search(
-        self, at: Linear, d: Array, change: Array, form: native.Form, psi: float
+        self, at: Linearisation, d: Array, change: Array, form: native.Form, psi: float
     ) -> tuple[float, Array]:
         """The length of the step d, 0 where none lowers P as promised, and where it leads.
 
@@ -121,7 +121,7 @@ class Curves:
 
     # --- curvature -----------------------------------------------------------------------------
 
-    def largest(self, at: Linear) -> float:
+    def largest(self, at: Linearisation) -> float:
         """A bound on the curvature of the rows: that of the loss, or of the rows at x where it has none."""
         bound = self.fit.loss.curvature
         return bound if bound < np.inf else float(at.curvatures.max())
@@ -130,7 +130,7 @@ class Curves:
         """(1/n) Σ w_i ‖change_i‖²."""
         return float(np.sum(self.weights * (change**2).T)) / self.fit.n
 
-    def bent(self, bend: Bend, change: Array) -> Array:
+    def bent(self, bend: RowCurvature, change: Array) -> Array:
         """The Hessian of every row's loss times the change of its margins."""
         out = np.empty_like(change)
         self.system.bent(bend.curvatures, self._factors(bend), bend.extra, change, out)
@@ -144,7 +144,9 @@ class Curves:
         self.system.gram(scales, active, out)
         return out
 
-    def hessian(self, bend: Bend, active: Visits, kept: NDArray[np.int64] | None = None) -> Array:
+    def hessian(
+        self, bend: RowCurvature, active: Visits, kept: NDArray[np.int64] | None = None
+    ) -> Array:
         """(1/n) Σ w_i·(curvature of row i)·b_i b_iᵀ, flat over features and outputs; of it, what is ``kept``."""
         listen()
         if kept is None:
@@ -162,7 +164,7 @@ class Curves:
         """Columns that were found to be constant, where there is an intercept."""
         return np.frombuffer(self.system.constant, dtype=np.bool_)
 
-    def _factors(self, bend: Bend) -> Array:
+    def _factors(self, bend: RowCurvature) -> Array:
         return np.array(np.broadcast_to(bend.factors, self.fit.n), dtype=np.float64)
 
     @cached_property

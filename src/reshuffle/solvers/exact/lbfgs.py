@@ -17,7 +17,7 @@ import numpy as np
 from reshuffle.objective import Array
 from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
-from reshuffle.solvers.curves import Curves, Linear
+from reshuffle.solvers.second_order import Linearisation, SecondOrder
 
 ITERATIONS = (
     50  # of one call at most: it then has new blocks, and it is heard whether someone wants to stop
@@ -34,7 +34,7 @@ LIFT = 1e-10  # of a diagonal: blocks stay invertible where columns depend on ea
 class Descended(NamedTuple):
     """What a call did."""
 
-    at: Linear
+    at: Linearisation
     """f where it led."""
     gained: float
     passes: int
@@ -58,11 +58,11 @@ class QuasiNewton:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, fit = problem, problem.datafit
-        self.curves = Curves(fit, origin=np.zeros(fit.features))
+        self.curves = SecondOrder(fit, origin=np.zeros(fit.features))
         form: Any = problem.form_with_ridge
         self.l2 = np.zeros(problem.shape)
         self.l2[: fit.features] = form.l2.reshape(fit.features, -1)
-        self.last: Linear | None = None
+        self.last: Linearisation | None = None
         # products of two numbers, over those of a pass: margins and gradient
         width = fit.features + fit.bias
         inside = width if fit.rows.dense else fit.rows.stored / fit.n + fit.bias
@@ -79,13 +79,13 @@ class QuasiNewton:
         """Whether one for each class does not either."""
         return self.block_cost * self.problem.datafit.outputs[0] <= ITERATIONS
 
-    def at(self, x: Array) -> Linear | None:
+    def at(self, x: Array) -> Linearisation | None:
         """f at x, where the last call led there."""
         known = self.last is not None and np.array_equal(self.last.x, x)
         return self.last if known else None
 
     def descend(
-        self, x: Array, first: bool, enough: Callable[[Linear], bool], target: float
+        self, x: Array, first: bool, enough: Callable[[Linearisation], bool], target: float
     ) -> Descended:
         """Iterations from x, until the gradient says P(x) - P* ≤ ``target`` and ``enough`` agrees.
 
@@ -113,7 +113,7 @@ class QuasiNewton:
         self.last = at
         return Descended(at, start - value, self.curves.passes - before, iterations)
 
-    def _whole(self, at: Linear) -> tuple[float, Array]:
+    def _whole(self, at: Linearisation) -> tuple[float, Array]:
         """P and its gradient."""
         return at.value + 0.5 * float(np.vdot(self.l2 * at.x, at.x)), at.gradient + self.l2 * at.x
 
@@ -122,8 +122,8 @@ class QuasiNewton:
         return 0.5 * float(np.sum(g[:features] ** 2 / self.l2[:features]))
 
     def _search(
-        self, at: Linear, value: float, slope: float, d: Array
-    ) -> tuple[Linear, float, Array] | None:
+        self, at: Linearisation, value: float, slope: float, d: Array
+    ) -> tuple[Linearisation, float, Array] | None:
         """The first of x + d, x + d/2, … where P is low enough: f there, P and its gradient."""
         t = 1.0
         for _ in range(HALVINGS if slope < 0.0 else 0):
@@ -140,7 +140,7 @@ class QuasiNewton:
 
     # --- the metric ----------------------------------------------------------------------------
 
-    def metric(self, at: Linear, shared: bool) -> Callable[[Array], Array]:
+    def metric(self, at: Linearisation, shared: bool) -> Callable[[Array], Array]:
         """The inverse of the blocks at x, one that all classes share or one for each, times a gradient."""
         if not self.has_metric:
             return np.copy
@@ -149,7 +149,7 @@ class QuasiNewton:
             return lambda g: inverses[0] @ g
         return lambda g: np.ascontiguousarray(np.matmul(inverses, g.T[:, :, None])[:, :, 0].T)
 
-    def blocks(self, at: Linear, shared: bool) -> Array:
+    def blocks(self, at: Linearisation, shared: bool) -> Array:
         """The inverses."""
         p, scales = at.curvatures, self.curves.weights / self.curves.fit.n
         everything = np.arange(self.problem.features, dtype=np.uint32)

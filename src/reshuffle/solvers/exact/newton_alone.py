@@ -11,14 +11,14 @@ from reshuffle.objective import Array
 from reshuffle.problem import Problem
 from reshuffle.smoothness import OVERFLOW
 from reshuffle.solvers.certificate import Certificate, Gap, Proof, certificate_of
-from reshuffle.solvers.decrement import STALLED, stalled_at
-from reshuffle.solvers.descent import Descent
-from reshuffle.solvers.finish import LOOSEST, PRECISION, Steps, certified
+from reshuffle.solvers.exact.costs import LOOSEST, PRECISION, Steps, certified
+from reshuffle.solvers.exact.decrement import STALLED, stalled_at
+from reshuffle.solvers.exact.newton_drivers import Descent
+from reshuffle.solvers.exact.newton_steps import Ended, Progress
 from reshuffle.solvers.method import Check, Epoch, Method, State
-from reshuffle.solvers.newton import Ended, Progress
 
 if TYPE_CHECKING:
-    from reshuffle.solvers.exact import ExactProxRR
+    from reshuffle.solvers.exact.solver import ExactProxRR
 
 
 class NewtonMethod(Method):

@@ -15,7 +15,7 @@ from reshuffle.objective import Array
 from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form, native_form
 from reshuffle.problem import Problem
-from reshuffle.solvers.curves import Curves, Linear
+from reshuffle.solvers.second_order import Linearisation, SecondOrder
 
 ABILITIES = ("compiled", "part", "excess", "together")
 """What a penalty must be able to do."""
@@ -37,7 +37,7 @@ class Progress(NamedTuple):
 class Ended(NamedTuple):
     """Where one or more steps ended, and how it went."""
 
-    at: Linear
+    at: Linearisation
     """f there."""
     inner: Array
     """The point in the coordinates that the steps are made in."""
@@ -60,7 +60,7 @@ def run_on(
     value, psi, damping, expected, seen, bound, stuck, steps, passes, rounds = system.run(
         form, u, x, g, at, progress, target, at_zero, most
     )
-    linear = Linear(x, at[0], at[1], at[2], g, value)
+    linear = Linearisation(x, at[0], at[1], at[2], g, value)
     then = Progress(damping, expected, seen, bound)
     return Ended(linear, u, value + psi, then, stuck, steps, passes, rounds)
 
@@ -76,15 +76,15 @@ class Newton:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.form = cast(Form, problem.form_with_ridge)
-        self.curves = Curves(problem.datafit)
+        self.curves = SecondOrder(problem.datafit)
         self._native = native_form(self.form)
-        self._last: Linear | None = None
+        self._last: Linearisation | None = None
 
     @property
     def at_zero(self) -> float:
         return self.problem.datafit.at_zero
 
-    def at(self, x: Array) -> Linear:
+    def at(self, x: Array) -> Linearisation:
         """f at x; what the last step left is not computed again."""
         if self._last is None or not np.array_equal(self._last.x, x):
             self._last = self.curves.linearise(x)

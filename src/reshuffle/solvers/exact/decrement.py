@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from reshuffle.objective import Array
 from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
-from reshuffle.solvers.curves import Linear
+from reshuffle.solvers.second_order import Linearisation
 
 STALLED = "no step lowers P(x) any further"
 """What the message of a run begins with that ended where steps no longer help."""
@@ -23,7 +23,7 @@ EPS = float(np.finfo(np.float64).eps)
 ENTRIES = 1 << 20  # of B: 8 MB, and about a second for its singular values at most
 
 
-def stalled_at(problem: Problem, at: Linear, at_zero: float) -> str:
+def stalled_at(problem: Problem, at: Linearisation, at_zero: float) -> str:
     """Why a run ends at this point, with what the Newton decrement says where it can be computed."""
     left = newton_decrement(problem, at)
     if not left < np.inf:
@@ -32,7 +32,7 @@ def stalled_at(problem: Problem, at: Linear, at_zero: float) -> str:
     return f"{STALLED} (by the Newton decrement P(x) is {above:.1g}·f(0) above its minimum, which is not a proof)"
 
 
-def newton_decrement(problem: Problem, at: Linear) -> float:
+def newton_decrement(problem: Problem, at: Linearisation) -> float:
     """½ hᵀH⁻¹h on the face of x; infinite where a coordinate wants to leave it, or B would be too large.
 
     For losses of one output and separable penalties.

@@ -7,8 +7,8 @@ from typing import ClassVar, Protocol
 from reshuffle.objective import Array
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
-from reshuffle.solvers.newton import Ended, Newton, Progress
-from reshuffle.solvers.whole import Whole, is_small
+from reshuffle.solvers.exact.newton_compiled import Whole, is_small
+from reshuffle.solvers.exact.newton_steps import Ended, Newton, Progress
 
 
 class Descent(Protocol):

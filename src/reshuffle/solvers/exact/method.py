@@ -16,25 +16,25 @@ from reshuffle.penalties import ability
 from reshuffle.penalties.inexact import COLD
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
-from reshuffle.solvers.acceleration import CHECKED, Acceleration
 from reshuffle.solvers.certificate import FreeCoordinates, Proof
-from reshuffle.solvers.curves import Linear
-from reshuffle.solvers.decrement import STALLED, stalled_at
-from reshuffle.solvers.finish import FOUND, LOOSEST, PRECISION, REST, Finish, Steps
-from reshuffle.solvers.inexact import beginning, columns, kept
-from reshuffle.solvers.memory import Memory, SlopeMemory
+from reshuffle.solvers.exact.accelerated import CHECKED, Acceleration
+from reshuffle.solvers.exact.costs import FOUND, LOOSEST, PRECISION, REST, Finish, Steps
+from reshuffle.solvers.exact.decrement import STALLED, stalled_at
+from reshuffle.solvers.exact.lbfgs import QuasiNewton, is_smooth
+from reshuffle.solvers.exact.movement_monitor import OFTEN, MovementMonitor
+from reshuffle.solvers.exact.newton_compiled import STEPS
+from reshuffle.solvers.exact.newton_steps import Progress, can_finish
+from reshuffle.solvers.exact.working_sets import WorkingSets
 from reshuffle.solvers.method import Check, Epoch, Method, State
-from reshuffle.solvers.newton import Progress, can_finish
-from reshuffle.solvers.pace import OFTEN, Pace
+from reshuffle.solvers.prox_call import beginning, columns, kept
 from reshuffle.solvers.sampling import bind_step
-from reshuffle.solvers.smooth import QuasiNewton, is_smooth
-from reshuffle.solvers.whole import STEPS
-from reshuffle.solvers.working_sets import WorkingSets
+from reshuffle.solvers.second_order import Linearisation
+from reshuffle.solvers.slope_table import LinearModelTable, SlopeTable
 from reshuffle.steps import Setting
 from reshuffle.validation import check_visits
 
 if TYPE_CHECKING:
-    from reshuffle.solvers.exact import ExactProxRR
+    from reshuffle.solvers.exact.solver import ExactProxRR
 
 SAFETY = 0.5  # of 1/L_max: see benchmarks/NOTES.md
 FEW_PROXES = 8  # in an epoch, where a prox is a call to Python: see benchmarks/NOTES.md
@@ -61,7 +61,7 @@ class ExactMethod(Method):
     solver: ExactProxRR
     keeps_best = True
 
-    def __init__(self, solver: ExactProxRR, memory: Memory, largest: float) -> None:
+    def __init__(self, solver: ExactProxRR, memory: SlopeTable, largest: float) -> None:
         super().__init__(memory.problem)
         self.solver, self.memory, self.largest = solver, memory, largest
         self.sets, self.stream = WorkingSets(memory), Stream(solver.seed)
@@ -103,7 +103,7 @@ class ExactMethod(Method):
             "certificate": self.measure.meaning,
         }
 
-    def blocks(self, memory: Memory) -> int:
+    def blocks(self, memory: SlopeTable) -> int:
         """How many proxes an epoch has."""
         count, m = memory.count, self.solver.steps_per_prox
         if m is None and self.compiled:
@@ -133,7 +133,11 @@ class ExactMethod(Method):
             slopes, g = self.sets.slopes(x0, everything)
             state, active = self.memory.state(x0, slopes, g), self.sets.begin(x0, g, few)
         state |= {name: self.sets.restrict(state[name], active) for name in ("g", "q")}
-        numbers = {"pace": Pace().array(), "newton": Steps().array(), "momentum": np.zeros(1)}
+        numbers = {
+            "pace": MovementMonitor().array(),
+            "newton": Steps().array(),
+            "momentum": np.zeros(1),
+        }
         nowhere = np.empty((0, *x0.shape[1:]))
         whole = {"active": active, "x0": x0.copy(), "ahead": nowhere}
         return state | numbers | whole | beginning(self.problem)
@@ -144,17 +148,19 @@ class ExactMethod(Method):
             steps, memory = Steps.of(state["newton"]), self.sets.on(state["active"])
             x, left = self.sets.restrict(state["x"], state["active"]), self._left(state)
             begun = steps.progress != Progress()
-            asked = self.needs_proof and Pace.of(state["pace"]).rests  # only a step can prove it
+            asked = (
+                self.needs_proof and MovementMonitor.of(state["pace"]).rests
+            )  # only a step can prove it
             made = epoch
             if self.smooth is not None and steps.made:
                 left, made = np.inf, epoch + int(steps.made)  # passes count as the epochs do
-            squarings = Pace.of(state["pace"]).squarings(self.solver.tol)
+            squarings = MovementMonitor.of(state["pace"]).squarings(self.solver.tol)
             proving, bent = self.needs_proof, self._bent(state, epoch)
             pays = asked or self.finish.pays(memory, x, made, left, squarings, proving, bent)
             if begun or (epoch >= steps.rest and pays):
                 return self._newton_step(state, self.finish, x, epoch, step)
             warm = bool(state["x0"].any())  # as along a path: the features that matter are known
-            slow = warm or Pace.of(state["pace"]).falls() > STEADY
+            slow = warm or MovementMonitor.of(state["pace"]).falls() > STEADY
             if epoch >= steps.rest and (steps.made or slow):
                 # once begun, they are made in turns with epochs
                 left = np.inf if steps.made or warm else left
@@ -166,7 +172,7 @@ class ExactMethod(Method):
             if self.smooth is not None and epoch >= max(FOUND * late, steps.rest):
                 return self._smooth_steps(state, self.smooth, epoch, step)
         fast = self.acceleration
-        due = fast is not None and fast.is_due(Pace.of(state["pace"]), epoch)
+        due = fast is not None and fast.is_due(MovementMonitor.of(state["pace"]), epoch)
         if fast is not None and (state["momentum"][0] > 0.0 or due):
             return self._accelerated_step(state, fast)
         return self._shuffled_epoch(state, epoch, step)
@@ -180,7 +186,7 @@ class ExactMethod(Method):
         """Epochs that seem to be left; none are known before the first."""
         if self.solver.tol == 0.0:
             return np.inf
-        return Pace.of(state["pace"]).left()
+        return MovementMonitor.of(state["pace"]).left()
 
     def _newton_step(
         self, state: State, finish: Finish, x: Array, epoch: int, step: float
@@ -209,7 +215,7 @@ class ExactMethod(Method):
     def _face_step(self, state: State, finish: Finish, x: Array, epoch: int, step: float) -> Epoch:
         """A step on the face of x in the active features; an epoch is due after it."""
         part = self.sets.on(state["active"])
-        begun, gap = Steps.of(state["newton"]).made > 0, Pace.of(state["pace"]).checked
+        begun, gap = Steps.of(state["newton"]).made > 0, MovementMonitor.of(state["pace"]).checked
         tol = self.solver.tol if self.solver.tol >= VISIBLE else 0.0
         wanted = tol / gap if begun else np.inf
         at, gained, passes, _ = finish.face(part).step(x, wanted)
@@ -232,7 +238,7 @@ class ExactMethod(Method):
         new = self._led_to(state, at, self._rested(state, epoch, gained, iterations, between))
         return Epoch(new, passes * self.problem.n, 0, step)
 
-    def _gap_at(self, at: Linear) -> float:
+    def _gap_at(self, at: Linearisation) -> float:
         """The certificate at a point where f is known in all features."""
         known, gap = self._proved
         if known is not at:
@@ -251,7 +257,7 @@ class ExactMethod(Method):
         rest = epoch + 1 + (between if helped else REST + 1)
         return steps._replace(made=steps.made + made, rest=rest, progress=Progress())
 
-    def _led_to(self, state: State, at: Linear, steps: Steps) -> State:
+    def _led_to(self, state: State, at: Linearisation, steps: Steps) -> State:
         """The state at a point of the active features where f is known: slopes and h are those there."""
         return state | {
             "x": self.sets.extend(at.x, state["active"]), "table": self.memory.table(at.slopes),
@@ -265,13 +271,13 @@ class ExactMethod(Method):
         if not state["momentum"][0] > 0.0:
             zero = np.zeros(self.problem.shape)
             new |= {"active": self.sets.everything, "g": zero, "q": zero}
-        pace = Pace.of(state["pace"])
+        pace = MovementMonitor.of(state["pace"])
         moved = _distance(x, state["x"])
         new["pace"] = pace._replace(moves=(*pace.moves[1:], moved)).array()
         return Epoch(state | new, self.problem.n, 1, step)
 
     def _shuffled_epoch(self, state: State, epoch: int, step: float) -> Epoch:
-        pace, active = Pace.of(state["pace"]), state["active"]
+        pace, active = MovementMonitor.of(state["pace"]), state["active"]
         memory, first = self.sets.on(active), epoch == 0 and not state["x"].any()
         x, blocks = self.sets.restrict(state["x"], active), self.blocks(memory)
         visits, used = self._visits(epoch), step * pace.factor * self._gain(memory)
@@ -303,7 +309,9 @@ class ExactMethod(Method):
                 new["pace"] = pace.unsettled().array()
         return Epoch(new, work, blocks, used)
 
-    def _judge(self, new: State, pace: Pace, moved: float, step: float) -> Pace | None:
+    def _judge(
+        self, new: State, pace: MovementMonitor, moved: float, step: float
+    ) -> MovementMonitor | None:
         """The pace as it is where all goes well; where not, what the objective says, at the cost of a pass.
 
         ``None`` says that the epoch ended above the start of the run. A step that is longer than the safe
@@ -325,11 +333,11 @@ class ExactMethod(Method):
         rng = self.stream.at(0 if is_fixed(order) else epoch << EPOCH_BITS)
         return visits_of(order, self.pool.copy(), rng, epoch)
 
-    def _gain(self, memory: Memory) -> float:
+    def _gain(self, memory: SlopeTable) -> float:
         """How much longer a step may be where rows are shorter."""
         if not self.own_step or memory is self.memory:
             return 1.0
-        smoothness = cast(SlopeMemory, memory).smoothness
+        smoothness = cast(LinearModelTable, memory).smoothness
         return self.largest / smoothness if smoothness > 0 else 1.0
 
     def lengths(self) -> dict[str, int]:
@@ -366,7 +374,7 @@ class ExactMethod(Method):
             return epoch % CHECKED == 0
         if self.needs_proof:
             return False  # epochs prove nothing
-        pace = Pace.of(state["pace"])
+        pace = MovementMonitor.of(state["pace"])
         return pace.moves[-1] <= pace.due or epoch % LONGEST_WAIT == 0
 
     def certify(self, state: State) -> Check:
@@ -386,19 +394,21 @@ class ExactMethod(Method):
         if self.smooth is not None and self.smooth.has_metric and not state["x"].any():
             return Check(np.nan, 0, 0, state)  # the first steps tell more, for less
         if self._moves_from_zero(state):
-            pace = Pace.of(state["pace"]).unsettled()
+            pace = MovementMonitor.of(state["pace"]).unsettled()
             return Check(np.nan, self.problem.n, 0, state | {"pace": pace.array()})
         new, slopes, g = self._review(state)
         known, tol = partial(self._value, state), self.solver.tol
         value = self.measure.from_slopes(state["x"], slopes, g, known, state.get("warm", COLD))
         if newton and value > tol and new["active"].size == state["active"].size:
             new, value = self._screened(new, slopes, g, value, steps)
-        new["pace"] = Pace.of(new["pace"]).after_check(value, tol).array()
+        new["pace"] = MovementMonitor.of(new["pace"]).after_check(value, tol).array()
         return Check(value, self.problem.n, 0, new)
 
     def _moves_from_zero(self, state: State) -> bool:
         """Whether the run has not begun, at zero, and the gradient there says that this is not the end."""
-        started = Pace.of(state["pace"]).moves[-1] < np.inf or Steps.of(state["newton"]).made
+        started = (
+            MovementMonitor.of(state["pace"]).moves[-1] < np.inf or Steps.of(state["newton"]).made
+        )
         if started or state["x"].any() or self.solver.check_every or self.sets.wide:
             return False
         holds = ability(self.problem.penalty, "holds_at_zero")
@@ -440,7 +450,7 @@ class ExactMethod(Method):
         else:
             slopes, g = at.slopes, cast(Problem, self.problem).datafit.combined(at.slopes)
         active, news = self.sets.choose(x, g, old)
-        pace = Pace.of(state["pace"]).unsettled()
+        pace = MovementMonitor.of(state["pace"]).unsettled()
         pace = pace._replace(rarity=OFTEN if news else OFTEN * pace.rarity)
         change = self.sets.restrict(g, old) - state["g"]
         q = self.sets.extend(state["q"] + change, old)  # h stays, where it is known
@@ -463,11 +473,11 @@ class ExactMethod(Method):
         seen = x[: self.problem.features]
         return at.value + 0.5 * self.problem.ridge * float(np.vdot(seen, seen))
 
-    def _smooth_point(self, state: State) -> Linear | None:
+    def _smooth_point(self, state: State) -> Linearisation | None:
         """f at x, where quasi-Newton steps led there."""
         return None if self.smooth is None else self.smooth.at(state["x"])
 
-    def _newton_point(self, state: State) -> Linear | None:
+    def _newton_point(self, state: State) -> Linearisation | None:
         """f at x in the active features, where a Newton step led there."""
         if self.finish is None or not Steps.of(state["newton"]).made:
             return None
@@ -494,7 +504,7 @@ class ExactMethod(Method):
         return self._known_start
 
     _known_start: float | None = None
-    _proved: tuple[Linear | None, float] = None, np.inf
+    _proved: tuple[Linearisation | None, float] = None, np.inf
 
 
 def _distance(x: Array, y: Array) -> float:

@@ -19,7 +19,7 @@ ROUNDING = 1e-12  # of the objective: a difference that says nothing about the w
 LONGEST = 64.0  # of the step: on flat ground that is longer still, Newton steps go further
 
 
-class Pace(NamedTuple):
+class MovementMonitor(NamedTuple):
     """Numbers, one after the other in an array, so that they are saved and resumed like x."""
 
     factor: float = 1.0
@@ -45,7 +45,7 @@ class Pace(NamedTuple):
     """‖x_{t+1} - x_t‖ of past epochs."""
 
     @classmethod
-    def of(cls, numbers: Array) -> Pace:
+    def of(cls, numbers: Array) -> MovementMonitor:
         named = dict(zip(cls._fields, numbers[:-WINDOW].tolist(), strict=False))
         return cls(**named | {"moves": tuple(numbers[-WINDOW:].tolist())})
 
@@ -90,11 +90,11 @@ class Pace(NamedTuple):
         """Whether the movement has fallen as far as it is hoped to."""
         return self.moves[-1] == 0.0 or self.left() == 1.0
 
-    def unsettled(self) -> Pace:
+    def unsettled(self) -> MovementMonitor:
         """After the features changed."""
         return self._replace(calm=0.0, review=np.inf)
 
-    def after_check(self, value: float, tol: float) -> Pace:
+    def after_check(self, value: float, tol: float) -> MovementMonitor:
         """With a certificate, and the movement at which the next one is due.
 
         It falls like the movement where the dual point lags behind, and like its square where it does not:
@@ -110,11 +110,11 @@ class Pace(NamedTuple):
         due = moved * (1.5 * tol / value) ** (1.0 / power)
         return self._replace(due=due, checked=value, at=moved)
 
-    def shortened(self, most: float) -> Pace:
+    def shortened(self, most: float) -> MovementMonitor:
         """After an epoch that was undone: half the step, and at most ``most``."""
         return self._replace(factor=min(self.factor / 2.0, most))
 
-    def steady(self, objective: float) -> Pace:
+    def steady(self, objective: float) -> MovementMonitor:
         """After epochs that did not slow down: the objective tells why.
 
         Where it still falls, the way is long and flat, and the step is doubled; where it does not, the
@@ -124,11 +124,11 @@ class Pace(NamedTuple):
         if self.seen < np.inf and abs(objective - self.seen) > rounding:
             change = 2.0 if objective < self.seen else 0.5
         factor = min(self.factor * change, max(LONGEST, self.factor))
-        return Pace(
+        return MovementMonitor(
             factor, self.due, objective, self.review, self.rarity, checked=self.checked, at=self.at
         )
 
-    def after(self, moved: float, tol: float, longest: float) -> Pace:
+    def after(self, moved: float, tol: float, longest: float) -> MovementMonitor:
         """With the movement of one more epoch, and the step that it suggests.
 
         Where three calm epochs in a row brought the movement down to ``SLOW`` of what it was and no

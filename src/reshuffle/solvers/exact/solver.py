@@ -9,16 +9,16 @@ from reshuffle.errors import InputError
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
 from reshuffle.problem import Problem
-from reshuffle.solvers.descent import descent_on
-from reshuffle.solvers.exact_method import ExactMethod
-from reshuffle.solvers.memory import memory_of
+from reshuffle.solvers.exact.method import ExactMethod
+from reshuffle.solvers.exact.newton_alone import NewtonMethod
+from reshuffle.solvers.exact.newton_compiled import is_small, is_strongly_held
+from reshuffle.solvers.exact.newton_drivers import descent_on
+from reshuffle.solvers.exact.newton_steps import ABILITIES as NEEDED
+from reshuffle.solvers.exact.newton_steps import can_finish
 from reshuffle.solvers.method import Method
-from reshuffle.solvers.newton import ABILITIES as NEEDED
-from reshuffle.solvers.newton import can_finish
-from reshuffle.solvers.newton_method import NewtonMethod
 from reshuffle.solvers.sampling import resampled
+from reshuffle.solvers.slope_table import slope_table_of
 from reshuffle.solvers.solver import Solver
-from reshuffle.solvers.whole import is_small, is_strongly_held
 from reshuffle.steps import check_step
 from reshuffle.validation import check_positive
 
@@ -120,4 +120,4 @@ class ExactProxRR(Solver):
         if not largest > 0:
             problem.smoothness.require()  # all rows are zero: a ridge is all there is, and any step will do
             largest = 1.0
-        return ExactMethod(self, memory_of(problem, owner, weights), largest)
+        return ExactMethod(self, slope_table_of(problem, owner, weights), largest)

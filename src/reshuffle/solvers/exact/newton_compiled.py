@@ -19,7 +19,7 @@ from reshuffle.objective import Array
 from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form, native_form
 from reshuffle.problem import Problem
-from reshuffle.solvers.newton import ABILITIES, Ended, Progress, can_finish, run_on
+from reshuffle.solvers.exact.newton_steps import ABILITIES, Ended, Progress, can_finish, run_on
 
 PRODUCTS = 40_000_000  # of two entries in one Hessian: three milliseconds. See benchmarks/NOTES.md
 ENTRIES = 1 << 21  # of the rows laid out: 16 MB

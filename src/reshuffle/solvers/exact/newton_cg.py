@@ -19,7 +19,7 @@ from reshuffle.objective import Array
 from reshuffle.penalties import Able, ability
 from reshuffle.penalties.forms import Coordinates, Form, native_form
 from reshuffle.problem import Problem
-from reshuffle.solvers.curves import Curves, Linear
+from reshuffle.solvers.second_order import Linearisation, SecondOrder
 
 MOST = 40  # products of a step at most
 ENOUGH = 1e-3  # of the residual: a step that is this near to Newton's is as good,
@@ -33,7 +33,7 @@ TINY = 1e-300  # a curvature that is as good as none
 class Taken(NamedTuple):
     """What a step on the face did."""
 
-    at: Linear
+    at: Linearisation
     """f where it led."""
     gained: float
     passes: int
@@ -51,7 +51,7 @@ class FaceSteps:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.penalty = problem, cast(Able, problem.penalty)
-        self.curves, self.form = Curves(problem.datafit), cast(Form, problem.form_with_ridge)
+        self.curves, self.form = SecondOrder(problem.datafit), cast(Form, problem.form_with_ridge)
         self._native = native_form(self.form)
 
     def step(self, x: Array, wanted: float = 0.0) -> Taken:
@@ -95,7 +95,7 @@ class FaceSteps:
         return to
 
     def _direction(
-        self, at: Linear, free: NDArray[np.bool_], slopes: Array, enough: float
+        self, at: Linearisation, free: NDArray[np.bool_], slopes: Array, enough: float
     ) -> tuple[Array, int]:
         """The solution of the Newton equation on the face, by preconditioned conjugate gradients."""
         diagonal = np.maximum(self._diagonal(at), TINY)
@@ -119,7 +119,7 @@ class FaceSteps:
             p = scaled + (power / old) * p
         return d, MOST
 
-    def _product(self, at: Linear, scales: Array, v: Array) -> Array:
+    def _product(self, at: Linearisation, scales: Array, v: Array) -> Array:
         """(∇²f + ∇²ψ)v, the ridge included; ``scales`` are the curvatures of the weighted rows."""
         features = self.problem.features
         out = self.curves.product(scales, v)
@@ -128,7 +128,7 @@ class FaceSteps:
         out[:features] += self.problem.ridge * seen
         return out
 
-    def _diagonal(self, at: Linear) -> Array:
+    def _diagonal(self, at: Linearisation) -> Array:
         """About that of the Hessian: the mean curvature of the rows times the mean squares of the columns."""
         fit = self.curves.fit
         mean = float(np.vdot(self.curves.weights, at.curvatures)) / fit.n

@@ -13,13 +13,13 @@ from reshuffle.penalties.abilities import rows
 from reshuffle.penalties.forms import Coordinates, Form
 from reshuffle.problem import Problem
 from reshuffle.solvers.certificate import Certificate, FreeCoordinates, Proof
-from reshuffle.solvers.curves import Linear
-from reshuffle.solvers.descent import Descent
-from reshuffle.solvers.face import FaceSteps, has_faces
-from reshuffle.solvers.memory import Memory
-from reshuffle.solvers.newton import Newton, Progress
+from reshuffle.solvers.exact.newton_cg import FaceSteps, has_faces
+from reshuffle.solvers.exact.newton_compiled import PART, Whole, is_small
+from reshuffle.solvers.exact.newton_drivers import Descent
+from reshuffle.solvers.exact.newton_steps import Newton, Progress
 from reshuffle.solvers.newton_model import FEW
-from reshuffle.solvers.whole import PART, Whole, is_small
+from reshuffle.solvers.second_order import Linearisation
+from reshuffle.solvers.slope_table import SlopeTable
 
 # Nanoseconds on one core, measured on a9a and on dense sets (benchmarks/NOTES.md). Ratios are what counts.
 VISIT = 20.0  # of a shuffled step, besides its values
@@ -80,7 +80,7 @@ def certified(
     problem: Problem,
     form: Form,
     measured: Callable[[], Certificate],
-    at: Linear,
+    at: Linearisation,
     bound: float,
     tol: float,
 ) -> float:
@@ -104,11 +104,11 @@ def certified(
 class Finish:
     """Newton steps on the problem, or on the part of it that a working set is."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: SlopeTable) -> None:
         self.memory = memory
         self._newton: Newton | None = None
         self._face: FaceSteps | None = None
-        self._led: tuple[object, Linear] | None = None
+        self._led: tuple[object, Linearisation] | None = None
         self._has_faces = has_faces(cast(Problem, memory.problem))
 
     @property
@@ -116,46 +116,46 @@ class Finish:
         """Whether the models are solved coordinate by coordinate."""
         return isinstance(cast(Problem, self.memory.problem).form_with_ridge, Coordinates)
 
-    def certified(self, at: Linear, bound: float, measure: Certificate, tol: float) -> float:
+    def certified(self, at: Linearisation, bound: float, measure: Certificate, tol: float) -> float:
         """What is proved at a point that Newton steps in all features led to, over f(0)."""
         newton = self.newton(self.memory)
         return certified(newton.problem, newton.form, lambda: measure, at, bound, tol)
 
-    def newton(self, part: Memory) -> Newton:
+    def newton(self, part: SlopeTable) -> Newton:
         """The steps on this part; those of the last one are kept."""
         if self._newton is None or self._newton.problem is not part.problem:
             self._newton = Newton(cast(Problem, part.problem))
         return self._newton
 
-    def face(self, part: Memory) -> FaceSteps:
+    def face(self, part: SlopeTable) -> FaceSteps:
         """The steps on the face on this part; those of the last one are kept."""
         if self._face is None or self._face.problem is not part.problem:
             self._face = FaceSteps(cast(Problem, part.problem))
         return self._face
 
-    def last(self, part: Memory, x: Array) -> Linear | None:
+    def last(self, part: SlopeTable, x: Array) -> Linearisation | None:
         """f at x, where the last step on this part led there."""
         if self._led is None or self._led[0] is not part.problem:
             return None
         at = self._led[1]
         return at if np.array_equal(at.x, x) else None
 
-    def led(self, part: Memory, at: Linear) -> None:
+    def led(self, part: SlopeTable, at: Linearisation) -> None:
         """Remember where a step on this part led."""
         self._led = part.problem, at
 
-    def descent(self, part: Memory) -> Descent:
+    def descent(self, part: SlopeTable) -> Descent:
         """The same as a run makes them: all in one call, where the set is small in a working set."""
         small = self.is_small(part)
         return Whole(cast(Problem, part.problem)) if small else self.newton(part)
 
-    def is_small(self, part: Memory) -> bool:
+    def is_small(self, part: SlopeTable) -> bool:
         """Whether all steps on this working set are made in one call."""
         return part is not self.memory and is_small(part.problem, PART)
 
     def pays(
         self,
-        part: Memory,
+        part: SlopeTable,
         x: Array,
         epoch: int,
         left: float,
@@ -188,7 +188,7 @@ class Finish:
         steps = 1.0 if quadratic else max(needed - PROVING * proving, 1.0)
         return steps * cost <= left
 
-    def face_pays(self, part: Memory, epoch: int, left: float, warm: bool) -> bool:
+    def face_pays(self, part: SlopeTable, epoch: int, left: float, warm: bool) -> bool:
         """Whether a step on the face, by conjugate gradients, is shorter than the epochs that seem to be left.
 
         Like those it has the features to itself that are not zero, so these should have been found;
@@ -197,14 +197,14 @@ class Finish:
         found = epoch >= (SETTLED if warm else FOUND)
         return self._has_faces and found and self.face_cost(part) <= left
 
-    def face_cost(self, part: Memory) -> float:
+    def face_cost(self, part: SlopeTable) -> float:
         """Of a step on the face, in epochs."""
         fit = cast(Problem, part.problem).datafit
         dense, stored = int(fit.rows.dense), fit.rows.stored / fit.n
         passes = (PRODUCT * PRODUCTS + PASSES) * (ROW + READ[dense] * stored) + TRIALS
         return (CALLS[0] + fit.n * passes) / self._epoch(part)
 
-    def _epoch(self, part: Memory) -> float:
+    def _epoch(self, part: SlopeTable) -> float:
         """Of an epoch."""
         fit = cast(Problem, part.problem).datafit
         outputs, dense = prod(fit.outputs), int(fit.rows.dense)
@@ -212,7 +212,7 @@ class Finish:
         each = VISIT + stored * fit.rows.stored / fit.n * outputs
         return CALLS[1] + part.count * each
 
-    def cost(self, part: Memory, x: Array, bent: float = 1.0) -> float:
+    def cost(self, part: SlopeTable, x: Array, bent: float = 1.0) -> float:
         """Of a Newton step, in epochs. Of the rows, a share ``bent`` has curvature and is in the Hessian."""
         fit = cast(Problem, part.problem).datafit
         n, outputs, dense = fit.n, prod(fit.outputs), int(fit.rows.dense)
@@ -241,7 +241,7 @@ class Finish:
         step = CALLS[0] + n * (passes + bent * products) + SOLVE * width**2 + FACTOR * width**3
         return step / self._epoch(part)
 
-    def _cost_of_squares(self, part: Memory, active: int) -> float:
+    def _cost_of_squares(self, part: SlopeTable, active: int) -> float:
         """The same for squares over several outputs, solved one by one where the penalty is separable."""
         fit = cast(Problem, part.problem).datafit
         n, outputs, dense = fit.n, prod(fit.outputs), int(fit.rows.dense)

@@ -22,14 +22,14 @@ from reshuffle.interruption import listen
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.penalties.forms import Form, native_form
 from reshuffle.problem import Problem
-from reshuffle.solvers.inexact import taken
+from reshuffle.solvers.prox_call import taken
 from reshuffle.validation import read_only
 
 State = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Memory(ABC):
+class SlopeTable(ABC):
     """The state is ``x``, ``table`` (slopes), ``g`` (their mean gradient) and ``q`` = g - h.
 
     The ridge inside f counts as part of ψ here; the minimiser is the same.
@@ -114,7 +114,7 @@ class Memory(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class SlopeMemory(Memory):
+class LinearModelTable(SlopeTable):
     """For a linear model: a slope (or K of them) per copy."""
 
     problem: Problem
@@ -130,14 +130,14 @@ class SlopeMemory(Memory):
     def slopes(self, x: Array) -> tuple[Array, Array]:
         return self.fit.slopes(x)
 
-    def slopes_from(self, part: SlopeMemory, x_part: Array) -> tuple[Array, Array]:
+    def slopes_from(self, part: LinearModelTable, x_part: Array) -> tuple[Array, Array]:
         """The same, where x is zero outside the features of ``part``: its rows give the slopes."""
         slopes, _ = part.slopes(x_part)
         return slopes, self.fit.combined(slopes)
 
-    def on(self, kept: Visits) -> SlopeMemory:
+    def on(self, kept: Visits) -> LinearModelTable:
         """The same functions, in these features alone."""
-        return SlopeMemory(self.problem.columns(kept), self.owner, self.weights)
+        return LinearModelTable(self.problem.columns(kept), self.owner, self.weights)
 
     @property
     def sparsity(self) -> float:
@@ -191,7 +191,7 @@ class SlopeMemory(Memory):
         return read_only(self.weights * self.fit.weights[self.owner])
 
 
-class GradientMemory(Memory):
+class GradientTable(SlopeTable):
     """For functions known by their gradients: a whole gradient per copy."""
 
     @property
@@ -208,8 +208,8 @@ class GradientMemory(Memory):
         self.problem.block(y, visits[first:last], step, state["table"], state["q"], copies)
 
 
-def memory_of(problem: FiniteSum, owner: Visits, weights: Array) -> Memory:
+def slope_table_of(problem: FiniteSum, owner: Visits, weights: Array) -> SlopeTable:
     """Slopes where the kernels know the functions, gradients elsewhere."""
-    kind: type[Any] = GradientMemory if problem.datafit is None else SlopeMemory
-    memory: Memory = kind(problem, read_only(owner), read_only(weights))
+    kind: type[Any] = GradientTable if problem.datafit is None else LinearModelTable
+    memory: SlopeTable = kind(problem, read_only(owner), read_only(weights))
     return memory
