@@ -14,8 +14,9 @@ import reshuffle as rs
 from benchmarks.corpus import CORPUS
 from benchmarks.figures import panels, save
 from reshuffle.plotting import COLOURS
-from reshuffle.solvers.exact.newton_compiled import Whole, is_small
+from reshuffle.solvers.exact.newton_compiled import CompiledNewton, is_small
 from reshuffle.solvers.exact.newton_steps import Progress
+from reshuffle.solvers.exact.view import SECOND_ORDER
 
 Array = NDArray[np.float64]
 DOCS = Path(__file__).parent.parent / "docs"
@@ -42,13 +43,14 @@ class Way(NamedTuple):
 def watched(problem: rs.Problem) -> Way:
     """A run, epoch by epoch and step by step."""
     trace = rs.ExactProxRR(tol=TOL, eval_every=1).solve(problem).trace
-    stepped = np.diff(trace["newton"], prepend=0.0) > 0
+    made = np.sum([trace[name] for name in SECOND_ORDER if name in trace], axis=0)
+    stepped = np.diff(made, prepend=0.0) > 0
     return Way(trace["gradients"] / problem.n, trace["objective"], trace["gap"], stepped)
 
 
 def watched_small(problem: rs.Problem) -> Way:
     """The steps of a small set one by one, which a run makes in one call."""
-    steps, x, progress, passes = Whole(problem), np.zeros(problem.shape), Progress(), 0
+    steps, x, progress, passes = CompiledNewton(problem), np.zeros(problem.shape), Progress(), 0
     at_zero, u = problem.value(x), steps.inner(x)
     points = [(0.0, problem.objective(x), np.nan)]
     while not progress.bound <= TOL * at_zero:

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import reshuffle as rs
 from reshuffle.solvers.certificate import certificate_of
-from reshuffle.solvers.exact import newton_compiled as whole
+from reshuffle.solvers.exact import PHASES, Newton
 
 P, L = rs.penalties, rs.losses
 Array = NDArray[np.float64]
@@ -132,16 +132,16 @@ def lowest(name: str) -> float:
     return HARD[name].objective(rs.ExactProxRR(tol=0.0).solve(HARD[name]).x)
 
 
-@pytest.mark.parametrize("products", [whole.PRODUCTS, 0], ids=["one call", "step by step"])
+@pytest.mark.parametrize("at_once", [True, False], ids=["one call", "step by step"])
 @pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9])
 @pytest.mark.parametrize("name", HARD)
 def test_hard_problems_are_solved_and_the_certificate_is_true(
-    name: str, tol: float, products: int, monkeypatch: pytest.MonkeyPatch
+    name: str, tol: float, at_once: bool
 ) -> None:
-    monkeypatch.setattr(whole, "PRODUCTS", products)
     """Against the objective at rounding level, which nothing can lower any further."""
     problem = HARD[name]
-    result = rs.ExactProxRR(tol=tol).solve(problem)
+    phases = [Newton(at_once), *PHASES[1:]]
+    result = rs.ExactProxRR(tol=tol, phases=phases).solve(problem)
     assert result.converged, result.message
     best = lowest(name)
     scale = problem.value(np.zeros(problem.shape))

@@ -131,7 +131,7 @@ def test_sets_one_after_the_other() -> None:
         assert isinstance(part, rs.Problem)
         np.testing.assert_allclose(part.margins(x[active]), X[:, active] @ x[active], atol=1e-12)
         np.testing.assert_array_equal(sets.restrict(sets.extend(x[active], active), active), x[active])  # fmt: skip
-    assert sets.on(sets.everything) is sets.memory
+    assert sets.on(sets.everything) is sets.table
 
 
 def test_a_part_keeps_the_layout_of_the_whole() -> None:

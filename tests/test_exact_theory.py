@@ -60,16 +60,16 @@ CASES = [("f", rs.losses.Squared()), ("psi", rs.losses.Logistic()), ("psi", rs.l
 def test_slopes_at_a_reference_point(strong: str, loss: Any, part: float) -> None:
     task, L, mu_f, mu_psi = problem(strong, loss)
     tau = part * 4 * max(mu_f, mu_psi) / (9 * L**2)
-    memory, x_star = slope_table_of(task, NONE, np.empty(0)), rs.theory.solve(task)
+    slopes, x_star = slope_table_of(task, NONE, np.empty(0)), rs.theory.solve(task)
     target = x_star - tau * task.gradient(x_star)
     z, bound = np.full(3, 2.0), rho(tau, L, mu_f, mu_psi)
     distances = []
     for t in range(400):
         p = task.prox(z, tau)
-        h, state = (p - z) / tau, memory.start(p)
+        h, state = (p - z) / tau, slopes.start(p)
         y, visits = p.copy(), np.random.default_rng(t).permutation(9).astype(np.uint32)
-        q = state["g"] - h
-        memory.block(state | {"q": q}, y, visits, 0, 9, tau / 9)
+        q = state.g - h
+        slopes.block(state._replace(q=q), y, visits, 0, 9, tau / 9)
         z = y - tau * q - tau * h
         distances.append(float(np.linalg.norm(z - target)))
     for before, after in pairwise(distances):
@@ -85,23 +85,23 @@ def test_remembered_slopes(strong: str, loss: Any, part: float) -> None:
     task, L, mu_f, mu_psi = problem(strong, loss)
     mu = max(mu_f, mu_psi)
     tau = part * mu / (24 * L**2)
-    gamma, memory = tau / 9, slope_table_of(task, NONE, np.empty(0))
+    gamma, slopes = tau / 9, slope_table_of(task, NONE, np.empty(0))
     x_star = rs.theory.solve(task)
     target = x_star - tau * task.gradient(x_star)
-    state, seen = memory.start(np.full(3, 2.0)), np.full((9, 3), 2.0)
+    state, seen = slopes.start(np.full(3, 2.0)), np.full((9, 3), 2.0)
     values = []
     for t in range(300):
         visits = np.random.default_rng(t).permutation(9).astype(np.uint32)
-        x, q = state["x"].copy(), state["q"].copy()  # q = g - h
+        x, q = state.x.copy(), state.q.copy()  # q = g - h
         for i in visits:
             new, old = (task.component(int(i), at) for at in (x, seen[i]))
             seen[i] = x
             x = x - gamma * (new - old + q)
-        h = state["g"] - q
+        h = state.g - q
         z = x - tau * h
-        state = memory.epoch(state, visits, np.array([gamma]))
-        np.testing.assert_allclose(state["x"], task.prox(z, tau), atol=1e-12)
-        spread = np.linalg.norm(state["x"] - seen, axis=1).max()
+        state = slopes.epoch(state, visits, np.array([gamma]))
+        np.testing.assert_allclose(state.x, task.prox(z, tau), atol=1e-12)
+        spread = np.linalg.norm(state.x - seen, axis=1).max()
         values.append(float(np.linalg.norm(z - target) + tau * mu / 16 * spread))
     for before, after in pairwise(values):
         if before > 1e-9:
@@ -115,14 +115,14 @@ def test_a_fixed_point_of_remembered_slopes_is_a_minimiser(loss: Any) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((12, 4)), np.where(rng.random(12) < 0.5, 1.0, -1.0)
     task = rs.Problem(X, y, loss, rs.penalties.ElasticNet(0.02, 0.1))
-    memory, x_star = slope_table_of(task, NONE, np.empty(0)), rs.theory.solve(task)
+    slopes, x_star = slope_table_of(task, NONE, np.empty(0)), rs.theory.solve(task)
     for gamma in (0.01, 0.3):
         for blocks in (1, 3):
-            after = memory.epoch(
-                memory.start(x_star), np.arange(12, dtype=np.uint32), np.full(blocks, gamma)
+            after = slopes.epoch(
+                slopes.start(x_star), np.arange(12, dtype=np.uint32), np.full(blocks, gamma)
             )
-            for name, value in memory.start(x_star).items():
-                np.testing.assert_allclose(after[name], value, atol=1e-10)
-    away = memory.start(x_star + 0.1)
-    moved = memory.epoch(away, np.arange(12, dtype=np.uint32), np.full(1, 0.01))
-    assert np.linalg.norm(moved["x"] - away["x"]) > 1e-4
+            for found, value in zip(after[:4], slopes.start(x_star)[:4], strict=True):
+                np.testing.assert_allclose(found, value, atol=1e-10)
+    away = slopes.start(x_star + 0.1)
+    moved = slopes.epoch(away, np.arange(12, dtype=np.uint32), np.full(1, 0.01))
+    assert np.linalg.norm(moved.x - away.x) > 1e-4

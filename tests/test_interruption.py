@@ -23,7 +23,9 @@ from reshuffle import datafit, interruption, samples
 from reshuffle.engines import Threads
 from reshuffle.interruption import OutOfTime, listen, until
 from reshuffle.solvers import slope_table
+from reshuffle.solvers.exact import PHASES, Newton
 
+STEP_BY_STEP = [Newton(at_once=False), *PHASES[1:]]
 D = 300_000
 
 
@@ -100,14 +102,11 @@ def test_where_calls_end_changes_no_bit(
                     rs.ProxSGD(epochs=3, step=0.05, importance=True),
                     rs.ExactProxRR(epochs=3, finish=False, tol=0.0, importance=True),
                     rs.ExactProxRR(epochs=3, finish=False, tol=0.0, steps_per_prox=7),
-                    rs.ExactProxRR(epochs=6, tol=1e-9),
+                    rs.ExactProxRR(epochs=6, tol=1e-9, phases=STEP_BY_STEP),
                 ]
                 found += [solver.solve(problem).x for solver in solvers]
         return found
 
-    from reshuffle.solvers.exact import newton_compiled as whole
-
-    monkeypatch.setattr(whole, "PRODUCTS", 0)
     whole_calls = runs()
     for module in (datafit, interruption):
         monkeypatch.setattr(module, "WORK", limit)
@@ -143,11 +142,9 @@ def test_calls_do_bounded_work_and_miss_no_visit() -> None:
 def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values that a call reads, of every function of the core that passes over all rows: counted, not timed."""
     from reshuffle.core import native
-    from reshuffle.solvers.exact import newton_compiled as whole
 
     limit, rng, read = 5000, np.random.default_rng(0), []
     monkeypatch.setattr(interruption, "WORK", limit)
-    monkeypatch.setattr(whole, "PRODUCTS", 0)  # no small problem is solved in one call
     X = rng.standard_normal((3000, 12)) * (rng.random((3000, 12)) < 0.5)
     X[7:9] = 1.0
     y = np.sign(X[:, 0] + rng.standard_normal(3000))
@@ -168,7 +165,7 @@ def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> No
         before = before if rows is X else rows.indptr.astype(np.int64)
         problem = rs.Problem(rows, y, penalty=rs.penalties.L1(1e-3), fit_intercept=True)
         read.clear()
-        for solver in (rs.ExactProxRR(epochs=20), rs.FISTA(epochs=3)):
+        for solver in (rs.ExactProxRR(epochs=20, phases=STEP_BY_STEP), rs.FISTA(epochs=3)):
             solver.solve(problem)
         fit = problem.datafit
         assert len(read) > 100

@@ -274,7 +274,7 @@ class _Returns(Method):
         (lambda state: state, "advance must return an Epoch"),
         (lambda state: None, "advance must return an Epoch"),
         (lambda state: Epoch({}, 1, 1), 'advance must give a dict with "x"'),
-        (lambda state: Epoch(dict(x=None), 1, 1), 'advance must give a dict with "x"'),  # type: ignore[dict-item]  # noqa: C408
+        (lambda state: Epoch(dict(x=None), 1, 1), 'advance must give a dict with "x"'),  # noqa: C408
         (lambda state: Epoch(state | {"y": state["x"]}, 1, 1), "advance must give the arrays"),
         (lambda state: Epoch(state, "many", 1), "gradients of the Epoch"),  # type: ignore[arg-type]
         (lambda state: Epoch(state, 1, -1), "prox_evals of the Epoch"),

@@ -116,10 +116,12 @@ def test_no_epoch_is_made_where_the_blocks_are_small(digits: tuple[Any, Any]) ->
     problem = rs.Problem(X, y, Multinomial(), ridge=1 / 600, fit_intercept=True)
     result = rs.ExactProxRR(tol=1e-6).solve(problem)
     assert result.trace["prox_evals"][-1] == 0
-    assert 5 <= result.trace["newton"][-1] <= 60
+    assert 5 <= result.trace["lbfgs"][-1] <= 60
+    assert result.trace["newton"][-1] == 0
+    assert f"{result.trace['lbfgs'][-1]:.0f} L-BFGS" in result.summary()
     near = rs.ExactProxRR(tol=1e-6).solve(problem, x0=result.x)
     assert near.converged
-    assert near.trace["newton"][-1] == 0
+    assert near.trace["lbfgs"][-1] == 0
 
 
 def test_wide_sets_do_without_a_metric() -> None:

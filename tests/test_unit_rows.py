@@ -59,18 +59,18 @@ def test_slopes_gradient_and_epoch(loss: str, dtype: Any, intercept: bool) -> No
         x = np.random.default_rng(1).standard_normal(problem.shape)
         owner, weights, largest = resampled(problem, True)
         for copies, each in ((owner, weights), (owner[:0], problem.weights)):
-            memory = LinearModelTable(problem, copies, each)
-            state = memory.start(x)
-            same(state["g"], problem.gradient(x))
-            visits = np.random.default_rng(2).permutation(len(state["table"])).astype(np.uint32)
-            after = memory.epoch(state, visits, np.full(7, 0.5 / largest))
-            assert np.abs(after["x"] - x).max() > 1e-3
+            slopes = LinearModelTable(problem, copies, each)
+            state = slopes.start(x)
+            same(state.g, problem.gradient(x))
+            visits = np.random.default_rng(2).permutation(len(state.table)).astype(np.uint32)
+            after = slopes.epoch(state, visits, np.full(7, 0.5 / largest))
+            assert np.abs(after.x - x).max() > 1e-3
             found.append((state, after))
     for start in (0, 1):
         for state, after in found[start + 2 :: 2]:
-            for name in ("x", "table", "g", "q"):
-                same(found[start][0][name], state[name])
-                same(found[start][1][name], after[name])
+            for k in range(4):  # x, table, g, q
+                same(found[start][0][k], state[k])
+                same(found[start][1][k], after[k])
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -116,7 +116,7 @@ def test_one_other_value_is_seen(where: int, value: float, dtype: Any) -> None:
     problem = rs.Problem(X, y)
     assert problem.datafit.quick is problem.rows
     x = rng.standard_normal(100)
-    g = LinearModelTable(problem, np.empty(0, dtype=np.uint32), problem.weights).start(x)["g"]
+    g = LinearModelTable(problem, np.empty(0, dtype=np.uint32), problem.weights).start(x).g
     same(g, rs.Problem(X.toarray(), y).gradient(x))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ from sparse_cases import (
 )
 
 import reshuffle as rs
-from reshuffle.solvers.exact import working_sets
 from reshuffle.solvers.exact.movement_monitor import NEVER, MovementMonitor
-from reshuffle.solvers.exact.working_sets import SMALL, WorkingSets
+from reshuffle.solvers.exact.point import Point
+from reshuffle.solvers.exact.working_sets import SMALL, SetRules, WorkingSets
 
 # --- the solution ------------------------------------------------------------------------------
 
@@ -61,7 +62,7 @@ def test_the_first_guess_keeps_unpenalised_features() -> None:
     l1 = np.full(6000, 10.0)
     l1[::50] = 0.0
     problem = rs.Problem(csr(wide), wide.targets, penalty=rs.penalties.L1(l1))
-    guessed = shuffled().bind(problem).start(np.zeros(6000))["active"]
+    guessed = shuffled().bind(problem).start(np.zeros(6000)).active
     np.testing.assert_array_equal(guessed, np.arange(0, 5400, 50))  # the others are empty
 
 
@@ -95,7 +96,7 @@ def hidden() -> tuple[rs.Problem, int, int]:
 def test_a_feature_that_the_first_guess_leaves_out_comes_back() -> None:
     problem, a, b = hidden()
     solver = shuffled(tol=1e-12)
-    first = solver.bind(problem).start(np.zeros(problem.shape))["active"]
+    first = solver.bind(problem).start(np.zeros(problem.shape)).active
     assert a in first
     assert b not in first
     result = solver.solve(problem)
@@ -107,17 +108,17 @@ def test_a_feature_that_the_first_guess_leaves_out_comes_back() -> None:
 
 @pytest.mark.parametrize("name", ["csr", "wide", "multinomial", "intercept"])
 @pytest.mark.parametrize(
-    "constants", [{"GUESS": 50.0}, {"DRIFT": 0.0, "SMALLER": 1.0, "SLACK": 1.0}, {"SLACK": 0.0}]
+    "rules",
+    [SetRules(guess=50.0), SetRules(drift=0.0, smaller=1.0, slack=1.0), SetRules(slack=0.0)],
 )
-def test_bad_guesses_cost_time_and_nothing_else(
-    name: str, constants: dict[str, float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for constant, value in constants.items():
-        monkeypatch.setattr(working_sets, constant, value)
+def test_bad_guesses_cost_time_and_nothing_else(name: str, rules: SetRules) -> None:
+    class Rash(rs.ExactProxRR):
+        set_rules = rules
+
     problem, settings = case(name)
-    solver = shuffled(tol=1e-10, epochs=5000, **settings)
-    if name == "wide" and "GUESS" in constants:
-        assert not solver.bind(problem).start(np.zeros(problem.shape))["active"].size
+    solver = Rash(tol=1e-10, epochs=5000, finish=False, **settings)
+    if name == "wide" and rules.guess > 1.0:
+        assert not solver.bind(problem).start(np.zeros(problem.shape)).active.size
     result = solver.solve(problem)
     assert result.converged, result.message
     scale = problem.value(np.zeros(problem.shape))
@@ -137,12 +138,13 @@ def test_features_that_are_dropped_too_early_come_back(
         calls += 1
         if calls not in (3, 8):
             return honest(self, state, before)
-        active, size = state["active"], len(state["g"])
+        active, size = state.active, len(state.g)
         kept = np.arange(size) % 2 == 0
         kept[active.size :] = True  # the intercept
         some = active[kept[: active.size]]
-        x = self.extend(self.restrict(state["x"], some), some)
-        return state | {"x": x, "active": some, "g": state["g"][kept], "q": state["q"][kept]}
+        x = self.extend(self.restrict(state.x, some), some)
+        g, q = state.g[kept], state.q[kept]
+        return replace(state, point=Point(x), active=some, g=g, q=q)
 
     monkeypatch.setattr(WorkingSets, "shrink", rash)
     result, past = watched(problem, tol=1e-10, epochs=5000, **settings)
@@ -198,9 +200,9 @@ def test_the_same_bits_after_a_resume_around_the_trial_step() -> None:
     problem = rs.Problem(X, answers(X, "signs"), penalty=rs.penalties.L1(1e-4))
     solver = shuffled(tol=1e-300, epochs=24)
     whole, past = watched(problem, tol=1e-300, epochs=24)
-    pace = [MovementMonitor.of(r.state["pace"]).rate for r in past]
-    assert 0 < min(p for p in pace if p != NEVER) < np.inf  # the trial went on
-    assert pace[-1] == NEVER  # and was judged
+    rates = [MovementMonitor.of(r.state["monitor"]).rate for r in past]
+    assert 0 < min(rate for rate in rates if rate != NEVER) < np.inf  # the trial went on
+    assert rates[-1] == NEVER  # and was judged
     steps = whole.trace["step"]
     assert np.isclose(steps[1:] / steps[:-1], 2.0).any()
     for part in past[:-1]:

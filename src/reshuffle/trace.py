@@ -21,7 +21,15 @@ Array = NDArray[np.float64]
 INTERRUPTED = "interrupted after"
 """What the message of a run that Ctrl-C ended begins with."""
 STATIONARY = "stationary:"
-"""What that of a run begins with that the gradient mapping ended: nothing is proved about P(x) - P*."""
+"""The beginning of the message of a run that the gradient mapping ended: nothing is proved about P(x) - P*."""
+PHASES = {
+    "newton": "Newton steps",
+    "newton_cg": "Newton-CG steps",
+    "lbfgs": "L-BFGS iterations",
+    "accelerated": "accelerated steps",
+    "shuffled": "shuffled epochs",
+}
+"""What the steps of a phase are called; those of other phases have the phase's name."""
 KIND, VERSION = "saved result", 3
 TRACE, STATE = "trace/", "state/"
 """What the names of its columns, and of its state's arrays, begin with in a file."""
@@ -166,8 +174,7 @@ class Result:
         ...
         """
         first, last = ({name: column[k] for name, column in self.trace.items()} for k in (0, -1))
-        header, newton = self.trace.header, int(last.get("newton", 0))
-        phases = f"{self.epoch}" + (f", with {newton} Newton steps" if newton else "")
+        header = self.trace.header
         passes = last["gradients"] / float(header.get("samples", "nan"))
         measures = {name: last[name] for name in ("gap", "relative_mapping") if name in last}
         certificate = header.get("certificate", ", ".join(measures))
@@ -177,13 +184,20 @@ class Result:
             "ended": f"{'converged: ' if self.certified else ''}{self.message}",
             "objective": f"{first['objective']:.5g} at the start, {last['objective']:.10g} now",
             "coefficients": f"{np.count_nonzero(self.x)} of {self.x.size} are not zero",
-            "epochs": phases,
+            "epochs": f"{self.epoch}",
+            "phases": self._phases(last),
             "work": f"{passes:.1f} passes over the data, {last['prox_evals']:.0f} prox evaluations",
             "certificate": f"{certificate}: {', '.join(f'{v:.3g}' for v in measures.values())}",
             "step": f"{last['step']:.4g}",
             "seconds": f"{last['seconds']:.4g} (without evaluation and compilation)",
         }
-        return "\n".join(f"{name:<12} {text}" for name, text in lines.items())
+        return "\n".join(f"{name:<12} {text}" for name, text in lines.items() if text)
+
+    def _phases(self, last: dict[str, float]) -> str:
+        """How many steps each phase made, for methods that have phases."""
+        names = [name for name in self.trace.header.get("phases", "").split(", ") if name in last]
+        made = {PHASES.get(name, f"{name} steps"): int(last[name]) for name in names}
+        return ", ".join(f"{count} {words}" for words, count in made.items() if count)
 
     def _repr_html_(self) -> str:
         """For notebooks: the lines of ``summary``."""

@@ -236,7 +236,7 @@ class Corrected(Local):
 
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         owner, weights, _ = resampled(client, self.importance)
-        memory = slope_table_of(client, owner, weights)
+        slopes = slope_table_of(client, owner, weights)
         pool = np.arange(owner.size or client.n, dtype=np.uint32)
 
         def draw(rng: np.random.Generator, number: int) -> list[Visits]:
@@ -247,12 +247,12 @@ class Corrected(Local):
         def epoch(
             x: Array, step: float, number: int, stream: Stream, control: Array | None
         ) -> Array:
-            state = memory.start(x)
-            slope = state["g"] - control if control is not None else state["g"]
+            state = slopes.start(x)
+            slope = state.g - control if control is not None else state.g
             y, length, q = x.copy(), factor * step * pool.size, slope
             for visits in draw(stream.at(position), number) if fixed is None else fixed:
                 before = y.copy()
-                memory.block(state | {"q": q}, y, visits, 0, visits.size, factor * step)
+                slopes.block(state._replace(q=q), y, visits, 0, visits.size, factor * step)
                 moved = (before - y) / length  # the mean of what the slopes have changed by
                 y -= length * q
                 q = q + moved

@@ -8,7 +8,7 @@ import numpy as np
 
 from reshuffle.objective import Array, Objective
 from reshuffle.solvers.method import Epoch, Method, State
-from reshuffle.solvers.prox_call import beginning, columns, taken
+from reshuffle.solvers.prox_call import WarmStart, beginning, columns, taken_from
 from reshuffle.solvers.solver import Solver
 from reshuffle.trace import Result
 
@@ -70,20 +70,21 @@ class _Accelerated(Method):
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         momentum = float(state["momentum"][0])
-        x, y, momentum, warm = accelerated(self.problem, state, state["y"], momentum, step)
+        warm, y = WarmStart.of(state), state["y"]
+        x, y, momentum, warm = accelerated(self.problem, warm, state["x"], y, momentum, step)
         new = {"x": x, "y": y, "momentum": np.array([momentum])}
-        return Epoch(new | warm, self.problem.n, 1)
+        return Epoch(new | (warm.arrays() if warm else {}), self.problem.n, 1)
 
     def columns(self, state: State) -> dict[str, float]:
         return columns(state)
 
 
 def accelerated(
-    problem: Objective, state: State, y: Array, momentum: float, step: float
-) -> tuple[Array, Array, float, State]:
-    """One iteration from the x of a state: x⁺, y⁺ and θ⁺, and what the prox leaves for the state."""
-    x, point = state["x"], y - step * problem.gradient(y)
-    after, warm = taken(problem, state, y, point, step, with_ridge=False)
+    problem: Objective, warm: WarmStart | None, x: Array, y: Array, momentum: float, step: float
+) -> tuple[Array, Array, float, WarmStart | None]:
+    """One iteration from x and y: x⁺, y⁺ and θ⁺, and the warm start of the next prox."""
+    point = y - step * problem.gradient(y)
+    after, warm = taken_from(problem, warm, y, point, step, with_ridge=False)
     if np.vdot(y - after, after - x) > 0:  # the momentum points uphill: start it anew
         momentum = 1.0
     larger = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from reshuffle.solvers.sampling import bind_step, inverse, smoothness_of
 from reshuffle.steps import Schedule, Setting, check_step
 
 State = dict[str, NDArray[Any]]
-"""All that an epoch changes: ``x``, and what else the method carries. Never changed in place."""
+"""All that an epoch changes, as arrays: ``x``, and whatever else the method carries. Never changed in place."""
 
 
 class Seen(NamedTuple):
@@ -35,7 +35,8 @@ class Seen(NamedTuple):
 class Epoch(NamedTuple):
     """What one epoch did."""
 
-    state: State
+    state: Any
+    """The next state, of the method's ``state_type``."""
     gradients: int
     prox_evals: int
     step: float | None = None
@@ -56,7 +57,7 @@ class Check(NamedTuple):
     value: float
     gradients: int
     prox_evals: int
-    state: State
+    state: Any
     """The state again, with what the method wants to remember of the check."""
 
 
@@ -66,6 +67,8 @@ class Method(ABC):
     problem: Any
     solver: Any
     """The solver with its hyper-parameters, where it was given."""
+    state_type: ClassVar[type] = dict
+    """What a state is: a dict of arrays, or a class of the method's own with ``x_of``, ``saved`` and ``resumed``."""
     longest_step: float = np.inf
     """A step beyond which an end above the start is the step's fault, and an error."""
     certificate: str
@@ -129,32 +132,46 @@ class Method(ABC):
 
     # --- an epoch ------------------------------------------------------------------------------------
 
-    def start(self, x0: Array) -> State:
+    def start(self, x0: Array) -> Any:
         """The state before the first epoch."""
         return {"x": x0}
 
     @abstractmethod
-    def advance(self, state: State, epoch: int, step: float) -> Epoch:
+    def advance(self, state: Any, epoch: int, step: float) -> Epoch:
         """The epoch t = 0, 1, … with γ_t = step."""
 
-    def due(self, state: State, epoch: int, every: int | None) -> bool:
+    def due(self, state: Any, epoch: int, every: int | None) -> bool:
         """Whether the certificate is to be computed after this many epochs."""
         return epoch % (every or 1) == 0
 
-    def certify(self, state: State) -> Check:
+    def certify(self, state: Any) -> Check:
         """The certificate at x, at the cost of a pass over the data and a prox."""
         value = self.measure.at(state["x"], state.get("warm", COLD))
         return Check(value, self.problem.n, 1, state)
 
-    def objective(self, state: State) -> float:
+    def objective(self, state: Any) -> float:
         """P(x), for the trace."""
         return float(self.problem.objective(state["x"]))
+
+    def x_of(self, state: Any) -> Array:
+        """The x of a state."""
+        x: Array = state["x"]
+        return x
+
+    def saved(self, state: Any) -> State:
+        """The state as the arrays that a result has and a file keeps."""
+        arrays: State = state
+        return arrays
+
+    def resumed(self, arrays: State) -> Any:
+        """The state that was saved as these arrays."""
+        return arrays
 
     def lengths(self) -> dict[str, int]:
         """Arrays of the state whose lengths may differ from those of a fresh one, and the most they may be."""
         return {}
 
-    def doubts(self, state: State) -> str:
+    def doubts(self, state: Any) -> str:
         """What to know and try where a run ends here before it has converged; mostly nothing."""
         return ""
 
@@ -170,7 +187,7 @@ class Method(ABC):
         """
         return  # most have nothing of the kind
 
-    def columns(self, state: State) -> dict[str, float]:
+    def columns(self, state: Any) -> dict[str, float]:
         """Further columns of the trace."""
         return {}
 

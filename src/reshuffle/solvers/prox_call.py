@@ -1,14 +1,16 @@
-"""The prox as methods take it: where it is found by iterations, warm and no more exact than they need.
+"""One prox of a method. Where it is found by iterations, they start warm and are no more exact than the method needs.
 
-The state of such a run has ``warm``, what the iterations of the next prox begin with, and ``inner``, how many there
-have been. Both are saved with it, so that neither equal runs differ nor a resumed one.
+The state of such a run has ``warm``, the start of the next prox, and ``inner``, the number of iterations so far. Both are
+saved with it, so that equal runs stay equal and a resumed run has the bits of an uninterrupted one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reshuffle.objective import Array, Objective
 from reshuffle.penalties import ability
@@ -17,31 +19,67 @@ from reshuffle.penalties.inexact import COLD, Approximate
 if TYPE_CHECKING:
     from reshuffle.solvers.method import State
 
-SHARE = 0.3  # of the way from x to its prox: the error that is allowed, see benchmarks/NOTES.md
-ATTEMPTS = 30  # at an accuracy that is relative to the answer: each is at least twice as exact
-NAMES = ("warm", "inner")
+SHARE = 0.3
+"""The error that a prox may have, as a share of the distance from x to it (benchmarks/NOTES.md has the measurements)."""
+ATTEMPTS = 30
+"""Calls with a target relative to the answer, which is not known before; each one is at least twice as exact."""
+
+
+class WarmStart(NamedTuple):
+    """What the iterations of one prox leave for the next one."""
+
+    start: Array
+    iterations: float = 0.0
+    """Of all proxes of the run so far."""
+
+    def arrays(self) -> State:
+        """As a run saves them."""
+        return {"warm": self.start, "inner": np.array([self.iterations])}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> WarmStart | None:
+        """Those of a saved state; ``None`` where the prox is direct."""
+        return cls(arrays["warm"], float(arrays["inner"][0])) if "warm" in arrays else None
+
+
+def cold(problem: Objective) -> WarmStart | None:
+    """The warm start before the first prox; ``None`` where the prox is direct."""
+    return None if ability(problem.penalty, "prox_from") is None else WarmStart(COLD.copy())
+
+
+def taken_from(
+    problem: Objective, warm: WarmStart | None, x: Array, point: Array, step: float, *, with_ridge: bool
+) -> tuple[Array, WarmStart | None]:  # fmt: skip
+    """The prox at ``point``, of a step that began at x, and the warm start of the next one."""
+    if warm is None:
+        return (problem.prox_with_ridge if with_ridge else problem.prox)(point, step), None
+    found = close(problem, x, point, step, warm.start, with_ridge=with_ridge)
+    return found.point, WarmStart(found.start, warm.iterations + found.iterations)
+
+
+# --- the same for methods whose state is a dict of arrays ------------------------------------------
 
 
 def beginning(problem: Objective) -> State:
-    """What the state of a run has for its prox before the first; nothing where the prox is direct."""
-    if ability(problem.penalty, "prox_from") is None:
-        return {}
-    return {"warm": COLD.copy(), "inner": np.zeros(1)}
-
-
-def kept(state: State) -> State:
-    """The same of a state."""
-    return {name: state[name] for name in NAMES if name in state}
+    """The arrays of the warm start before the first prox; none where the prox is direct."""
+    warm = cold(problem)
+    return {} if warm is None else warm.arrays()
 
 
 def taken(
     problem: Objective, state: State, x: Array, point: Array, step: float, *, with_ridge: bool
 ) -> tuple[Array, State]:
-    """The prox at ``point``, of a step that began at x, and what it leaves for the state."""
-    if "warm" not in state:
-        return (problem.prox_with_ridge if with_ridge else problem.prox)(point, step), {}
-    found = close(problem, x, point, step, state["warm"], with_ridge=with_ridge)
-    return found.point, {"warm": found.start, "inner": state["inner"] + found.iterations}
+    """The prox at ``point``, of a step that began at x, and the new arrays of the state."""
+    after, warm = taken_from(problem, WarmStart.of(state), x, point, step, with_ridge=with_ridge)
+    return after, {} if warm is None else warm.arrays()
+
+
+def columns(state: State) -> dict[str, float]:
+    """The column of the trace that counts the iterations."""
+    return {"inner_iterations": float(state["inner"][0])} if "inner" in state else {}
+
+
+# --- the accuracy ----------------------------------------------------------------------------------
 
 
 def close(
@@ -61,11 +99,6 @@ def close(
             break
         gap, start = 0.5 * allowed, found.start
     return found._replace(iterations=iterations)
-
-
-def columns(state: State) -> dict[str, float]:
-    """For the trace."""
-    return {"inner_iterations": float(state["inner"][0])} if "inner" in state else {}
 
 
 def _length(x: Array) -> float:

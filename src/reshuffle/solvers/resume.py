@@ -52,7 +52,7 @@ class Previous:
 
     def result(self, method: Method, columns: list[str]) -> Result:
         """The saved run, compared with a fresh state of the method and with the columns of its trace."""
-        fresh = method.start(np.zeros(method.problem.shape))
+        fresh = method.saved(method.start(np.zeros(method.problem.shape)))
         if method.keeps_best:
             fresh |= {BEST: fresh["x"], BEST_VALUE: np.zeros(1)}
         if isinstance(self.given, Result):
@@ -128,7 +128,7 @@ def _check_objective(result: Result, method: Method) -> None:
     if method.keeps_best:
         name, said, true = BEST, float(state[BEST_VALUE][0]), method.problem.objective(state[BEST])
     elif row["epoch"] == result.epoch:
-        name, said, true = "x", row["objective"], method.objective(state)
+        name, said, true = "x", row["objective"], method.objective(method.resumed(state))
     else:
         return  # the end of a run that diverged: it has no row
     rounding = SAME * max(abs(true), abs(result.trace["objective"][0]))

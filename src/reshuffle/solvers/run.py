@@ -14,7 +14,7 @@ from reshuffle.errors import DivergenceError, InputError, not_converged, shown, 
 from reshuffle.interruption import OutOfTime, until
 from reshuffle.objective import Array, Objective
 from reshuffle.solvers.certificate import RelativeMapping
-from reshuffle.solvers.method import Check, Epoch, Method, Seen, State
+from reshuffle.solvers.method import Check, Epoch, Method, Seen
 from reshuffle.solvers.recession import why_endless
 from reshuffle.solvers.resume import BEST, BEST_VALUE, Previous
 from reshuffle.trace import INTERRUPTED, STATIONARY, Result, Trace
@@ -71,7 +71,7 @@ class Run:
         about = {"problem": repr(self.problem), "samples": str(self.problem.n)}
         self.trace.header.update(about | method.header)
         self.step = check_number("schedule(0)", method.schedule(0))
-        self.state = self._checked(method.start(x0), "start(x0)")
+        self.state: Any = self._checked(method.start(x0), "start(x0)")
         self.seconds += time.perf_counter() - clock - method.setup_seconds
         self.gradients += method.start_gradients
         if previous:
@@ -83,12 +83,13 @@ class Run:
 
     def _go_on(self, previous: Result) -> None:
         """Take up a run where it was saved."""
-        row, self.state = previous.trace.last(), previous.state
+        row, arrays = previous.trace.last(), dict(previous.state)
         self.trace, self.epoch = previous.trace, previous.epoch
         self.gradients, self.prox_evals = int(row["gradients"]), int(row["prox_evals"])
         self.seconds, self.step = row["seconds"], row["step"]
         if self.method.keeps_best:
-            self.best = float(self.state.pop(BEST_VALUE)[0]), self.state.pop(BEST)
+            self.best = float(arrays.pop(BEST_VALUE)[0]), arrays.pop(BEST)
+        self.state = self.method.resumed(arrays)
 
     def go(self, callbacks: Sequence[Callback]) -> Result:
         """Epoch after epoch, until something says stop."""
@@ -129,7 +130,7 @@ class Run:
         """P(x0) is not a number: say which part of it."""
         penalty = self.problem.penalty
         name = f"penalty {type(penalty).__name__}"
-        value = penalty.value(self.state["x"][: self.problem.features])
+        value = penalty.value(self._x[: self.problem.features])
         if not np.isnan(check_number(f"value(x) of {name}", value)):
             name = type(self.problem).__name__
         raise InputError(
@@ -192,7 +193,7 @@ class Run:
             if self.step > self.method.longest_step and self._at_limit():
                 self._raise_divergence(self.step)
             message += "; P(x) is larger than at the start: try a smaller step"
-        found = self.best[1] if better else self.state["x"]
+        found = self.best[1] if better else self._x
         endless, doubts = why_endless(self.problem, found), self.method.doubts(self.state)
         message += f"; {endless}" if endless else ""
         ended = converged or self._at_limit()
@@ -232,7 +233,7 @@ class Run:
         if not isinstance(done, Epoch):
             _refuse(self.method, "advance must return an Epoch", done)
         self._check_epoch(done)
-        if not np.isfinite(done.state["x"]).all():
+        if not np.isfinite(self.method.x_of(done.state)).all():
             self._raise_divergence(step)
         seconds = self.seconds + time.perf_counter() - clock - done.setup_seconds
         if done.seen is not None and self._amend(done.seen) <= self.solver.tol:
@@ -256,7 +257,7 @@ class Run:
         if np.isnan(self.start_objective):
             self.start_objective = self.trace["objective"][0]
         if seen.objective < self.best[0]:
-            self.best = seen.objective, seen.state["x"]
+            self.best = seen.objective, self.method.x_of(seen.state)
         grown = seen.objective > BLOW_UP * (1.0 + abs(self.start_objective))
         if grown and not self.method.takes_back:
             self._raise_divergence(self.step)
@@ -285,24 +286,31 @@ class Run:
         row = dict(zip(COLUMNS, counts, strict=True)) | {self.method.certificate: measure}
         self.trace.append(row | self.method.columns(self.state))
         if objective < self.best[0]:
-            self.best = objective, self.state["x"]
+            self.best = objective, self._x
         return objective
 
-    def _checked(self, state: State, name: str) -> State:
+    @property
+    def _x(self) -> Array:
+        return self.method.x_of(self.state)
+
+    def _checked(self, state: Any, name: str) -> Any:
         """A state of the method, refused where it lacks x or has one of another shape."""
-        shape = self.problem.shape
-        good = isinstance(state, dict) and isinstance(state.get("x"), np.ndarray)
-        if not good or state["x"].shape != shape or state["x"].dtype != np.float64:
-            _refuse(
-                self.method, f'{name} must give a dict with "x", float64 of shape {shape}', state
-            )
+        shape, kind = self.problem.shape, self.method.state_type
+        typed = (
+            isinstance(state, dict) and "x" in state if kind is dict else isinstance(state, kind)
+        )
+        x: object = self.method.x_of(state) if typed else None
+        if not isinstance(x, np.ndarray) or x.shape != shape or x.dtype != np.float64:
+            wanted = 'a dict with "x"' if kind is dict else f"a {kind.__name__} with x"
+            _refuse(self.method, f"{name} must give {wanted}, float64 of shape {shape}", state)
         return state
 
     def _check_epoch(self, done: Epoch) -> None:
         """Refuse an epoch that gives other arrays than the last one, or counts that are none."""
-        names, known = sorted(self._checked(done.state, "advance")), sorted(self.state)
-        if names != known:
-            _refuse(self.method, f"advance must give the arrays {known} again", names)
+        state = self._checked(done.state, "advance")
+        if self.method.state_type is dict and sorted(state) != sorted(self.state):
+            known = sorted(self.state)
+            _refuse(self.method, f"advance must give the arrays {known} again", sorted(state))
         for name in ("gradients", "prox_evals"):
             count: object = getattr(done, name)
             if not isinstance(count, (int, np.integer)) or count < 0:
@@ -327,7 +335,7 @@ class Run:
         )
 
     def _result(self, converged: bool, message: str, best: Array | None = None) -> Result:
-        x, state, problem = self.state["x"], self.state, self.problem.fingerprint
+        x, state, problem = self._x, self.method.saved(self.state), self.problem.fingerprint
         if self.method.keeps_best:
             state = state | {BEST: self.best[1], BEST_VALUE: np.array(self.best[:1])}
         x = x if best is None else best

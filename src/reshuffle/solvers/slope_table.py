@@ -1,8 +1,8 @@
-"""What the exact method remembers of a problem: the last slope of every function, and their mean.
+"""The table of slopes of the exact method: the last slope of every function, and their mean gradient.
 
 The functions are N copies F_c = w_c f_{owner(c)} with f = (1/N) Σ F_c (the samples themselves, or
 importance copies of them). For a linear model the gradient of F_c is a number times a row, so one
-number (or K) per copy is all there is to remember.
+number (or K) per copy is enough.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
 from reshuffle.core import native
@@ -22,15 +21,27 @@ from reshuffle.interruption import listen
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.penalties.forms import Form, native_form
 from reshuffle.problem import Problem
-from reshuffle.solvers.prox_call import taken
+from reshuffle.solvers.prox_call import WarmStart, taken_from
 from reshuffle.validation import read_only
 
-State = dict[str, NDArray[Any]]
+
+class SlopeState(NamedTuple):
+    """What an epoch over the table begins with, and what it ends with."""
+
+    x: Array
+    table: Array
+    """The slope of every copy at its last visit."""
+    g: Array
+    """The mean gradient that belongs to the table."""
+    q: Array
+    """g - h."""
+    warm: WarmStart | None = None
+    """The start of the next prox, where it is found by iterations."""
 
 
 @dataclass(frozen=True, eq=False)
 class SlopeTable(ABC):
-    """The state is ``x``, ``table`` (slopes), ``g`` (their mean gradient) and ``q`` = g - h.
+    """The functions of a finite sum, with epochs that remember a slope of each.
 
     The ridge inside f counts as part of ψ here; the minimiser is the same.
     """
@@ -49,7 +60,7 @@ class SlopeTable(ABC):
     @property
     @abstractmethod
     def slope_shape(self) -> tuple[int, ...]:
-        """Of what is remembered of a function."""
+        """The shape of one entry of the table."""
 
     @abstractmethod
     def slopes(self, x: Array) -> tuple[Array, Array]:
@@ -57,23 +68,22 @@ class SlopeTable(ABC):
 
     @abstractmethod
     def block(
-        self, state: State, y: Array, visits: Visits, first: int, last: int, step: float
+        self, state: SlopeState, y: Array, visits: Visits, first: int, last: int, step: float
     ) -> None:
         """Steps along the differences of the slopes; ``y`` is x without the drift along q."""
 
-    def start(self, x: Array) -> State:
+    def start(self, x: Array) -> SlopeState:
         """The state with all slopes taken at x, q = 0."""
         return self.state(x, *self.slopes(x))
 
-    def blank(self, x: Array) -> State:
-        """The state with nothing remembered."""
+    def blank(self, x: Array, warm: WarmStart | None = None) -> SlopeState:
+        """The state before anything is remembered."""
         table, zero = np.zeros((self.count, *self.slope_shape)), np.zeros(self.problem.shape)
-        return {"x": x.copy(), "table": table, "g": zero, "q": zero}
+        return SlopeState(x.copy(), table, zero, zero, warm)
 
-    def state(self, x: Array, slopes: Array, g: Array) -> State:
+    def state(self, x: Array, slopes: Array, g: Array) -> SlopeState:
         """The state with these slopes, one per sample: the copies of a sample begin with the same."""
-        zero = np.zeros(self.problem.shape)
-        return {"x": x.copy(), "table": self.table(slopes), "g": g, "q": zero}
+        return SlopeState(x.copy(), self.table(slopes), g, np.zeros(self.problem.shape))
 
     def table(self, slopes: Array) -> Array:
         """A slope per copy, from one per sample."""
@@ -85,37 +95,43 @@ class SlopeTable(ABC):
         return False
 
     @property
+    def smoothness(self) -> float:
+        """The largest L of the copies, without the ridge."""
+        constants = self.problem.smoothness.individual - self.problem.ridge
+        return float(np.max(constants[self.owner] * self.weights if self.owner.size else constants))
+
+    @property
     def sparsity(self) -> float:
         """The dimension over the stored values of a mean row: gradients that cost as much as a prox."""
         return 1.0
 
-    def epoch(self, state: State, visits: Visits, steps: Array, corrected: bool = True) -> State:
+    def epoch(
+        self, state: SlopeState, visits: Visits, steps: Array, corrected: bool = True
+    ) -> SlopeState:
         """An epoch in as many blocks as there are steps, a prox after each.
 
-        See ``core/exact_epoch.hpp`` for the formulas. An epoch that is not ``corrected`` must have nothing
-        to remember (table, g and q zero): it is one of ProxRR, and remembers what it sees. A state that has a
-        warm start of the prox (``solvers.inexact``) keeps one.
+        See ``core/exact_epoch.hpp`` for the formulas. An epoch that is not ``corrected`` must begin with an
+        empty memory (table, g and q zero): it is an epoch of ProxRR that fills the table.
         """
-        new = {name: value.copy() for name, value in state.items()}
+        x, table, g, q, warm = state.x, state.table.copy(), state.g, state.q, state.warm
         blocks = steps.size
         for b, step in enumerate(steps):
             listen()
             first, last = b * visits.size // blocks, (b + 1) * visits.size // blocks
-            y = new["x"].copy()
-            self.block(new, y, visits, first, last, step)
+            y = x.copy()
+            self.block(SlopeState(x, table, g, q), y, visits, first, last, step)
             tau = step * (last - first)
-            point = y - corrected * tau * new["g"]
-            x, warm = taken(self.problem, new, new["x"], point, tau, with_ridge=True)
-            change = (new["x"] - y) / (step * self.count)
-            new["q"] = corrected * (change + (y - x) / tau)
-            new["g"] = new["g"] + change
-            new |= warm | {"x": x}
-        return new
+            point = y - corrected * tau * g
+            after, warm = taken_from(self.problem, warm, x, point, tau, with_ridge=True)
+            change = (x - y) / (step * self.count)
+            q = corrected * (change + (y - after) / tau)
+            x, g = after, g + change
+        return SlopeState(x, table, g, q, warm)
 
 
 @dataclass(frozen=True, eq=False)
 class LinearModelTable(SlopeTable):
-    """For a linear model: a slope (or K of them) per copy."""
+    """The table of a linear model: a slope (or K of them) per copy."""
 
     problem: Problem
 
@@ -130,11 +146,6 @@ class LinearModelTable(SlopeTable):
     def slopes(self, x: Array) -> tuple[Array, Array]:
         return self.fit.slopes(x)
 
-    def slopes_from(self, part: LinearModelTable, x_part: Array) -> tuple[Array, Array]:
-        """The same, where x is zero outside the features of ``part``: its rows give the slopes."""
-        slopes, _ = part.slopes(x_part)
-        return slopes, self.fit.combined(slopes)
-
     def on(self, kept: Visits) -> LinearModelTable:
         """The same functions, in these features alone."""
         return LinearModelTable(self.problem.columns(kept), self.owner, self.weights)
@@ -145,33 +156,35 @@ class LinearModelTable(SlopeTable):
 
     @cached_property
     def smoothness(self) -> float:
-        """The largest L of the copies, the ridge left out."""
+        """The largest L of the copies, without the ridge."""
         constants = self.fit.constants()
         return float(np.max(constants[self.owner] * self.weights if self.owner.size else constants))
 
     def block(
-        self, state: State, y: Array, visits: Visits, first: int, last: int, step: float
+        self, state: SlopeState, y: Array, visits: Visits, first: int, last: int, step: float
     ) -> None:
         copies = Copies(self.owner, self._weights)
-        self.fit.block(y, visits[first:last], step, state["table"], state["q"], copies)
+        self.fit.block(y, visits[first:last], step, state.table, state.q, copies)
 
     @property
     def compiled(self) -> bool:
         return self._form is not None
 
-    def epoch(self, state: State, visits: Visits, steps: Array, corrected: bool = True) -> State:
+    def epoch(
+        self, state: SlopeState, visits: Visits, steps: Array, corrected: bool = True
+    ) -> SlopeState:
         if self._form is None:
             return super().epoch(state, visits, steps, corrected)
-        new = {name: value.copy() for name, value in state.items()}
-        start, core, form = new["x"].ravel().copy(), self.fit.core, native_form(self._form)
+        x, table, g, q = (array.copy() for array in state[:4])
+        start, core, form = x.ravel().copy(), self.fit.core, native_form(self._form)
         for begin, end in self._calls(visits, start.size * steps.size / max(visits.size, 1)):
             listen()
             native.epoch(
-                core, self.owner, self._weights, visits, begin, end, steps, float(corrected), new["table"], new["x"],
-                new["q"], start, new["g"], form,
+                core, self.owner, self._weights, visits, begin, end, steps, float(corrected), table, x,
+                q, start, g, form,
             )  # fmt: skip
         self.fit.raise_own_errors()
-        return new
+        return SlopeState(x, table, g, q, state.warm)
 
     def _calls(self, visits: Visits, besides: float) -> Iterator[tuple[int, int]]:
         """See ``Datafit.calls``; the samples are the owners of the visited copies."""
@@ -192,7 +205,7 @@ class LinearModelTable(SlopeTable):
 
 
 class GradientTable(SlopeTable):
-    """For functions known by their gradients: a whole gradient per copy."""
+    """The table of functions known by their gradients: a whole gradient per copy."""
 
     @property
     def slope_shape(self) -> tuple[int, ...]:
@@ -202,14 +215,20 @@ class GradientTable(SlopeTable):
         return self.problem.slopes(x)
 
     def block(
-        self, state: State, y: Array, visits: Visits, first: int, last: int, step: float
+        self, state: SlopeState, y: Array, visits: Visits, first: int, last: int, step: float
     ) -> None:
         copies = Copies(self.owner, self.weights)
-        self.problem.block(y, visits[first:last], step, state["table"], state["q"], copies)
+        self.problem.block(y, visits[first:last], step, state.table, state.q, copies)
 
 
 def slope_table_of(problem: FiniteSum, owner: Visits, weights: Array) -> SlopeTable:
-    """Slopes where the kernels know the functions, gradients elsewhere."""
-    kind: type[Any] = GradientTable if problem.datafit is None else LinearModelTable
-    memory: SlopeTable = kind(problem, read_only(owner), read_only(weights))
-    return memory
+    """A slope per copy for a linear model, and a whole gradient for other functions."""
+    owner, weights = read_only(owner), read_only(weights)
+    if is_linear_model(problem):
+        return LinearModelTable(problem, owner, weights)
+    return GradientTable(problem, owner, weights)
+
+
+def is_linear_model(problem: FiniteSum) -> TypeGuard[Problem]:
+    """Whether the functions are losses of the margins of rows, which the core knows."""
+    return problem.datafit is not None

@@ -1,4 +1,4 @@
-"""Quasi-Newton steps where ψ is smooth and a Hessian would be too large: softmax with a ridge.
+"""L-BFGS steps where ψ is smooth and a Hessian would be too large: softmax with a ridge.
 
 L-BFGS in a metric of its own. The Hessian of f has the blocks -(1/n) Σ w_i p_ik p_il a_i a_iᵀ (k ≠ l); those on its
 diagonal, (1/n) Σ w_i p_ik(1 - p_ik) a_i a_iᵀ + l2, are small matrices that know how the columns are correlated and
@@ -9,33 +9,106 @@ that begins elsewhere takes one for each, once as many passes have been made as 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from reshuffle.objective import Array
+from reshuffle.objective import Array, FiniteSum
 from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
+from reshuffle.solvers.certificate import Gap, certificate_of
+from reshuffle.solvers.exact import costs
+from reshuffle.solvers.exact.newton_cg import FOUND
+from reshuffle.solvers.exact.newton_steps import can_finish, form_of
+from reshuffle.solvers.exact.phase import Outcome, Phase
+from reshuffle.solvers.exact.point import Point
+from reshuffle.solvers.exact.rest import after_steps
+from reshuffle.solvers.exact.view import RunContext, View
 from reshuffle.solvers.second_order import Linearisation, SecondOrder
 
-ITERATIONS = (
-    50  # of one call at most: it then has new blocks, and it is heard whether someone wants to stop
-)
-FEWEST = 10  # of the first call
-PAIRS = 20  # of steps and changes of the gradient that are remembered
-ARMIJO = 1e-4  # of the promised decrease, that a step has to keep
-ROUNDING = 1e-15  # of P: a rise that its evaluation may feign
-HALVINGS = 30  # of a step at most
-LITTLE = 0.05  # of the mean curvature of the rows: those below it are left out of a block, most of them near the end
-LIFT = 1e-10  # of a diagonal: blocks stay invertible where columns depend on each other
+if TYPE_CHECKING:
+    from reshuffle.solvers.exact.solver import ExactProxRR
+
+ITERATIONS = 50
+"""Iterations of one call at most; the next call has new blocks, and in between a run listens for interruption."""
+FEWEST = 10
+"""Iterations of the first call at most, or as many as a block for each class costs."""
+PAIRS = 20
+"""Steps and changes of the gradient that are remembered."""
+ARMIJO = 1e-4
+"""The share of the promised decrease that a step has to keep."""
+ROUNDING = 1e-15
+"""A rise of P by less than this share of it may be rounding."""
+HALVINGS = 30
+"""Halvings of a step at most."""
+LITTLE = 0.05
+"""Rows with less than this share of the mean curvature, most of them near the end, are left out of a block."""
+LIFT = 1e-10
+"""The share that is added to a diagonal, so that blocks stay invertible where columns depend on each other."""
+
+
+class LBFGS(Phase):
+    """Calls of L-BFGS in all features, at most 50 iterations each."""
+
+    name: ClassVar[str] = "lbfgs"
+
+    def able(self, problem: FiniteSum, solver: ExactProxRR) -> bool:
+        smooth = can_finish(problem) and is_smooth(problem)
+        return smooth and certificate_of(problem).name == Gap.name
+
+    def skips_zero(self, run: RunContext) -> bool:
+        return _descent(run).has_metric
+
+    def ready(self, view: View) -> bool:
+        """From the start where a block costs less than the iterations of a call, after a few epochs elsewhere."""
+        late = 0 if _descent(view.run).has_metric else FOUND
+        return not view.resting and view.epoch >= late
+
+    def cost(self, view: View) -> float:
+        passes = ITERATIONS + min(_descent(view.run).block_cost, ITERATIONS)
+        return costs.passes(view.model.datafit, passes)
+
+    def step(self, view: View) -> Outcome:
+        """One call. All features are active afterwards: epochs may have left out columns without an entry."""
+        run, tol, lbfgs = view.run, view.run.solver.tol, _descent(view.run)
+        known: dict[int, Point] = {}
+
+        def enough(at: Linearisation) -> bool:
+            point = Point(at.x, at, slopes=at.slopes, gradient=at.gradient, whole=True)
+            known.clear()
+            known[id(at)] = point
+            return run.gap(point) <= tol
+
+        first = not view.second_order_steps
+        found = lbfgs.descend(view.state.x, first, enough, tol * run.at_zero)
+        at = found.at
+        point = known.get(id(at)) or Point(
+            at.x, at, slopes=at.slopes, gradient=at.gradient, whole=True
+        )
+        newton = after_steps(view, found.gained, between=0 if lbfgs.has_metric else 1)
+        new = replace(
+            view.state, point=point, active=run.sets.everything, table=run.table.table(at.slopes),
+            g=at.gradient, q=np.zeros_like(at.gradient), momentum=0.0, newton=newton,
+        )  # fmt: skip
+        gradients = found.passes * run.problem.n
+        return Outcome(new, gradients, step=view.step, made=found.iterations)
+
+
+def _descent(run: RunContext) -> QuasiNewton:
+    """The calls on the whole problem of this run."""
+    problem = run.problem
+    if not can_finish(problem):
+        raise AttributeError("this problem has no second-order steps")
+    return run.tool(QuasiNewton, problem)
 
 
 class Descended(NamedTuple):
     """What a call did."""
 
     at: Linearisation
-    """f where it led."""
+    """f where the call led."""
     gained: float
     passes: int
     iterations: int
@@ -44,7 +117,7 @@ class Descended(NamedTuple):
 def is_smooth(problem: Problem) -> bool:
     """Whether ψ is (l2/2)‖·‖² in every coordinate, and the loss has several outputs.
 
-    For one output Newton steps, and those on the face, are shorter.
+    For one output Newton steps, with the Hessian or by conjugate gradients, are shorter.
     """
     form, fit = problem.form_with_ridge, problem.datafit
     if not fit.outputs or fit.loss.second is None or not isinstance(form, Coordinates):
@@ -58,16 +131,11 @@ class QuasiNewton:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, fit = problem, problem.datafit
-        self.curves = SecondOrder(fit, origin=np.zeros(fit.features))
-        form: Any = problem.form_with_ridge
+        self.second_order = SecondOrder(fit, origin=np.zeros(fit.features))
         self.l2 = np.zeros(problem.shape)
-        self.l2[: fit.features] = form.l2.reshape(fit.features, -1)
-        self.last: Linearisation | None = None
-        # products of two numbers, over those of a pass: margins and gradient
-        width = fit.features + fit.bias
-        inside = width if fit.rows.dense else fit.rows.stored / fit.n + fit.bias
-        share = 4.0 * fit.rows.stored * fit.outputs[0]
-        self.block_cost = (fit.n * inside**2 + width**3) / max(share, 1.0)
+        self.l2[: fit.features] = np.reshape(form_of(problem).l2, (fit.features, -1))
+        self.block_cost = costs.block_passes(fit)
+        """Passes that a block costs."""
 
     @property
     def has_metric(self) -> bool:
@@ -76,13 +144,8 @@ class QuasiNewton:
 
     @property
     def has_blocks(self) -> bool:
-        """Whether one for each class does not either."""
+        """Whether a block for each class costs no more than the passes of a call."""
         return self.block_cost * self.problem.datafit.outputs[0] <= ITERATIONS
-
-    def at(self, x: Array) -> Linearisation | None:
-        """f at x, where the last call led there."""
-        known = self.last is not None and np.array_equal(self.last.x, x)
-        return self.last if known else None
 
     def descend(
         self, x: Array, first: bool, enough: Callable[[Linearisation], bool], target: float
@@ -91,7 +154,7 @@ class QuasiNewton:
 
         Without an intercept ‖∇P‖²/(2·l2) is the duality gap.
         """
-        before, at, iterations = self.curves.passes, self.curves.linearise(x), 0
+        before, at, iterations = self.second_order.passes, self.second_order.linearise(x), 0
         value, g = self._whole(at)
         start, most = value, ITERATIONS
         if first and self.has_blocks:
@@ -110,8 +173,7 @@ class QuasiNewton:
             if bent > 0.0:
                 steps = [*steps[1 - PAIRS :], (step, change, bent)]
             at, g, iterations = new, then, iterations + 1
-        self.last = at
-        return Descended(at, start - value, self.curves.passes - before, iterations)
+        return Descended(at, start - value, self.second_order.passes - before, iterations)
 
     def _whole(self, at: Linearisation) -> tuple[float, Array]:
         """P and its gradient."""
@@ -127,7 +189,7 @@ class QuasiNewton:
         """The first of x + d, x + d/2, … where P is low enough: f there, P and its gradient."""
         t = 1.0
         for _ in range(HALVINGS if slope < 0.0 else 0):
-            new = self.curves.linearise(at.x + t * d)
+            new = self.second_order.linearise(at.x + t * d)
             then, g = self._whole(new)
             # near the end values are rounded; slopes still tell
             flat = abs(float(np.vdot(g, d))) <= 0.5 * -slope and then <= value + ROUNDING * abs(
@@ -150,8 +212,8 @@ class QuasiNewton:
         return lambda g: np.ascontiguousarray(np.matmul(inverses, g.T[:, :, None])[:, :, 0].T)
 
     def blocks(self, at: Linearisation, shared: bool) -> Array:
-        """The inverses."""
-        p, scales = at.curvatures, self.curves.weights / self.curves.fit.n
+        """The inverses of the blocks at x: one that all classes share, or one for each."""
+        p, scales = at.curvatures, self.second_order.weights / self.second_order.fit.n
         everything = np.arange(self.problem.features, dtype=np.uint32)
         bends, l2 = (p * (1.0 - p)).T, self.l2.T
         if shared:
@@ -159,7 +221,7 @@ class QuasiNewton:
         found = []
         for bend, ridge in zip(bends, l2, strict=True):
             matters = bend >= LITTLE * bend.mean()
-            H = self.curves.gram(np.where(matters, scales * bend, 0.0), everything)
+            H = self.second_order.gram(np.where(matters, scales * bend, 0.0), everything)
             diagonal = H.diagonal() + ridge
             np.fill_diagonal(H, np.where(diagonal > 0.0, (1.0 + LIFT) * diagonal, 1.0))
             found.append(H)

@@ -1,4 +1,4 @@
-"""What the exact method watches to keep its pace: numbers about the run, part of its state."""
+"""How far each epoch moves x, and the decisions that follow from it: the step, the next certificate, the epochs left."""
 
 from __future__ import annotations
 
@@ -8,22 +8,31 @@ import numpy as np
 
 from reshuffle.objective import Array
 
-WINDOW = 4  # epochs over which the iterate must have slowed down
-SLOW = 0.2  # of the movement three epochs before: slower than this, a longer step is tried
-OFTEN = 0.1  # of the movement: how far it falls between two reviews of the features left out
-SETTLING = -2.0  # calm epochs at the start: two more must pass before a longer step is tried
+WINDOW = 4
+"""Epochs over which the movement must have fallen."""
+SLOW = 0.2
+"""A longer step is tried where more than this share of the movement of three epochs before is left."""
+OFTEN = 0.1
+"""The features left out are reviewed when the movement has fallen to this share."""
+SETTLING = -2.0
+"""Calm epochs at the start of a run: two more must pass before a longer step is tried."""
 NEVER = -1.0
-USUAL = 0.4  # of the movement, from one epoch to the next, on the sets of benchmarks/cases.py
-SLOWEST = 0.9  # of it: beyond, epochs do not come nearer
-ROUNDING = 1e-12  # of the objective: a difference that says nothing about the way
-LONGEST = 64.0  # of the step: on flat ground that is longer still, Newton steps go further
+"""The rate after a longer step that failed; none is tried again."""
+USUAL = 0.4
+"""The share of the movement that an epoch usually leaves, measured on the sets of benchmarks/cases.py."""
+SLOWEST = 0.9
+"""Where an epoch leaves more than this share of the movement, epochs count as not coming nearer."""
+ROUNDING = 1e-12
+"""Differences of the objective below this share of it are rounding."""
+LONGEST = 64.0
+"""The largest factor of the step: on ground so flat that it wants more, Newton steps go further."""
 
 
 class MovementMonitor(NamedTuple):
-    """Numbers, one after the other in an array, so that they are saved and resumed like x."""
+    """Numbers about the run, which are part of its state; ``array`` is how they are saved."""
 
     factor: float = 1.0
-    """Of the step."""
+    """The step is the default one times this."""
     due: float = np.inf
     """The movement below which a certificate is due."""
     seen: float = np.inf
@@ -31,25 +40,27 @@ class MovementMonitor(NamedTuple):
     review: float = np.inf
     """The movement below which the features that were left out are looked at again."""
     rarity: float = OFTEN
-    """By how much the movement has to fall until then."""
+    """The share to which the movement has to fall until then."""
     calm: float = SETTLING
     """Epochs since the step or the features changed."""
     rate: float = np.inf
     """How the movement fell before the longer step on trial; infinite where none is, ``NEVER`` after
     one that failed."""
     checked: float = np.inf
-    """The last certificate, and"""
+    """The last certificate."""
     at: float = np.inf
-    """the movement when it was computed."""
+    """The movement when the last certificate was computed."""
     moves: tuple[float, ...] = (np.inf,) * WINDOW
     """‖x_{t+1} - x_t‖ of past epochs."""
 
     @classmethod
     def of(cls, numbers: Array) -> MovementMonitor:
+        """The numbers as they are saved."""
         named = dict(zip(cls._fields, numbers[:-WINDOW].tolist(), strict=False))
         return cls(**named | {"moves": tuple(numbers[-WINDOW:].tolist())})
 
     def array(self) -> Array:
+        """All numbers in one array, for saving."""
         return np.array([*self[:-1], *self.moves])
 
     def left(self) -> float:
@@ -86,22 +97,26 @@ class MovementMonitor(NamedTuple):
         return float(np.log2(max(np.log(tol) / np.log(now), 1.0))) if now < 1.0 else np.inf
 
     @property
-    def rests(self) -> bool:
-        """Whether the movement has fallen as far as it is hoped to."""
+    def at_rest(self) -> bool:
+        """Whether the movement is zero, or has fallen to where a certificate is due."""
         return self.moves[-1] == 0.0 or self.left() == 1.0
 
+    def moved(self, distance: float) -> MovementMonitor:
+        """The numbers with one more movement, of a step that is not an epoch."""
+        return self._replace(moves=(*self.moves[1:], distance))
+
     def unsettled(self) -> MovementMonitor:
-        """After the features changed."""
+        """The numbers after the active features changed."""
         return self._replace(calm=0.0, review=np.inf)
 
     def after_check(self, value: float, tol: float) -> MovementMonitor:
-        """With a certificate, and the movement at which the next one is due.
+        """The numbers with a new certificate, and the movement at which the next one is due.
 
-        It falls like the movement where the dual point lags behind, and like its square where it does not:
-        the last two tell which. Of the first nothing is known but that the square is the most.
+        The certificate falls like the movement where the dual point lags behind, and like its square where it does
+        not: the last two certificates tell which. After the first one the square is assumed.
         """
         moved, power = self.moves[-1], 2.0
-        if not value < np.inf:  # nothing was learnt
+        if not value < np.inf:  # the certificate says nothing
             return self
         if not (0 < value and 0 < moved < np.inf):
             return self._replace(due=np.inf)
@@ -111,11 +126,11 @@ class MovementMonitor(NamedTuple):
         return self._replace(due=due, checked=value, at=moved)
 
     def shortened(self, most: float) -> MovementMonitor:
-        """After an epoch that was undone: half the step, and at most ``most``."""
+        """The numbers after an epoch that was undone: half the step, and a factor of at most ``most``."""
         return self._replace(factor=min(self.factor / 2.0, most))
 
     def steady(self, objective: float) -> MovementMonitor:
-        """After epochs that did not slow down: the objective tells why.
+        """The numbers after epochs whose movement did not fall: the objective tells why.
 
         Where it still falls, the way is long and flat, and the step is doubled; where it does not, the
         iterate circles, and the step is halved. The first such epoch only remembers the objective.
@@ -129,7 +144,7 @@ class MovementMonitor(NamedTuple):
         )
 
     def after(self, moved: float, tol: float, longest: float) -> MovementMonitor:
-        """With the movement of one more epoch, and the step that it suggests.
+        """The numbers with the movement of one more epoch, and the step that it suggests.
 
         Where three calm epochs in a row brought the movement down to ``SLOW`` of what it was and no
         further, the problem is ill-conditioned rather than noisy; a step of twice the length (up to

@@ -1,66 +1,123 @@
-"""Newton steps on the face, by conjugate gradients: where a Hessian would be too large to write out.
+"""Newton steps by conjugate gradients on the face of x, where a Hessian would be too large to write out.
 
-For losses of one output: with several, conjugate gradients took as many passes as the epochs they were to
-save (digits). The face of x are the points where ψ is as smooth as at x: coordinates at zero, or at a bound, stay there.
-On it a Newton step solves (∇²f + ∇²ψ)d = -(∇f + ∇ψ). A product with ∇²f is one pass over the rows, and
-the columns' scales are taken out by a diagonal; shuffled epochs in between move what is off the face.
+The face of x is the set of points where ψ is as smooth as at x: coordinates at zero, or at a bound, stay there. On it a
+Newton step solves (∇²f + ∇²ψ)d = -(∇f + ∇ψ). A product with ∇²f is one pass over the rows, and a diagonal takes out the
+scales of the columns; shuffled epochs in between move the coordinates that are off the face.
+
+For losses of one output: with several, conjugate gradients took as many passes as the epochs they were to save (digits).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
 from reshuffle.core import native
-from reshuffle.objective import Array
-from reshuffle.penalties import Able, ability
-from reshuffle.penalties.forms import Coordinates, Form, native_form
+from reshuffle.objective import Array, FiniteSum
+from reshuffle.penalties import Able, Penalty, ability
+from reshuffle.penalties.forms import Coordinates, native_form
 from reshuffle.problem import Problem
+from reshuffle.solvers.exact import costs
+from reshuffle.solvers.exact.newton_steps import can_finish, form_of
+from reshuffle.solvers.exact.phase import Outcome, Phase
+from reshuffle.solvers.exact.rest import after_steps
+from reshuffle.solvers.exact.view import View
 from reshuffle.solvers.second_order import Linearisation, SecondOrder
 
-MOST = 40  # products of a step at most
-ENOUGH = 1e-3  # of the residual: a step that is this near to Newton's is as good,
-ROUGH = (
-    0.03  # and a first one, whose face and model are far from the last ones, may be as far from it
-)
-AIM = 0.3  # of the residual that would leave the accuracy that is wanted
-TINY = 1e-300  # a curvature that is as good as none
+if TYPE_CHECKING:
+    from reshuffle.solvers.exact.solver import ExactProxRR
+
+FOUND = 5
+"""Epochs after which most of the features that matter have been found."""
+SETTLED = 2
+"""The same for a run that began near the end."""
+STEADY = 0.75
+"""Where an epoch leaves more than this share of the movement, steps on the face take less time."""
+VISIBLE = 1e-7
+"""The smallest tolerance whose square P still shows: below, the gain of a second step would be rounding."""
+MOST = 40
+"""Products of a step at most."""
+ENOUGH = 1e-3
+"""A step whose residual is this share of the first one is as good as Newton's."""
+ROUGH = 0.03
+"""The same for a first step, whose face and model are far from the last ones."""
+AIM = 0.3
+"""The residual that is aimed at, as a share of the one that would leave the wanted accuracy."""
+TINY = 1e-300
+"""Smaller diagonals of the Hessian count as this."""
+
+
+class NewtonCG(Phase):
+    """Steps on the face of x in the active features, in turns with epochs. Only the duality gap certifies here."""
+
+    name: ClassVar[str] = "newton_cg"
+
+    def able(self, problem: FiniteSum, solver: ExactProxRR) -> bool:
+        return can_finish(problem) and has_faces(problem)
+
+    def ready(self, view: View) -> bool:
+        """Where epochs come nearer slowly and have found the features that matter; once begun, in turns with them."""
+        begun = view.second_order_steps > 0
+        slow = view.warm or view.state.monitor.falls() > STEADY
+        found = view.epoch >= (SETTLED if view.warm else FOUND)
+        if view.resting or not found or not (begun or slow):
+            return False
+        return begun or view.warm or self.cost(view) <= view.work_left
+
+    def cost(self, view: View) -> float:
+        return costs.conjugate_gradients(view.model.datafit)
+
+    def step(self, view: View) -> Outcome:
+        """One step; an epoch is due after it."""
+        run, tol = view.run, view.run.solver.tol
+        tol = tol if tol >= VISIBLE else 0.0
+        wanted = tol / view.state.monitor.checked if view.second_order_steps else np.inf
+        taken = run.tool(FaceSteps, view.model).step(view.x, wanted)
+        newton = after_steps(view, taken.gained, between=1)
+        gradients = taken.passes * run.problem.n
+        return Outcome(view.moved_to(taken.at, newton=newton), gradients, step=view.step)
 
 
 class Taken(NamedTuple):
     """What a step on the face did."""
 
     at: Linearisation
-    """f where it led."""
+    """f where the step led."""
     gained: float
     passes: int
     products: int
 
 
 def has_faces(problem: Problem) -> bool:
-    """Whether steps on the face can be made; beside what a Newton step needs, ∇²ψ times a vector."""
-    able = ability(problem.penalty, "curvature_product") is not None
-    return able and not problem.datafit.outputs
+    """Whether steps on the face can be made: besides what a Newton step needs, they take ∇²ψ times a vector."""
+    return has_curvature(problem.penalty) and not problem.datafit.outputs
+
+
+def has_curvature(penalty: Penalty) -> TypeGuard[Able]:
+    """Whether the penalty can multiply by its Hessian."""
+    return ability(penalty, "curvature_product") is not None
 
 
 class FaceSteps:
     """Steps on the face of points of one problem."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.penalty = problem, cast(Able, problem.penalty)
-        self.curves, self.form = SecondOrder(problem.datafit), cast(Form, problem.form_with_ridge)
+        if not has_curvature(problem.penalty):
+            raise AttributeError(f"penalty {problem.penalty!r} has no curvature_product")
+        self.problem, self.penalty = problem, problem.penalty
+        self.second_order, self.form = SecondOrder(problem.datafit), form_of(problem)
         self._native = native_form(self.form)
 
     def step(self, x: Array, wanted: float = 0.0) -> Taken:
-        """One step from x, with a search along it; where none lowers P, x again.
+        """One step from x, with a search along it; x itself where no step lowers P.
 
-        ``wanted`` is the accuracy to come to, over that of x. It goes like the square of the residual where ψ
-        is smooth; elsewhere a dual point lags behind, and its gap goes like the residual.
+        ``wanted`` is the accuracy to come to, over that of x. The accuracy goes like the square of the residual
+        where ψ is smooth; elsewhere a dual point lags behind, and its gap goes like the residual.
         """
-        before, at = self.curves.passes, self.curves.linearise(x)
+        before, at = self.second_order.passes, self.second_order.linearise(x)
         free, slopes = self._face(x)
         share = np.sqrt(wanted) if self._smooth else wanted
         enough = float(np.clip(AIM * share, ENOUGH, ROUGH))
@@ -68,12 +125,12 @@ class FaceSteps:
         to = self._retracted(x, x + d)
         d = to - x
         psi = self._psi(x)
-        t, to = self.curves.search(at, d, self.curves.margins(d), self._native, psi)
+        t, to = self.second_order.search(at, d, self.second_order.margins(d), self._native, psi)
         new, gained = at, 0.0
         if t > 0.0:
-            new = self.curves.linearise(to)
+            new = self.second_order.linearise(to)
             gained = at.value + psi - new.value - self._psi(to)
-        return Taken(new, gained, self.curves.passes - before, products)
+        return Taken(new, gained, self.second_order.passes - before, products)
 
     @cached_property
     def _smooth(self) -> bool:
@@ -99,7 +156,7 @@ class FaceSteps:
     ) -> tuple[Array, int]:
         """The solution of the Newton equation on the face, by preconditioned conjugate gradients."""
         diagonal = np.maximum(self._diagonal(at), TINY)
-        scales = self.curves.weights * at.curvatures
+        scales = self.second_order.weights * at.curvatures
         r = np.where(free, -(at.gradient + slopes), 0.0)
         d, scaled = np.zeros(r.shape), r / diagonal
         p, power = scaled.copy(), float(np.vdot(r, scaled))
@@ -122,15 +179,15 @@ class FaceSteps:
     def _product(self, at: Linearisation, scales: Array, v: Array) -> Array:
         """(∇²f + ∇²ψ)v, the ridge included; ``scales`` are the curvatures of the weighted rows."""
         features = self.problem.features
-        out = self.curves.product(scales, v)
+        out = self.second_order.product(scales, v)
         seen = np.ascontiguousarray(v[:features])
         out[:features] += self.penalty.curvature_product(at.x[:features], seen)
         out[:features] += self.problem.ridge * seen
         return out
 
     def _diagonal(self, at: Linearisation) -> Array:
-        """About that of the Hessian: the mean curvature of the rows times the mean squares of the columns."""
-        fit = self.curves.fit
-        mean = float(np.vdot(self.curves.weights, at.curvatures)) / fit.n
+        """About the diagonal of the Hessian: the mean curvature of the rows times the mean squares of the columns."""
+        fit = self.second_order.fit
+        mean = float(np.vdot(self.second_order.weights, at.curvatures)) / fit.n
         diagonal = mean * fit.column_squares + self.problem.ridge
         return np.append(diagonal, mean) if fit.bias else diagonal

@@ -8,37 +8,51 @@ in the units of the problem.
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar, cast
+from typing import ClassVar, TypeGuard
 
 import numpy as np
 
 from reshuffle.core import native
 from reshuffle.datafit import Datafit
 from reshuffle.losses.native import native_loss
-from reshuffle.objective import Array
+from reshuffle.objective import Array, FiniteSum
 from reshuffle.penalties import ability
-from reshuffle.penalties.forms import Form, native_form
+from reshuffle.penalties.forms import native_form
 from reshuffle.problem import Problem
-from reshuffle.solvers.exact.newton_steps import ABILITIES, Ended, Progress, can_finish, run_on
+from reshuffle.solvers.exact.newton_steps import (
+    ABILITIES,
+    Ended,
+    Progress,
+    can_finish,
+    form_of,
+    run_on,
+)
 
-PRODUCTS = 40_000_000  # of two entries in one Hessian: three milliseconds. See benchmarks/NOTES.md
-ENTRIES = 1 << 21  # of the rows laid out: 16 MB
-PART = 10  # times fewer products, in a working set, whose features may still change, and of sparse rows
-HESSIANS = 4  # that others need, and a quadratic does not
-WIDEST = 150  # unknowns: beyond, a model looks at the features that matter alone
-STRONG = 25.0  # times its strength, that a gradient at zero may have: see benchmarks/NOTES.md
-TALL = 2  # rows for each feature: beyond, an epoch over the rows costs less than a model
-STEPS = 100  # of one call at most: it is then heard whether someone wants to stop
+PRODUCTS = 40_000_000
+"""Products of two entries in the Hessian of a small set at most: three milliseconds. See benchmarks/NOTES.md."""
+ENTRIES = 1 << 21
+"""Entries of the rows of a small set, laid out as a dense matrix: 16 MB."""
+PART = 10
+"""Working sets, whose features may still change, and sparse rows may have so many times fewer products."""
+HESSIANS = 4
+"""A quadratic has one Hessian, where other losses need about four: it may have four times as many products."""
+WIDEST = 150
+"""Unknowns of a small set at most: beyond, a model of the features that matter alone costs less."""
+STRONG = 25.0
+"""Times its strength that a gradient at zero may have where ψ counts as strong: see benchmarks/NOTES.md."""
+TALL = 2
+"""Rows for each feature: beyond, an epoch over the rows costs less than a model."""
+STEPS = 100
+"""Steps of one call at most; between two calls a run listens for interruption."""
 
 
-def is_small(problem: object, part: int = 1) -> bool:
-    """Whether all steps are made in one call: by counts, of so many times fewer products."""
-    fit: Datafit | None = getattr(problem, "datafit", None)
+def is_small(problem: FiniteSum, part: int = 1) -> TypeGuard[Problem]:
+    """Whether all steps are made in one call: decided by counts, with ``part`` times fewer products."""
+    fit = problem.datafit
     if fit is None or not is_small_with(fit, fit.features, part):
         return False
     if fit.loss.each is not None:
-        penalty = cast(Problem, problem).penalty
-        return all(ability(penalty, name) is not None for name in ABILITIES)
+        return all(ability(problem.penalty, name) is not None for name in ABILITIES)
     return can_finish(problem)
 
 
@@ -54,30 +68,30 @@ def is_small_with(fit: Datafit, features: int, part: int = PART) -> bool:
     return few and pairs * fit.n * width**2 <= most
 
 
-def is_strongly_held(problem: object) -> bool:
-    """Whether all steps are Newton's, in one call, on dense rows that are not small: where ψ will hold most features.
+def is_strongly_held(problem: FiniteSum) -> TypeGuard[Problem]:
+    """Whether all steps are Newton's on dense rows that are not small: where ψ will hold most features at zero.
 
     It holds most where no gradient at zero exceeds its strength more than ``STRONG`` times (λ ≥ λ_max/25 for ℓ1): models
     then look at a few hundred features, found by their own working sets. With smaller strengths epochs find them sooner.
     """
-    fit: Datafit | None = getattr(problem, "datafit", None)
+    fit = problem.datafit
     if fit is None or fit.outputs or not fit.rows.dense or fit.n > TALL * fit.features:
         return False
-    held = ability(cast(Problem, problem).penalty, "holds_at_zero")
+    held = ability(problem.penalty, "holds_at_zero")
     if held is None or not can_finish(problem):
         return False
     g = fit.gradient(np.zeros(fit.shape), 1.0 / fit.n)[: fit.features]
     return bool(np.all(held(g, STRONG)))
 
 
-class Whole:
-    """Newton steps on a small problem."""
+class CompiledNewton:
+    """Newton steps on a small problem, as many as it takes in one call of the core."""
 
     at_once: ClassVar[bool] = True
 
     def __init__(self, problem: Problem) -> None:
         self.problem, fit = problem, problem.datafit
-        self.form = cast(Form, problem.form_with_ridge)
+        self.form = form_of(problem)
         each = fit.loss.each
         loss = fit.loss if each is None else each()
         self._native = native_form(self.form)
@@ -99,10 +113,7 @@ class Whole:
         return u
 
     def run(self, u: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
-        """At most so many steps from u = inner(x), until P(x) - P* ≤ ``target`` is proved or no step helps.
-
-        ``at_zero`` is f(0).
-        """
+        """At most ``most`` steps from u = inner(x), until P(x) - P* ≤ ``target`` is proved or no step helps."""
         fit = self.problem.datafit
         shapes, most = (fit.shape, (fit.n, *fit.outputs)), min(most, STEPS)
         end = run_on(self._system, self._native, shapes, u, progress, target, at_zero, most)

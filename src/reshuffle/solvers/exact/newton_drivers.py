@@ -1,4 +1,4 @@
-"""Newton steps, one at a time or all in one call: what leads the methods that are made of them."""
+"""Newton drivers: one call of the core for each step, or one for all of them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import ClassVar, Protocol
 from reshuffle.objective import Array
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem
-from reshuffle.solvers.exact.newton_compiled import Whole, is_small
-from reshuffle.solvers.exact.newton_steps import Ended, Newton, Progress
+from reshuffle.solvers.exact.newton_compiled import CompiledNewton, is_small
+from reshuffle.solvers.exact.newton_steps import Ended, NewtonSteps, Progress
 
 
-class Descent(Protocol):
-    """Newton steps, one or many."""
+class NewtonDriver(Protocol):
+    """Makes Newton steps on one problem."""
 
     at_once: ClassVar[bool]
-    """Whether a call makes as many steps as it takes."""
+    """Whether one call makes as many steps as it takes."""
     form: Form
-    """ψ and the ridge."""
+    """ψ with the ridge, as the core reads it."""
 
     @property
     def at_zero(self) -> float:
@@ -29,10 +29,10 @@ class Descent(Protocol):
         ...
 
     def run(self, u: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
-        """At most so many steps from inner(x) towards P(x) - P* ≤ ``target``; ``at_zero`` is f(0)."""
+        """At most ``most`` steps from inner(x) towards P(x) - P* ≤ ``target``; ``at_zero`` is f(0)."""
         ...
 
 
-def descent_on(problem: Problem) -> Descent:
-    """Steps on a small set laid out by columns, or on the rows as they lie."""
-    return Whole(problem) if is_small(problem) else Newton(problem)
+def newton_driver(problem: Problem, at_once: bool = True) -> NewtonDriver:
+    """All steps in one call on a small set, where ``at_once`` allows it; elsewhere a call for each step."""
+    return CompiledNewton(problem) if at_once and is_small(problem) else NewtonSteps(problem)

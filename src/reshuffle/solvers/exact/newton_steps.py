@@ -1,17 +1,18 @@
 """Proximal Newton steps, with a bound on what is left: P(x) - P* ≤ bound.
 
 The steps are made in the core (``core/newton.hpp``, which says how; ``core/lower_model.hpp`` has the proof of the bound):
-on rows as they lie and working sets of features here, and on a small set laid out column by column in ``whole``.
+on rows as they are stored and working sets of features here, and on a small set laid out column by column in
+``newton_compiled``.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple, TypeGuard
 
 import numpy as np
 
 from reshuffle.core import native
-from reshuffle.objective import Array
+from reshuffle.objective import Array, FiniteSum
 from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form, native_form
 from reshuffle.problem import Problem
@@ -25,11 +26,11 @@ class Progress(NamedTuple):
     """Numbers that one step hands to the next: part of the state of a run."""
 
     damping: float = 0.0
-    """Of the largest curvature of the loss, added to every row."""
+    """The share of the loss's largest curvature that is added to every row."""
     expected: float = np.inf
     """The decrease that the next model is expected to have; -inf where it is f itself."""
     seen: float = 0.0
-    """Whether a model from below was made at this point without need."""
+    """1 where a model from below was made at this point and did not help."""
     bound: float = np.inf
     """On P(x) - P*; infinite where nothing was proved at this x."""
 
@@ -48,14 +49,14 @@ class Ended(NamedTuple):
     steps: int
     passes: int
     rounds: int
-    """Of the solver of the models."""
+    """Rounds that the solver of the models made."""
 
 
 def run_on(
     system: native.ColumnMajor | native.RowMajor, form: native.Form, shapes: tuple[tuple[int, ...], tuple[int, ...]], u: Array,
     progress: Progress, target: float, at_zero: float, most: int,
 ) -> Ended:  # fmt: skip
-    """At most so many steps from u on a system of the core; shapes of x and of the margins."""
+    """At most ``most`` steps from u on a system of the core; ``shapes`` are those of x and of the margins."""
     u, x, g, at = np.array(u), np.empty(shapes[0]), np.empty(shapes[0]), np.empty((3, *shapes[1]))
     value, psi, damping, expected, seen, bound, stuck, steps, passes, rounds = system.run(
         form, u, x, g, at, progress, target, at_zero, most
@@ -65,61 +66,61 @@ def run_on(
     return Ended(linear, u, value + psi, then, stuck, steps, passes, rounds)
 
 
-class Newton:
-    """Newton steps on one problem, whose loss has a second derivative and whose penalty is able.
+class NewtonSteps:
+    """Newton steps on the rows of one problem, in the features that matter.
 
-    A step looks at the features that matter.
+    The loss has a second derivative, and the penalty the abilities above.
     """
 
     at_once: ClassVar[bool] = False
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.form = cast(Form, problem.form_with_ridge)
-        self.curves = SecondOrder(problem.datafit)
+        self.form = form_of(problem)
+        self.second_order = SecondOrder(problem.datafit)
         self._native = native_form(self.form)
-        self._last: Linearisation | None = None
 
     @property
     def at_zero(self) -> float:
         return self.problem.datafit.at_zero
 
-    def at(self, x: Array) -> Linearisation:
-        """f at x; what the last step left is not computed again."""
-        if self._last is None or not np.array_equal(self._last.x, x):
-            self._last = self.curves.linearise(x)
-        return self._last
-
     def inner(self, x: Array) -> Array:
         return x
 
     def run(self, u: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
-        """At most so many steps from u, by as many models as it takes, until P(x) - P* ≤ ``target`` is proved.
+        """At most ``most`` steps from u, until P(x) - P* ≤ ``target`` is proved; ``at_zero`` is f(0).
 
-        ``at_zero`` is f(0). A call that has done much work ends after a step, to be gone on with.
+        A call that has done much work ends after a step, and the next call goes on from there.
         """
         fit = self.problem.datafit
-        system, shapes = self.curves.system, (fit.shape, (fit.n, *fit.outputs))
+        system, shapes = self.second_order.system, (fit.shape, (fit.n, *fit.outputs))
         end = run_on(system, self._native, shapes, u, progress, target, at_zero, most)
         fit.raise_own_errors()
-        self._last = end.at
         return end
 
 
+def form_of(problem: Problem) -> Form:
+    """ψ with the ridge, as the core reads it."""
+    form = problem.form_with_ridge
+    if form is None:
+        raise AttributeError(f"penalty {problem.penalty!r} has no compiled form")
+    return form
+
+
 def can_step(problem: Problem) -> bool:
-    """Whether steps of second order can be made, by ``second`` or, for a sum over outputs, by that of ``each``."""
+    """Whether second-order steps can be made, by ``second`` or, for a sum over outputs, by that of ``each``."""
     fit, penalty = problem.datafit, problem.penalty
     second = type(fit.loss).second is not None or fit.loss.each is not None
     return second and all(ability(penalty, name) is not None for name in ABILITIES)
 
 
-def can_finish(problem: object) -> bool:
-    """Whether Newton steps can be made: the loss has a second derivative, the penalty its abilities.
+def can_finish(problem: FiniteSum) -> TypeGuard[Problem]:
+    """Whether Newton steps can be made: the loss has a second derivative, and the penalty the abilities above.
 
-    That of a sum of squares over the outputs is known.
+    The second derivative of a sum of squares over the outputs is known without ``second``.
     """
-    fit, penalty = getattr(problem, "datafit", None), getattr(problem, "penalty", None)
-    if fit is None or penalty is None:
+    fit, penalty = problem.datafit, problem.penalty
+    if fit is None:
         return False
     if type(fit.loss).second is None and not (fit.loss.each is not None and fit.loss.quadratic):
         return False

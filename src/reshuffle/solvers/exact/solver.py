@@ -1,26 +1,37 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
-from reshuffle.problem import Problem
+from reshuffle.solvers.exact.accelerated import Accelerated
+from reshuffle.solvers.exact.lbfgs import LBFGS
 from reshuffle.solvers.exact.method import ExactMethod
-from reshuffle.solvers.exact.newton_alone import NewtonMethod
+from reshuffle.solvers.exact.newton import Newton
+from reshuffle.solvers.exact.newton_alone import NewtonAlone
+from reshuffle.solvers.exact.newton_cg import NewtonCG
 from reshuffle.solvers.exact.newton_compiled import is_small, is_strongly_held
-from reshuffle.solvers.exact.newton_drivers import descent_on
+from reshuffle.solvers.exact.newton_drivers import newton_driver
 from reshuffle.solvers.exact.newton_steps import ABILITIES as NEEDED
 from reshuffle.solvers.exact.newton_steps import can_finish
+from reshuffle.solvers.exact.phase import Phase
+from reshuffle.solvers.exact.shuffled import ShuffledEpoch
+from reshuffle.solvers.exact.working_sets import SetRules
 from reshuffle.solvers.method import Method
 from reshuffle.solvers.sampling import resampled
-from reshuffle.solvers.slope_table import slope_table_of
+from reshuffle.solvers.slope_table import is_linear_model, slope_table_of
 from reshuffle.solvers.solver import Solver
 from reshuffle.steps import check_step
 from reshuffle.validation import check_positive
+
+PHASES: tuple[Phase, ...] = (Newton(), NewtonCG(), LBFGS(), Accelerated(), ShuffledEpoch())
+"""The phases of the package; of two that are equally short the first one acts."""
+SHUFFLED_ALONE = (ShuffledEpoch(),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +59,16 @@ class ExactProxRR(Solver):
         also at most 1/(m√(L_f·μ)) at first). m = n is one prox per epoch.
     order : of the visits, ``Reshuffle()`` or ``ShuffleOnce()``.
     importance : visit samples with large L_i more often; by default when that saves work.
-    finish : make proximal Newton steps where these cost no more than a few epochs, by counts: at once on
-        small sets, and once epochs have found what matters on large ones. They see no scale of columns
-        and end with a proved bound. ``False`` is the shuffled method alone.
+    finish : ``False`` makes shuffled epochs alone: the same as ``phases=["shuffled"]``.
+    phases : the phases that may act, by name or as objects of your own (``reshuffle.solvers.exact.Phase``); all of
+        ``"newton"``, ``"newton_cg"``, ``"lbfgs"``, ``"accelerated"`` and ``"shuffled"`` where not given. Which one
+        makes the next step is decided by counts of work. Newton steps do not depend on the scale of columns and
+        end with a proved bound; they act at once on small sets, and on large ones once epochs have found the
+        features that matter.
+    threads : of the passes over all rows in storage order (certificates, Newton steps), where there are
+        several thousand rows or more. The bits do not depend on the number; without one, sums are made in one piece.
 
-    threads : of the passes over all rows in storage order (certificates, Newton steps), where these are
-        more than some thousands. The bits do not depend on the number; without one, sums are made in one piece.
-
-    The column ``active`` of the trace counts the features that epochs read.
+    The column ``active`` of the trace counts the features that epochs read, and a column for each phase its steps.
 
     Examples
     --------
@@ -75,7 +88,11 @@ class ExactProxRR(Solver):
     order: Order = field(default_factory=Reshuffle)
     importance: bool | None = None
     finish: bool = True
+    phases: Sequence[str | Phase] | None = None
     threads: int | None = None
+
+    set_rules: ClassVar[SetRules] = SetRules()
+    """How boldly working sets leave out features."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,24 +102,48 @@ class ExactProxRR(Solver):
         check_order(self.order)
         if self.threads is not None:
             check_positive("threads", self.threads, integer=True)
+        if self.phases is not None:
+            if not self.finish:
+                raise InputError(
+                    "give phases or finish=False, which is phases=['shuffled'], not both"
+                )
+            object.__setattr__(self, "phases", checked_phases(self.phases))
 
-    def _by_newton(self, problem: FiniteSum) -> bool:
-        """Whether Newton steps are all that is made: on small sets, and where no other step is safe.
+    def _able(self, problem: FiniteSum) -> tuple[Phase, ...]:
+        """The phases that can act on this problem, of those that may."""
+        found = tuple(phase for phase in self._allowed if phase.able(problem, self))
+        if not found:
+            names = [phase.name for phase in self._allowed]
+            raise InputError(f"phases: none of {names} can act on {problem!r}; add 'shuffled'")
+        return found
 
-        Who chose a step wants to see it made.
+    @property
+    def _allowed(self) -> tuple[Phase, ...]:
+        if not self.finish:
+            return SHUFFLED_ALONE
+        return PHASES if self.phases is None else resolved(self.phases)
+
+    def _newton_alone(self, problem: FiniteSum) -> Newton | None:
+        """The Newton phase, where it makes all steps: on small sets, and where no other step is safe.
+
+        A user who chose a step, or a phase of their own, wants to see it made.
         """
-        fit = problem.datafit
-        if self.finish and self.own_step and (is_small(problem) or is_strongly_held(problem)):
-            return True
-        if fit is None or fit.loss.curvature < np.inf:
-            return False
-        if not (self.finish and can_finish(problem)):
-            needs = "finish=True" if not self.finish else f"a penalty with {', '.join(NEEDED)}"
-            raise InputError(
-                f"{fit.loss!r} has no bound on its curvature: ExactProxRR takes it by Newton steps "
-                f"alone, which need {needs}"
-            )
-        return True
+        fit, allowed = problem.datafit, self._allowed
+        newton = next((phase for phase in allowed if isinstance(phase, Newton)), None)
+        built_in = all(type(phase) in map(type, PHASES) for phase in allowed)
+        at_once = newton is not None and newton.at_once and built_in and self.own_step
+        if at_once and (is_small(problem) or is_strongly_held(problem)):
+            return newton
+        if fit is not None and not fit.loss.curvature < np.inf:
+            if newton is None or not can_finish(problem):
+                needs = "finish=True" if not self.finish else "the phase 'newton'"
+                needs = f"a penalty with {', '.join(NEEDED)}" if newton else needs
+                raise InputError(
+                    f"{fit.loss!r} has no bound on its curvature: ExactProxRR takes it by Newton steps "
+                    f"alone, which need {needs}"
+                )
+            return newton
+        return newton if len(allowed) == 1 and newton and can_finish(problem) else None
 
     @property
     def own_step(self) -> bool:
@@ -110,14 +151,39 @@ class ExactProxRR(Solver):
         return getattr(self.step, "value", 0.0) is None
 
     def bind(self, problem: FiniteSum) -> Method:
-        if self.threads is not None and problem.datafit is not None:
-            fit = replace(problem.datafit, threads=self.threads)
-            problem = cast(Problem, problem).with_datafit(fit)
-        if self._by_newton(problem):
-            whole = cast(Problem, problem)
-            return NewtonMethod(self, whole, descent_on(whole))
+        if self.threads is not None and is_linear_model(problem):
+            problem = problem.with_datafit(replace(problem.datafit, threads=self.threads))
+        newton = self._newton_alone(problem)
+        if newton is not None and is_linear_model(problem):
+            return NewtonAlone(self, problem, newton_driver(problem, newton.at_once))
         owner, weights, largest = resampled(problem, self.importance)
         if not largest > 0:
-            problem.smoothness.require()  # all rows are zero: a ridge is all there is, and any step will do
+            problem.smoothness.require()  # all rows are zero: P is its penalty, and any step will do
             largest = 1.0
-        return ExactMethod(self, slope_table_of(problem, owner, weights), largest)
+        table = slope_table_of(problem, owner, weights)
+        return ExactMethod(self, table, largest, self._able(problem))
+
+
+def checked_phases(phases: Any) -> tuple[str | Phase, ...]:
+    """Names and phases, refused where one is neither or a name is there twice."""
+    known = [phase.name for phase in PHASES]
+    if isinstance(phases, str) or not isinstance(phases, Sequence) or not phases:
+        raise InputError(f"phases must be a list of names or phases, got {shown(phases)}")
+    for phase in phases:
+        if isinstance(phase, str) and phase not in known:
+            raise InputError(f"phases must be of {known} or your own, got {phase!r}")
+        named = isinstance(phase, Phase) and isinstance(getattr(phase, "name", None), str)
+        if not (isinstance(phase, str) or named):
+            raise InputError(
+                f"a phase of your own must extend Phase and have a name, got {shown(phase)}"
+            )
+    names = [phase.name for phase in resolved(phases)]
+    if len(set(names)) < len(names):
+        raise InputError(f"phases must have different names, got {names}")
+    return tuple(phases)
+
+
+def resolved(phases: Sequence[str | Phase]) -> tuple[Phase, ...]:
+    """The phases that these names stand for, and those that were given."""
+    known = {phase.name: phase for phase in PHASES}
+    return tuple(known[phase] if isinstance(phase, str) else phase for phase in phases)

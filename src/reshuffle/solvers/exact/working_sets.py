@@ -8,114 +8,134 @@ finds those that have to come back; nothing is certified without one.
 
 from __future__ import annotations
 
-from typing import cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.datafit import Datafit
 from reshuffle.objective import Array, Visits
-from reshuffle.penalties import Able, ability
+from reshuffle.penalties import Able, Penalty, ability
 from reshuffle.penalties.abilities import closed, rows
-from reshuffle.problem import Problem
 from reshuffle.solvers.exact.newton_compiled import is_small_with
-from reshuffle.solvers.slope_table import LinearModelTable, SlopeTable, State
+from reshuffle.solvers.slope_table import LinearModelTable, SlopeTable
 
-SMALL = 1 << 15  # stored values, below which an epoch is too short for any of this to pay
-FEW = 0.3  # of the features, at most: else the first epoch is better made with all
-SMALLER = 0.7  # of the stored values (of the features, after a review): else it does not pay
-WIDE = 100  # features for each value of a mean row: then even the first epoch is restricted
-FIRST = 20  # features to begin with, where the problem in these is solved in one call
-GUESS = 0.9  # of the strength, below which a gradient at zero is first left out
-SLACK = 0.9  # of the strength, beyond which a gradient found by a review is taken along
-DRIFT = 3.0  # times its change in the last epoch: how far a gradient may still move
+if TYPE_CHECKING:
+    from reshuffle.solvers.exact.state import ExactState
+
+SMALL = 1 << 15
+"""Stored values below which an epoch is too short for working sets to pay."""
+FEW = 0.3
+"""A first epoch is restricted only where at most this share of the features is left."""
+WIDE = 100
+"""Features for each stored value of a mean row, from which on even the first epoch is restricted."""
+FIRST = 20
+"""Features to begin with, where the problem in these is solved in one call."""
 ABILITIES = ("part", "holds_at_zero", "together")
 """What a penalty must be able to do."""
 
 
-class WorkingSets:
-    """Restricts the memory of a problem to features, and back."""
+class SetRules(NamedTuple):
+    """How boldly features are left out. Every choice leads to the same minimiser; these are fast ones."""
 
-    def __init__(self, memory: SlopeTable) -> None:
-        self.memory, self.size = memory, memory.problem.features
-        self.penalty = _restrictable(memory)
-        fit = memory.problem.datafit
-        self.pays = self.penalty is not None and fit is not None and fit.rows.stored >= SMALL
-        self.wide = self.pays and memory.sparsity >= WIDE
-        self.first = self._first()
+    guess: float = 0.9
+    """A feature is left out at zero where its gradient is below this share of its strength."""
+    slack: float = 0.9
+    """A review takes a feature along where its gradient is above this share of its strength."""
+    drift: float = 3.0
+    """A gradient may still move this many times as far as it did in the last epoch."""
+    smaller: float = 0.7
+    """Features are left out only where at most this share of the stored values remains."""
+
+
+class WorkingSets:
+    """Restricts the slope table of a problem to features, and back."""
+
+    def __init__(
+        self, table: SlopeTable, rules: SetRules | None = None, at_once: bool = True
+    ) -> None:
+        self.table, self.size, self.rules = table, table.problem.features, rules or SetRules()
+        self.linear = table if is_restrictable(table) else None
+        """The table, where the penalty may hold features of a linear model at zero."""
+        fit = table.problem.datafit
+        self.pays = self.linear is not None and fit is not None and fit.rows.stored >= SMALL
+        self.wide = self.pays and table.sparsity >= WIDE
+        self.first = self._first() if at_once else 0
         """Features of a small problem to begin with; 0 where that does not pay."""
         self.everything = np.arange(self.size, dtype=np.uint32)
-        self._value: tuple[Array, float] | None = None
-        self._slopes: tuple[Array, Array, Array] | None = None
-        """What was computed last, and where: the certificate of a point asks for what led to it."""
-        self._active: Visits = self.everything
-        self._part: SlopeTable = memory
+        self._last: tuple[Visits, LinearModelTable] | None = None
+        """The last set and the table on it: they belong together, and are replaced in one assignment."""
 
     def _first(self) -> int:
-        """Dense rows are worth it: of sparse ones, epochs in all features cost no more than such steps.
+        """Beginning with few features pays on dense rows: on sparse ones, epochs in all features cost no more.
 
         A quadratic has one model, whose own working sets are enough.
         """
-        fit = self.memory.problem.datafit
-        if self.penalty is None or ability(self.penalty, "excess") is None or fit is None:
+        if self.linear is None or ability(self.penalty, "excess") is None:
             return 0
+        fit = self.linear.fit
         worth = fit.rows.dense and not fit.loss.quadratic and self.size > FIRST
         return FIRST if worth and is_small_with(fit, FIRST) else 0
 
-    def on(self, active: Visits) -> SlopeTable:
-        """The memory in these features; the last one is kept."""
-        if active.size == self.size:
-            return self.memory
-        if not np.array_equal(active, self._active):
-            place = np.minimum(np.searchsorted(self._active, active), self._active.size - 1)
-            inside = self._active.size > 0 and np.array_equal(self._active[place], active)
-            if not inside:  # and give the memory of the old rows back before the new ones come
-                self._keep(self.everything, self.memory)
-                place = active
-            self._keep(active, cast(LinearModelTable, self._part).on(place.astype(np.uint32)))
-        return self._part
+    @property
+    def penalty(self) -> Able:
+        """ψ, of which working sets ask the abilities above."""
+        penalty = self.table.problem.penalty
+        if not is_able(penalty):
+            raise AttributeError("this penalty holds no feature at zero")
+        return penalty
 
-    def _keep(self, active: Visits, part: SlopeTable) -> None:
-        """Both in one call, which no signal interrupts: they belong together."""
-        vars(self).update(_active=active, _part=part)
+    def on(self, active: Visits) -> SlopeTable:
+        """The table in these features; the last one is kept."""
+        if active.size == self.size or self.linear is None:
+            return self.table
+        if self._last is None or not np.array_equal(active, self._last[0]):
+            table, place = self.linear, active
+            if self._last is not None:
+                before, last = self._last
+                found = np.minimum(np.searchsorted(before, active), before.size - 1)
+                if before.size > 0 and np.array_equal(before[found], active):
+                    table, place = last, found.astype(np.uint32)
+                else:
+                    self._last = (
+                        None  # gives the memory of the old rows back before the new ones come
+                    )
+                    del last
+            self._last = active, table.on(place)
+        return self._last[1]
 
     def enough(self, x: Array, active: Visits) -> Visits:
-        """None of the features, where x has none: at zero every slope is known."""
+        """None of the features at x = 0, where every slope is known without reading rows."""
         return active[:0] if self.pays and not x.any() else active
 
     def restrict(self, x: Array, active: Visits) -> Array:
+        """x in the active features, and its intercept."""
         return x if active.size == self.size else np.concatenate([x[active], x[self.size :]])
 
     def extend(self, x: Array, active: Visits) -> Array:
+        """x in all features, zero in those that are not active."""
         if active.size == self.size:
             return x
-        whole = np.zeros(self.memory.problem.shape)
+        whole = np.zeros(self.table.problem.shape)
         whole[active], whole[self.size :] = x[: active.size], x[active.size :]
         return whole
 
     def value(self, x: Array, active: Visits) -> float:
         """f(x), where x is zero outside the active features."""
-        if self._value is None or not np.array_equal(self._value[0], x):
-            active = self.enough(x, active)
-            self._value = x, self.on(active).problem.value(self.restrict(x, active))
-        return self._value[1]
+        active = self.enough(x, active)
+        return self.on(active).problem.value(self.restrict(x, active))
 
     def slopes(self, x: Array, active: Visits) -> tuple[Array, Array]:
         """Slopes and their mean gradient at x, which is zero outside the active features."""
-        if self._slopes is None or not np.array_equal(self._slopes[0], x):
-            self._slopes = None  # its memory is given back before there are others
-            self._slopes = x, *self._compute_slopes(x, self.enough(x, active))
-        return self._slopes[1:]
-
-    def _compute_slopes(self, x: Array, active: Visits) -> tuple[Array, Array]:
-        if active.size == self.size:
-            return self.memory.slopes(x)
-        part = cast(LinearModelTable, self.on(active))
-        return cast(LinearModelTable, self.memory).slopes_from(part, self.restrict(x, active))
+        active = self.enough(x, active)
+        if active.size == self.size or self.linear is None:
+            return self.table.slopes(x)
+        slopes, _ = self.on(active).slopes(self.restrict(x, active))
+        return slopes, self.linear.fit.combined(slopes)
 
     def begin(self, x: Array, g: Array, few: bool) -> Visits:
         """The features to begin with at x, from the gradient there."""
-        if self.penalty is None:
+        if self.linear is None:
             return self.everything
         used = self.everything[rows(x[: self.size] != 0)]
         found = self.few(x, g, used) if few else None
@@ -123,16 +143,16 @@ class WorkingSets:
             return found
         if not x.any():
             return self.guess(g) if self.wide else self.everything
-        held = self.penalty.holds_at_zero(g[: self.size], SLACK)
+        held = self.penalty.holds_at_zero(g[: self.size], self.rules.slack)
         matter = self._features((x[: self.size] != 0) | ~held)
         fewer = self.pays and np.count_nonzero(matter) <= FEW * self.size
         return self.everything[matter] if fewer else self.everything
 
     def guess(self, g: Array) -> Visits:
         """The features to begin with at zero, from the gradient there, if they are few."""
-        if self.penalty is None:
+        if self.linear is None:
             return self.everything
-        held = self.penalty.holds_at_zero(g[: self.size], GUESS)
+        held = self.penalty.holds_at_zero(g[: self.size], self.rules.guess)
         matter = self._features(~held)
         few = np.count_nonzero(matter) <= FEW * self.size
         return self.everything[matter] if few else self.everything
@@ -142,9 +162,9 @@ class WorkingSets:
 
         As many as there are now, so that a support of s is found in log s rounds; else nothing.
         """
-        if not self.first:
+        if not self.first or self.linear is None:
             return None
-        penalty, fit = cast(Able, self.penalty), cast(Datafit, self.memory.problem.datafit)
+        penalty, fit = self.penalty, self.linear.fit
         beyond = penalty.excess(x[: self.size], g[: self.size])
         shape, beyond = beyond.shape, beyond if beyond.ndim == 1 else beyond.max(axis=1)
         support = int(np.count_nonzero(np.isinf(beyond)))
@@ -159,7 +179,7 @@ class WorkingSets:
 
     def choose(self, x: Array, g: Array, old: Visits) -> tuple[Visits, bool]:
         """The features to go on with, from the gradient at x, and whether one had been missing."""
-        if self.penalty is None:
+        if self.linear is None:
             return self.everything, False
         x, g = x[: self.size], g[: self.size]
         missing = self._features(~self.penalty.holds_at_zero(g))
@@ -171,9 +191,9 @@ class WorkingSets:
             return found, True
         if not self.pays:
             return self.everything, True
-        matter = self._features((x != 0) | ~self.penalty.holds_at_zero(g, SLACK))
+        matter = self._features((x != 0) | ~self.penalty.holds_at_zero(g, self.rules.slack))
         matter[old] = True
-        few = np.count_nonzero(matter) <= SMALLER * self.size
+        few = np.count_nonzero(matter) <= self.rules.smaller * self.size
         return (self.everything[matter] if few else self.everything), True
 
     def add(self, active: Visits, g: Array, bound: float) -> Visits:
@@ -187,42 +207,50 @@ class WorkingSets:
         left side. Where ψ holds a feature at zero against every gradient that close to g, it holds it at
         x* too; where it holds all, x* is the minimiser in all features.
         """
-        penalty, fit = cast(Able, self.penalty), cast(Problem, self.memory.problem).datafit
+        if self.linear is None:
+            return self.everything
+        penalty, fit = self.penalty, self.linear.fit
         drift = np.sqrt(2.0 * fit.loss.curvature * bound * fit.column_squares)
         drift = drift.reshape(-1, *[1] * (g.ndim - 1))
         matter = self._features(~penalty.holds_at_zero(g[: self.size], drift=drift))
         matter[active] = True
         return self.everything[matter]
 
-    def shrink(self, state: State, before: State) -> State:
+    def shrink(self, state: ExactState, before: ExactState) -> ExactState:
         """Leave out features that have come to rest at zero, where that is many.
 
         At rest means: the gradient would hold the feature at zero also if it moved on three times as far
         as it did since ``before``.
         """
-        active, n = state["active"], state["active"].size
+        active, n, rules = state.active, state.active.size, self.rules
         if not (self.pays and n):
             return state
-        x, was = (self.restrict(s["x"], active)[:n] for s in (state, before))
-        if np.count_nonzero(rows(x != 0)) > SMALLER * n:
+        x, was = (self.restrict(s.x, active)[:n] for s in (state, before))
+        if np.count_nonzero(rows(x != 0)) > rules.smaller * n:
             return state
-        g, drift = state["g"][:n], DRIFT * np.abs(state["g"] - before["g"])[:n]
-        part = cast(Able, self.penalty).part(active, (self.size, *x.shape[1:]))
-        resting = cast(Able, part).holds_at_zero(g, drift=drift)
-        matter = closed(cast(Able, part), (x != 0) | (was != 0) | ~resting)
-        counts = cast(Datafit, self.on(active).problem.datafit).column_counts
-        if counts[matter].sum() > SMALLER * counts.sum():
+        g, drift = state.g[:n], rules.drift * np.abs(state.g - before.g)[:n]
+        part, fit = (
+            self.penalty.part(active, (self.size, *x.shape[1:])),
+            self.on(active).problem.datafit,
+        )
+        if not is_able(part) or fit is None:
             return state
-        kept = np.concatenate([matter, np.ones(len(state["g"]) - n, dtype=bool)])
-        smaller = {"active": active[matter], "g": state["g"][kept], "q": state["q"][kept]}
-        return state | smaller
+        matter = closed(part, (x != 0) | (was != 0) | ~part.holds_at_zero(g, drift=drift))
+        counts = fit.column_counts
+        if counts[matter].sum() > rules.smaller * counts.sum():
+            return state
+        kept = np.concatenate([matter, np.ones(len(state.g) - n, dtype=bool)])
+        return replace(state, active=active[matter], g=state.g[kept], q=state.q[kept])
 
     def _features(self, matter: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        return closed(cast(Able, self.penalty), matter)
+        return closed(self.penalty, matter)
 
 
-def _restrictable(memory: SlopeTable) -> Able | None:
-    """The penalty, where it may hold features at zero."""
-    penalty, fit = memory.problem.penalty, memory.problem.datafit
-    able = all(ability(penalty, name) for name in ABILITIES)
-    return cast(Able, penalty) if able and fit is not None else None
+def is_able(penalty: Penalty) -> TypeGuard[Able]:
+    """Whether the penalty has the abilities that working sets need."""
+    return all(ability(penalty, name) is not None for name in ABILITIES)
+
+
+def is_restrictable(table: SlopeTable) -> TypeGuard[LinearModelTable]:
+    """Whether this is the table of a linear model whose penalty may hold features at zero."""
+    return table.problem.datafit is not None and is_able(table.problem.penalty)

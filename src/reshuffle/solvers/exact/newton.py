@@ -1,0 +1,141 @@
+"""Newton steps as a phase: where their whole way is shorter than that of the epochs that are left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from reshuffle.objective import FiniteSum
+from reshuffle.solvers.exact.decrement import STALLED, stalled_at
+from reshuffle.solvers.exact.newton_cg import FOUND, NewtonCG
+from reshuffle.solvers.exact.newton_compiled import PART, STEPS, CompiledNewton, is_small
+from reshuffle.solvers.exact.newton_drivers import NewtonDriver
+from reshuffle.solvers.exact.newton_steps import NewtonSteps, can_finish
+from reshuffle.solvers.exact.phase import Outcome, Phase
+from reshuffle.solvers.exact.rest import PRECISION, REST
+from reshuffle.solvers.exact.view import View
+
+if TYPE_CHECKING:
+    from reshuffle.solvers.exact.solver import ExactProxRR
+
+NEEDED = 3.0
+"""Newton steps that are expected to be enough, wherever they begin."""
+PROVING = 2.0
+"""Of these, so many are made in any case where nothing but a step proves anything, and are not counted."""
+FROM_ZERO = 6.0
+"""Newton steps that are expected to be enough where no epoch was made."""
+WARM = 2.0
+"""Newton steps that are expected to be enough where the run begins near the end, as along a path."""
+PATIENCE = 3.0
+"""Where epochs do not come nearer, a step may cost so many of them, or as many as have been made."""
+CHEAP = 4.0
+"""A step that costs at most so many epochs is made in any case: the last epochs are only there to certify."""
+SETTLED = 2
+"""Epochs after which a cheap step is made."""
+LOOSEST = 1e-6
+"""The accuracy, over f(0), that models are asked to prove at least: from farther out they prove nothing."""
+ROUNDING = 1e-14
+"""A fall of P by less than this share of it may be rounding."""
+
+
+@dataclass(frozen=True)
+class Newton(Phase):
+    """Proximal Newton steps in the active features, with a bound on P(x) - P*.
+
+    ``at_once`` allows all steps in one call of the core where the set is small in the active features.
+    """
+
+    name: ClassVar[str] = "newton"
+    proves: ClassVar[bool] = True
+    at_once: bool = True
+
+    def able(self, problem: FiniteSum, solver: ExactProxRR) -> bool:
+        return can_finish(problem)
+
+    def unfinished(self, view: View) -> bool:
+        return view.state.newton.unfinished
+
+    def ready(self, view: View) -> bool:
+        """Not while second-order steps rest; and where epochs do not come nearer, only a step that costs few of them."""
+        if view.resting:
+            return False
+        if view.wants_proof or self._is_small(view) or view.epochs_left < np.inf:
+            return True
+        made = view.epoch + (view.second_order_steps if "lbfgs" in view.run.names else 0)
+        return self._in_epochs(view) <= max(PATIENCE, made) or self._replaces_cg(view)
+
+    def cost(self, view: View) -> float:
+        return view.newton_cost
+
+    def steps_left(self, view: View) -> float:
+        """The steps that are expected to be enough; near the end, each of them squares the accuracy.
+
+        Zero where a step is made in any case: on small sets, and where it is cheap.
+        """
+        quadratic, monitor = view.model.loss.quadratic, view.state.monitor
+        if self._is_small(view):
+            return 0.0
+        if view.epoch == 0:
+            return 1.0 if quadratic else WARM if view.x.any() else FROM_ZERO
+        if view.epochs_left == np.inf:
+            return 1.0
+        if view.epoch >= SETTLED and self._in_epochs(view) <= CHEAP:
+            return 0.0
+        if quadratic:
+            needed = 1.0
+        else:
+            squarings = max(monitor.squarings(view.run.solver.tol), 1.0)
+            needed = NEEDED if self._rivalled(view) else min(NEEDED, squarings)
+            needed = max(needed - PROVING * view.run.needs_proof, 1.0)
+        return min(needed, super().steps_left(view)) if self._replaces_cg(view) else needed
+
+    def step(self, view: View) -> Outcome:
+        """A step in the active features; as many as it takes, where the set is small in these."""
+        run, state = view.run, view.state
+        target = max(min(run.solver.tol, LOOSEST), PRECISION) * run.at_zero
+        driver = self._driver(view)
+        most = STEPS if driver.at_once else 1
+        end = driver.run(driver.inner(view.x), state.newton.progress, target, run.at_zero, most)
+        newton, stalled = state.newton._replace(progress=end.progress), ""
+        if end.stuck or not (end.steps or end.progress.bound <= run.solver.tol * run.at_zero):
+            proved = end.progress.bound <= PRECISION * run.at_zero
+            known = not end.objective < newton.stuck - ROUNDING * abs(end.objective)
+            if state.active.size == run.sets.size and (proved or known):
+                stalled = STALLED if proved else stalled_at(view.model, end.at, run.at_zero)
+            newton = newton._replace(rest=view.epoch + 1 + REST, stuck=end.objective)
+        gradients = end.passes * run.problem.n
+        new = view.moved_to(end.at, newton=newton)
+        return Outcome(new, gradients, end.rounds, view.step, stalled, end.steps)
+
+    def _driver(self, view: View) -> NewtonDriver:
+        if self._is_small(view):
+            return CompiledNewton(view.model)
+        return view.run.tool(NewtonSteps, view.model)
+
+    def _is_small(self, view: View) -> bool:
+        """Whether all steps on the active features, which are not all features, are made in one call."""
+        restricted = view.part is not view.run.table
+        return self.at_once and restricted and is_small(view.model, PART)
+
+    def _in_epochs(self, view: View) -> float:
+        """The cost of a step, in epochs."""
+        return view.newton_cost / view.epoch_cost
+
+    def _rivalled(self, view: View) -> bool:
+        """Whether steps by conjugate gradients, which cost less, could be made instead."""
+        rival = _conjugate_gradients(view)
+        return rival is not None and view.epoch >= FOUND and rival.cost(view) < view.newton_cost
+
+    def _replaces_cg(self, view: View) -> bool:
+        """Whether a step by conjugate gradients would be made, and one with the Hessian costs no more."""
+        rival = _conjugate_gradients(view)
+        if rival is None or not view.newton_cost <= rival.cost(view):
+            return False
+        return rival.ready(view)
+
+
+def _conjugate_gradients(view: View) -> NewtonCG | None:
+    """The phase of conjugate gradients, where it takes part in this run."""
+    return next((phase for phase in view.run.phases if isinstance(phase, NewtonCG)), None)

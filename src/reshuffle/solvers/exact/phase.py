@@ -1,0 +1,71 @@
+"""What a phase of the exact method is: a step, when it can be made, what it costs and how many are left."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from reshuffle.objective import FiniteSum
+from reshuffle.solvers.exact import costs
+from reshuffle.solvers.exact.state import ExactState
+
+if TYPE_CHECKING:
+    from reshuffle.solvers.exact.solver import ExactProxRR
+    from reshuffle.solvers.exact.view import RunContext, View
+
+
+class Outcome(NamedTuple):
+    """What a step of a phase did."""
+
+    state: ExactState
+    gradients: int
+    prox_evals: int = 0
+    step: float | None = None
+    """γ, where the phase used another than it was given."""
+    stalled: str = ""
+    """Why no further step would change anything, where that is so."""
+    made: int = 1
+    """How many steps of the phase that was, for its column of the trace."""
+
+
+class Phase(ABC):
+    """A kind of step. It holds settings alone; everything that a step changes is in the state.
+
+    A phase of your own must have ``name`` and ``step``. By default it is able and ready, its step costs one pass over
+    the data, and its way to the minimum is counted as long as that of the epochs that are left: it then comes
+    before shuffled epochs, and after Newton steps that are shorter.
+    """
+
+    name: ClassVar[str]
+    """Its column of the trace."""
+    proves: ClassVar[bool] = False
+    """Whether a step may bound P(x) - P* where there is no duality gap."""
+
+    def able(self, problem: FiniteSum, solver: ExactProxRR) -> bool:
+        """Whether it can act on this problem at all; asked once for each run."""
+        return True
+
+    def skips_zero(self, run: RunContext) -> bool:
+        """Whether a first step from zero tells more than a certificate there, for less."""
+        return False
+
+    def unfinished(self, view: View) -> bool:
+        """Whether it made the last step, and the next one goes on from what that one left."""
+        return False
+
+    def ready(self, view: View) -> bool:
+        """Whether a step can be made now."""
+        return True
+
+    def cost(self, view: View) -> float:
+        """Nanoseconds of a step, from ``costs``."""
+        fit = view.part.problem.datafit
+        return costs.epoch(view.part) if fit is None else costs.passes(fit, 1.0)
+
+    def steps_left(self, view: View) -> float:
+        """How many steps seem to be left to the minimum."""
+        return view.work_left / self.cost(view)
+
+    @abstractmethod
+    def step(self, view: View) -> Outcome:
+        """One step, from the state of the view to the next one."""

@@ -1,0 +1,21 @@
+"""How long second-order steps wait after one of them."""
+
+from __future__ import annotations
+
+from reshuffle.solvers.exact.newton_steps import Progress
+from reshuffle.solvers.exact.state import NewtonState
+from reshuffle.solvers.exact.view import View
+
+HELPED = 0.01
+"""Second-order steps pause after one that gained less than this share of tol·f(0)."""
+REST = 5
+"""Epochs that follow a second-order step that did not help, besides the one between two steps."""
+PRECISION = 1e-13
+"""The accuracy, over f(0), that rounding allows: smaller tolerances count as this."""
+
+
+def after_steps(view: View, gained: float, between: int) -> NewtonState:
+    """The next second-order steps follow after ``between`` epochs, or after several more where these did not help."""
+    helped = gained > HELPED * view.run.at_zero * max(view.run.solver.tol, PRECISION)
+    rest = view.epoch + 1 + (between if helped else REST + 1)
+    return view.state.newton._replace(rest=rest, progress=Progress())

@@ -1,0 +1,93 @@
+"""The state of a run of the exact method: everything that an epoch changes, by name and with its type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.objective import Array, Visits
+from reshuffle.solvers.exact.movement_monitor import MovementMonitor
+from reshuffle.solvers.exact.newton_steps import Progress
+from reshuffle.solvers.exact.point import Point
+from reshuffle.solvers.prox_call import WarmStart
+
+
+class NewtonState(NamedTuple):
+    """Numbers of the second-order phases."""
+
+    rest: float = 0.0
+    """The epoch before which no further second-order step is tried."""
+    stuck: float = np.inf
+    """P(x) at the last point where no Newton step could lower it."""
+    progress: Progress = Progress()
+    """What one Newton step hands to the next."""
+
+    @classmethod
+    def of(cls, numbers: Array) -> NewtonState:
+        """The numbers as they are saved."""
+        rest, stuck, *progress = numbers.tolist()
+        return cls(rest, stuck, Progress(*progress))
+
+    def array(self) -> Array:
+        """All numbers in one array, for saving."""
+        return np.array([*self[:-1], *self.progress])
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the last step was one of Newton's, whose next one can go on from it."""
+        return self.progress != Progress()
+
+
+@dataclass(frozen=True, eq=False)
+class ExactState:
+    """Never changed in place; ``dataclasses.replace`` makes the next one."""
+
+    point: Point
+    start: Point
+    """Where the run began."""
+    active: Visits
+    """The features that an epoch reads; x is zero in the others."""
+    table: Array
+    """The remembered slope of every function."""
+    g: Array
+    """The mean gradient that belongs to the table, in the active features."""
+    q: Array
+    """g - h, in the active features."""
+    monitor: MovementMonitor = field(default_factory=MovementMonitor)
+    newton: NewtonState = field(default_factory=NewtonState)
+    made: Mapping[str, int] = field(default_factory=dict)
+    """How many steps each phase has made."""
+    momentum: float = 0.0
+    """θ of the accelerated steps; 0 where none are being made."""
+    ahead: Array = field(default_factory=lambda: np.empty(0))
+    """The extrapolated point of the accelerated steps; empty before the first."""
+    warm: WarmStart | None = None
+    """The start of the next prox, for penalties whose prox is found by iterations."""
+
+    @property
+    def x(self) -> Array:
+        return self.point.x
+
+    def arrays(self, phases: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """The state as a run saves it."""
+        made = np.array([self.made.get(name, 0) for name in phases], dtype=np.float64)
+        warm = {} if self.warm is None else self.warm.arrays()
+        return warm | {
+            "x": self.x, "x0": self.start.x, "active": self.active, "table": self.table, "g": self.g,
+            "q": self.q, "monitor": self.monitor.array(), "newton": self.newton.array(), "made": made,
+            "momentum": np.array([self.momentum]), "ahead": self.ahead,
+        }  # fmt: skip
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]], phases: Sequence[str]) -> ExactState:
+        """The state that was saved so."""
+        made = {name: int(count) for name, count in zip(phases, arrays["made"], strict=True)}
+        return cls(
+            Point(arrays["x"]), Point(arrays["x0"]), arrays["active"], arrays["table"], arrays["g"],
+            arrays["q"], MovementMonitor.of(arrays["monitor"]), NewtonState.of(arrays["newton"]), made,
+            float(arrays["momentum"][0]), arrays["ahead"], WarmStart.of(arrays),
+        )  # fmt: skip

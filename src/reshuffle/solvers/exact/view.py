@@ -1,0 +1,231 @@
+"""A run at one moment, as its phases see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from math import isqrt
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from reshuffle.cached import cached_property
+from reshuffle.objective import Array, FiniteSum
+from reshuffle.penalties import ability
+from reshuffle.problem import Problem
+from reshuffle.randomness import Stream, generator
+from reshuffle.solvers.certificate import Certificate
+from reshuffle.solvers.exact import costs
+from reshuffle.solvers.exact.point import Point
+from reshuffle.solvers.exact.state import ExactState
+from reshuffle.solvers.exact.working_sets import WorkingSets
+from reshuffle.solvers.second_order import Linearisation
+from reshuffle.solvers.slope_table import SlopeTable, is_linear_model
+
+if TYPE_CHECKING:
+    from reshuffle.solvers.exact.phase import Phase
+    from reshuffle.solvers.exact.solver import ExactProxRR
+
+FEW_PROXES = 8
+"""Proxes of an epoch where each is a call to Python: see benchmarks/NOTES.md."""
+PROX_SHARE = 10
+"""The proxes of an epoch cost at most a tenth of its gradients."""
+RAREST = 16
+"""Proxes of an epoch at least: with up to n/16 steps to a prox the number of epochs hardly depends on them."""
+EXPECTED_EPOCHS = 10.0
+"""Epochs that a run usually takes, as far as is known before the first."""
+EXPECTED_VISITS = 5000.0
+"""Visits that it takes besides, so that a run on few rows is expected to take more epochs."""
+SECOND_ORDER = ("newton", "newton_cg", "lbfgs")
+"""Phases whose steps count as second-order ones."""
+
+Tool = TypeVar("Tool")
+
+
+@dataclass(eq=False)
+class RunContext:
+    """What stays the same during a run."""
+
+    solver: ExactProxRR
+    sets: WorkingSets
+    phases: tuple[Phase, ...]
+    measure: Certificate
+    largest: float
+    """L of the functions that an epoch visits, without the ridge."""
+    needs_proof: bool
+    """Whether nothing but a Newton step can bound P(x) - P*."""
+    trusts_bounds: bool
+    """Whether the bound of a Newton step is believed without asking the duality gap."""
+    safe_step: float
+    """1/(2L), a step with which no epoch is known to diverge."""
+    first_step: float = 0.0
+    """γ of the first epoch."""
+    tools: dict[Callable[[Problem], Any], tuple[Problem, Any]] = field(default_factory=dict)
+
+    @property
+    def table(self) -> SlopeTable:
+        """The slope table of all features."""
+        return self.sets.table
+
+    @property
+    def problem(self) -> FiniteSum:
+        return self.table.problem
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the phases that may act."""
+        return tuple(phase.name for phase in self.phases)
+
+    @cached_property
+    def at_zero(self) -> float:
+        """|f(0)|, which accuracies are relative to."""
+        fit = self.problem.datafit
+        value = self.problem.value(np.zeros(self.problem.shape)) if fit is None else fit.at_zero
+        return abs(value or 1.0)
+
+    @cached_property
+    def stream(self) -> Stream:
+        """The random numbers of the epochs."""
+        return Stream(self.solver.seed)
+
+    def tool(self, kind: Callable[[Problem], Tool], problem: Problem) -> Tool:
+        """``kind(problem)``; the last one of each kind is kept, with what it has computed."""
+        found = self.tools.get(kind)
+        if found is None or found[0] is not problem:
+            found = self.tools[kind] = problem, kind(problem)
+        tool: Tool = found[1]
+        return tool
+
+    def blocks(self, table: SlopeTable) -> int:
+        """How many proxes an epoch on this table has."""
+        count, m = table.count, self.solver.steps_per_prox
+        if m is None and self.compiled:
+            m = max(isqrt(count), min(round(PROX_SHARE * table.sparsity), count // RAREST))
+        elif m is None:
+            m = count // FEW_PROXES
+        return max(1, round(count / max(m, 1)))
+
+    @cached_property
+    def compiled(self) -> bool:
+        """Whether the core takes the prox itself."""
+        return ability(self.problem.penalty, "compiled") is not None
+
+    def objective(self, state: ExactState) -> float:
+        """P(x)."""
+        value = state.point.value_on(self.sets, state.active)
+        return self.problem.objective(state.x, value)
+
+    def start_objective(self, state: ExactState) -> float:
+        """P where the run began."""
+        if state.start.value is None:
+            state.start.value = self.problem.value(state.start.x)
+        return self.problem.objective(state.start.x, state.start.value)
+
+    def gap(self, point: Point) -> float:
+        """The certificate at a point where f is known in all features; a certificate that is known is kept."""
+        if point.gap is None:
+            slopes, g = point.slopes_on(self.sets, self.sets.everything)
+            value = point.value_on(self.sets, self.sets.everything)
+            point.gap = self.measure.from_slopes(point.x, slopes, g, lambda: value)
+        return point.gap
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The run, its state, the number of the epoch and γ. What is derived from them is computed once."""
+
+    run: RunContext
+    state: ExactState
+    epoch: int
+    step: float
+
+    @cached_property
+    def part(self) -> SlopeTable:
+        """The slope table in the active features."""
+        return self.run.sets.on(self.state.active)
+
+    @cached_property
+    def model(self) -> Problem:
+        """The problem in the active features, for phases that know it is a linear model."""
+        problem = self.part.problem
+        if not is_linear_model(problem):
+            raise AttributeError("the functions are known by their gradients alone")
+        return problem
+
+    @cached_property
+    def x(self) -> Array:
+        """x in the active features."""
+        return self.run.sets.restrict(self.state.x, self.state.active)
+
+    def random(self) -> np.random.Generator:
+        """Random numbers for a phase of your own: a function of the seed and the epoch, so that runs resume."""
+        return generator(self.run.solver.seed, self.epoch)
+
+    # --- how far it has come -------------------------------------------------------------------------
+
+    @property
+    def second_order_steps(self) -> int:
+        """Steps that second-order phases have made."""
+        return sum(self.state.made.get(name, 0) for name in SECOND_ORDER)
+
+    @property
+    def resting(self) -> bool:
+        """Whether second-order steps wait, after one that did not help."""
+        return self.epoch < self.state.newton.rest
+
+    @property
+    def warm(self) -> bool:
+        """Whether the run began away from zero, as along a path: the features that matter are then known."""
+        return bool(self.state.start.x.any())
+
+    @property
+    def wants_proof(self) -> bool:
+        """Whether x hardly moves any more and only a Newton step can prove that it is near the minimum."""
+        return self.run.needs_proof and self.state.monitor.at_rest
+
+    @cached_property
+    def epochs_left(self) -> float:
+        """Shuffled epochs that seem to be left; infinite where they do not come nearer."""
+        if self.epoch == 0:
+            return EXPECTED_EPOCHS + EXPECTED_VISITS / self.part.count
+        begun = "lbfgs" in self.run.names and self.second_order_steps > 0
+        if begun or self.run.solver.tol == 0.0:
+            return np.inf
+        return self.state.monitor.left()
+
+    @cached_property
+    def epoch_cost(self) -> float:
+        """Nanoseconds of a shuffled epoch."""
+        return costs.epoch(self.part)
+
+    @property
+    def work_left(self) -> float:
+        """Nanoseconds of the epochs that are left."""
+        return self.epochs_left * self.epoch_cost
+
+    @cached_property
+    def newton_cost(self) -> float:
+        """Nanoseconds of a Newton step. Rows without a slope, as of a hinge, have no curvature either."""
+        table = self.state.table
+        curved = np.count_nonzero(table) / max(table.size, 1) if self.epoch else 1.0
+        return costs.newton(self.model, self.x, curved)
+
+    # --- where a step leads ----------------------------------------------------------------------------
+
+    def moved_to(self, at: Linearisation, **others: Any) -> ExactState:
+        """The state at a point of the active features where f is known: slopes and h are those there."""
+        state, sets = self.state, self.run.sets
+        return replace(
+            state, point=Point(sets.extend(at.x, state.active), at), table=self.run.table.table(at.slopes),
+            g=at.gradient, q=np.zeros_like(at.gradient), momentum=0.0, **others,
+        )  # fmt: skip
+
+    def at(self, x: Array) -> ExactState:
+        """The state at x, with all features active and all slopes renewed there: one pass over the data."""
+        everything = self.run.sets.everything
+        slopes, g = self.run.sets.slopes(x, everything)
+        point = Point(x, slopes=slopes, gradient=g, whole=True)
+        return replace(
+            self.state, point=point, active=everything, table=self.run.table.table(slopes), g=g,
+            q=np.zeros_like(g), momentum=0.0,
+        )  # fmt: skip
