@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from reshuffle.deprecation import renamed
 from reshuffle.errors import InputError
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 OVERFLOW = (
     "the squares of X overflow (or vanish), so that no step can be chosen: divide X (or its largest columns) "
     "by a power of ten, or multiply it where it is tiny"
@@ -33,6 +34,7 @@ class Smoothness:
     """Computes every L_i; not kept, since that would be as much memory as the targets."""
     curvature_product: Callable[[Array], Array] | None = None
     dim: int = 0
+    _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     average = renamed("average", "L_f")
     maximum = renamed("maximum", "L_max")
@@ -50,6 +52,15 @@ class Smoothness:
                 "with all rows zero (or constants not positive) there is nothing to learn"
             )
         return self
+
+    def kept(self, key: Any, make: Callable[[], T]) -> T:
+        """What ``make`` derives from the constants, such as importance copies, kept for as long as the key is the same."""
+        if key not in self._kept:
+            found = make()
+            self._kept.clear()
+            self._kept[key] = found
+        value: T = self._kept[key]
+        return value
 
     @property
     def individual(self) -> Array:

@@ -119,7 +119,7 @@ class Local(ABC):
         return message
 
     def told(self, numbers: Array) -> Array:
-        """What a client says of f_m at x, where it may be told otherwise: mostly as it is."""
+        """Hook: transforms the numbers about f_m at x that a client sends. The default is the identity."""
         return numbers
 
     def reply_shape(self, message: Array) -> tuple[int, ...]:

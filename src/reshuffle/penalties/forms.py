@@ -24,6 +24,17 @@ class Coordinates(NamedTuple):
     low: Array
     high: Array
 
+    @property
+    def one_by_one(self) -> Coordinates | None:
+        """The coordinates, where nothing ties them together."""
+        return self
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        """The coordinates that the form does not see."""
+        bounded = (self.low > -np.inf) | (self.high < np.inf)
+        return ~((self.l1 > 0) | (self.l2 > 0) | bounded)
+
 
 class Groups(NamedTuple):
     """Σ_j l1_j|x_j| + (l2/2)‖x‖² + Σ_g strengths_g·‖x_g‖₂ over disjoint groups of coordinates.
@@ -37,6 +48,19 @@ class Groups(NamedTuple):
     strengths: Array
     members: NDArray[np.uint32]
     starts: NDArray[np.int64]
+
+    @property
+    def one_by_one(self) -> Coordinates | None:
+        """The coordinates, where nothing ties them together: groups do."""
+        return None
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        """The coordinates that the form does not see."""
+        held = (self.l1 > 0) | (self.l2 > 0)
+        strengths = np.repeat(self.strengths, np.diff(self.starts))
+        held[self.members[: self.starts[-1]][strengths > 0]] = True
+        return ~held
 
 
 Form = Coordinates | Groups

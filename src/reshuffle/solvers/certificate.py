@@ -24,7 +24,7 @@ from reshuffle.cached import cached_property
 from reshuffle.datafit import Datafit
 from reshuffle.objective import Array, Objective
 from reshuffle.penalties import Able, ability
-from reshuffle.penalties.forms import Coordinates, Form
+from reshuffle.penalties.forms import Form
 from reshuffle.penalties.inexact import COLD
 from reshuffle.solvers.prox_call import close
 
@@ -90,14 +90,7 @@ class FreeCoordinates:
 def free_coordinates(form: Form) -> NDArray[np.bool_]:
     """The coordinates that neither ψ nor a ridge sees, flat."""
     held = form.l1 > 0
-    if held.all():
-        return ~held
-    if isinstance(form, Coordinates):
-        return ~(held | (form.l2 > 0) | (form.low > -np.inf) | (form.high < np.inf))
-    held |= form.l2 > 0
-    strengths = np.repeat(form.strengths, np.diff(form.starts))
-    held[form.members[: form.starts[-1]][strengths > 0]] = True
-    return ~held
+    return ~held if held.all() else form.free
 
 
 class Certificate(ABC):
@@ -157,7 +150,7 @@ class RelativeMapping(Certificate):
 
 
 class Proof(Certificate):
-    """Nothing by itself: where there is no dual point, Newton steps prove how far P can still fall."""
+    """Always infinite: there is no dual point, and only Newton steps give a bound."""
 
     name = "gap"
     meaning = "Newton bound"

@@ -80,7 +80,7 @@ class Method(ABC):
     keeps_best: bool = False
     """Whether the best point seen is returned rather than the last one."""
     takes_back: bool = False
-    """Whether a point that turns out worse, however much, is left again by the next epoch."""
+    """Whether trial points may be rejected by the next epoch: a rise of P is then not divergence."""
     setup_seconds: float = 0.0
     """Seconds of ``__init__`` that the trace leaves out, such as the start of a cluster."""
     start_gradients: int = 0

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from reshuffle.core import native
 from reshuffle.objective import Array
-from reshuffle.penalties.forms import Coordinates, Form, native_form
+from reshuffle.penalties.forms import Form, native_form
 
-FEW = 100  # Features of a first working set, wanted or not: ``sets::few`` in the core.
+FEW = 100
+"""Features of a first working set, whether they are needed or not: ``sets::few`` in the core."""
 
 
 class Solved(NamedTuple):
-    """What the solver of a model in some coordinates did."""
+    """The result of the solver of a model in some coordinates."""
 
     gained: float
     left: float
@@ -50,9 +51,10 @@ def loose_rows(form: Form, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 def within(form: Form, x: Array) -> Array:
     """x within the bounds of the penalty, where it has some."""
-    if not isinstance(form, Coordinates):
+    each = form.one_by_one
+    if each is None:
         return x
     new = x.copy()
-    flat = new.reshape(-1)[: form.l1.size]
-    np.clip(flat, form.low, form.high, out=flat)
+    flat = new.reshape(-1)[: each.l1.size]
+    np.clip(flat, each.low, each.high, out=flat)
     return new

@@ -11,11 +11,12 @@ import numpy as np
 from reshuffle.objective import Array, Objective
 
 NO_MINIMISER = "P has no minimiser"
-FAR = 1e100  # times x: no constraint that a user writes reaches so far
+FAR = 1e100
+"""No constraint that a user writes reaches as far as this many times x."""
 
 
 def why_endless(problem: Objective, x: Array) -> str:
-    """A clause for people where P(tx) falls for all t ≥ 1; empty where it does not, or where that is not known."""
+    """A clause for the message of a run where P(tx) falls for all t ≥ 1; empty where it does not, or is not known to."""
     if not problem.can_recede or problem.ridge > 0 or not x.any():
         return ""
     w, value = x[: problem.features], problem.penalty.value
@@ -25,6 +26,6 @@ def why_endless(problem: Objective, x: Array) -> str:
         if value(FAR / np.abs(x).max() * w) != value(w):
             return ""
     return (
-        f"{NO_MINIMISER}: every row is fitted, twice the coefficients fit it better (as where classes are separated) and the "
-        "penalty does not hold them, so that they grow without end and their size is that of the accuracy asked for"
+        f"{NO_MINIMISER}: every row is fitted, twice the coefficients fit it better (the classes are separable and "
+        "unpenalised), so that they grow without end; their size depends on tol alone"
     )

@@ -142,11 +142,10 @@ def resampled(problem: FiniteSum, importance: bool | None) -> tuple[Visits, Arra
     mu = max(problem.strong_convexity, mean / n)
     if importance is None and n + 2.0 * mean / mu > 0.9 * (n + 2.0 * largest / mu):
         return none
-    asked, known = (importance, mu, problem.ridge), vars(smoothness).get("copies")
-    if known is None or known[0] != asked:  # they are the same all along a path
-        known = asked, _cheapest_copies(problem, importance, mu) or none
-        vars(smoothness)["copies"] = known
-    found: tuple[Visits, Array, float] = known[1]
+    asked = importance, mu, problem.ridge
+    found: tuple[Visits, Array, float] = smoothness.kept(
+        asked, lambda: _cheapest_copies(problem, importance, mu) or none
+    )
     return found
 
 

@@ -145,7 +145,7 @@ class BaseSolver:
         try:
             with np.errstate(
                 under="ignore", over="ignore"
-            ):  # what vanishes may, and a run looks for infinity
+            ):  # underflow is harmless, and ``Run`` detects overflow
                 return self._run(problem, start, callbacks, progress, resume)
         except MemoryError as error:
             raise InputError(

@@ -12,8 +12,8 @@ import numpy as np
 from reshuffle.datafit import Datafit
 from reshuffle.objective import Array
 from reshuffle.penalties.abilities import rows
-from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
+from reshuffle.solvers.exact.newton_steps import form_of
 from reshuffle.solvers.newton_model import FEW
 from reshuffle.solvers.slope_table import SlopeTable, is_linear_model
 
@@ -113,10 +113,10 @@ def block_passes(fit: Datafit) -> float:
 
 def _coordinates(problem: Problem, x: Array, support: int) -> int:
     """The coordinates (of a feature and an output) that matter at x, on dense rows."""
-    fit, form = problem.datafit, problem.form_with_ridge
-    outputs, separable = prod(fit.outputs), isinstance(form, Coordinates)
+    fit, form = problem.datafit, form_of(problem)
+    outputs, separable = prod(fit.outputs), form.one_by_one is not None
     support = int(np.count_nonzero(x)) if separable else support * outputs
-    if isinstance(form, Coordinates) and not form.l1.any():  # no coordinate rests at zero
+    if separable and not form.l1.any():  # no coordinate rests at zero
         support = fit.features * outputs
     return min(fit.features * outputs, max(FEW, support)) + fit.bias * outputs
 
@@ -128,7 +128,7 @@ def _several_squares(problem: Problem, active: int) -> float:
     """
     fit = problem.datafit
     outputs = prod(fit.outputs)
-    separable = isinstance(problem.form_with_ridge, Coordinates)
+    separable = form_of(problem).one_by_one is not None
     width, models = (active, outputs) if separable else (active * outputs, 1)
     if width > LARGEST:
         return np.inf

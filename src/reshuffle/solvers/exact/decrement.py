@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from reshuffle.objective import Array
 from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
+from reshuffle.solvers.exact.newton_steps import form_of
 from reshuffle.solvers.second_order import Linearisation
 
 STALLED = "no step lowers P(x) any further"
-"""What the message of a run begins with that ended where steps no longer help."""
+"""The beginning of the message of a run that ended where steps no longer help."""
 EPS = float(np.finfo(np.float64).eps)
-ENTRIES = 1 << 20  # of B: 8 MB, and about a second for its singular values at most
+ENTRIES = 1 << 20
+"""Entries of B at most: 8 MB, and about a second for its singular values."""
 
 
 def stalled_at(problem: Problem, at: Linearisation, at_zero: float) -> str:
@@ -37,8 +39,8 @@ def newton_decrement(problem: Problem, at: Linearisation) -> float:
 
     For losses of one output and separable penalties.
     """
-    fit, form = problem.datafit, problem.form_with_ridge
-    if fit.outputs or not isinstance(form, Coordinates) or not np.isfinite(at.x).all():
+    fit, form = problem.datafit, form_of(problem).one_by_one
+    if fit.outputs or form is None or not np.isfinite(at.x).all():
         return np.inf
     x, g = at.x[: fit.features], at.gradient[: fit.features]
     inside = (form.low < x) & (x < form.high) & ((x != 0.0) | (form.l1 == 0.0))

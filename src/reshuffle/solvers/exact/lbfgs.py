@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from reshuffle.objective import Array, FiniteSum
-from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
 from reshuffle.solvers.certificate import Gap, certificate_of
 from reshuffle.solvers.exact import costs
@@ -119,8 +118,8 @@ def is_smooth(problem: Problem) -> bool:
 
     For one output Newton steps, with the Hessian or by conjugate gradients, are shorter.
     """
-    form, fit = problem.form_with_ridge, problem.datafit
-    if not fit.outputs or fit.loss.second is None or not isinstance(form, Coordinates):
+    form, fit = form_of(problem).one_by_one, problem.datafit
+    if not fit.outputs or fit.loss.second is None or form is None:
         return False
     free = np.all(form.l1 == 0.0) and np.all(form.low == -np.inf) and np.all(form.high == np.inf)
     return bool(free)

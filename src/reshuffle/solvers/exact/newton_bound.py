@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
 from reshuffle.solvers.certificate import Certificate, FreeCoordinates, Proof
+from reshuffle.solvers.exact.newton_steps import form_of
 from reshuffle.solvers.second_order import Linearisation
 
 TRUSTED = 1e-4
@@ -15,7 +15,7 @@ TRUSTED = 1e-4
 
 def is_separable(problem: Problem) -> bool:
     """Whether the models are solved coordinate by coordinate, which is surer than group by group."""
-    return isinstance(problem.form_with_ridge, Coordinates)
+    return form_of(problem).one_by_one is not None
 
 
 def certified(

@@ -18,7 +18,7 @@ from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.penalties import Able, Penalty, ability
-from reshuffle.penalties.forms import Coordinates, native_form
+from reshuffle.penalties.forms import native_form
 from reshuffle.problem import Problem
 from reshuffle.solvers.exact import costs
 from reshuffle.solvers.exact.newton_steps import can_finish, form_of
@@ -134,7 +134,7 @@ class FaceSteps:
 
     @cached_property
     def _smooth(self) -> bool:
-        return isinstance(self.form, Coordinates) and not self.form.l1.any()
+        return self.form.one_by_one is not None and not self.form.l1.any()
 
     def _psi(self, x: Array) -> float:
         seen = x[: self.problem.features]
