@@ -30,6 +30,11 @@ class Coordinates(NamedTuple):
         return self
 
     @property
+    def holds_at_zero(self) -> bool:
+        """Whether some coordinate rests at zero against gradients that are not zero."""
+        return bool(self.l1.any() or np.any(self.low == 0.0) or np.any(self.high == 0.0))
+
+    @property
     def free(self) -> NDArray[np.bool_]:
         """The coordinates that the form does not see."""
         bounded = (self.low > -np.inf) | (self.high < np.inf)
@@ -53,6 +58,11 @@ class Groups(NamedTuple):
     def one_by_one(self) -> Coordinates | None:
         """The coordinates, where nothing ties them together: groups do."""
         return None
+
+    @property
+    def holds_at_zero(self) -> bool:
+        """Whether some coordinate rests at zero against gradients that are not zero."""
+        return bool(self.l1.any() or self.strengths.any())
 
     @property
     def free(self) -> NDArray[np.bool_]:

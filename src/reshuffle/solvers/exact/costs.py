@@ -1,6 +1,7 @@
 """What a step of each phase costs, in nanoseconds on one core, from counts of work alone and never by a clock.
 
-The numbers were measured on a9a and on dense sets (benchmarks/NOTES.md); only their ratios matter.
+The numbers were measured on dense and sparse sets within and beyond the cache (benchmarks/NOTES.md); only their ratios
+matter.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from reshuffle.solvers.slope_table import SlopeTable, is_linear_model
 
 VISIT = 20.0
 """Nanoseconds of a shuffled step, besides its values."""
-STORED = 1.9, 0.35
-"""Nanoseconds of a stored value in a shuffled step, of sparse and of dense rows."""
-OUTPUT = 0.7
+STORED = 1.9
+"""Nanoseconds of a stored value and output in a shuffled step on sparse rows."""
+DENSE_STORED = (4e6, 0.35), (3.2e7, 0.7), (np.inf, 1.0)
+"""Bytes of dense rows, and nanoseconds of a value in a shuffled step up to there: rows are fetched in random order."""
+OUTPUT = 0.45
 """Nanoseconds of a stored value and output in a shuffled step on dense rows with several outputs."""
 ROW = 10.0
 """Nanoseconds of a row in a pass in storage order, besides its values."""
@@ -33,11 +36,11 @@ PASSES = 4
 """Passes of a Newton step: f and its slopes, the margins of the step, and columns that are looked at."""
 SPARSE = 1.0
 """Nanoseconds of a product of two stored values of a row, in the Hessian."""
-DENSE = 0.1
+DENSE = 0.055
 """Nanoseconds of a product of two entries of rows laid out as dense ones."""
 SOLVE = 6.0
 """Nanoseconds of an entry of the Hessian in the solver of the model: about ten sweeps over it."""
-FACTOR = 0.06
+FACTOR = 0.02
 """Nanoseconds of the cube of the Hessian's width: three factorisations."""
 STEP_CALLS = 3e5
 """Nanoseconds of the Python around a second-order step."""
@@ -57,8 +60,13 @@ def epoch(table: SlopeTable) -> float:
     if not is_linear_model(problem):
         return EPOCH_CALLS + table.count * VISIT
     fit = problem.datafit
-    outputs, dense = prod(fit.outputs), int(fit.rows.dense)
-    stored = OUTPUT if dense and outputs > 1 else STORED[dense]
+    outputs = prod(fit.outputs)
+    stored = STORED
+    if fit.rows.dense:
+        size = fit.rows.values.nbytes
+        stored = (
+            OUTPUT if outputs > 1 else next(each for most, each in DENSE_STORED if size <= most)
+        )
     return EPOCH_CALLS + table.count * (VISIT + stored * fit.rows.stored / fit.n * outputs)
 
 
@@ -76,6 +84,8 @@ def newton(problem: Problem, x: Array, curved: float) -> float:
     fit = problem.datafit
     n, outputs, dense = fit.n, prod(fit.outputs), fit.rows.dense
     support = int(np.count_nonzero(rows(x != 0)))
+    if not form_of(problem).holds_at_zero:
+        support = fit.features
     active = min(fit.features, max(FEW, support)) + fit.bias
     if fit.loss.each is not None:
         return _several_squares(problem, active)
@@ -114,10 +124,8 @@ def block_passes(fit: Datafit) -> float:
 def _coordinates(problem: Problem, x: Array, support: int) -> int:
     """The coordinates (of a feature and an output) that matter at x, on dense rows."""
     fit, form = problem.datafit, form_of(problem)
-    outputs, separable = prod(fit.outputs), form.one_by_one is not None
-    support = int(np.count_nonzero(x)) if separable else support * outputs
-    if separable and not form.l1.any():  # no coordinate rests at zero
-        support = fit.features * outputs
+    outputs, several = prod(fit.outputs), form.holds_at_zero and form.one_by_one is not None
+    support = int(np.count_nonzero(x)) if several else support * outputs
     return min(fit.features * outputs, max(FEW, support)) + fit.bias * outputs
 
 

@@ -55,7 +55,12 @@ class Newton(Phase):
         return can_finish(problem)
 
     def unfinished(self, view: View) -> bool:
-        return view.state.newton.unfinished
+        """Whether the next step goes on from the last one. Where features came back, a costly one is chosen anew."""
+        newton = view.state.newton
+        if not newton.unfinished or view.resting and view.newton_cost == np.inf:
+            return False
+        same = newton.width == view.state.active.size
+        return same or self._is_small(view) or self._in_epochs(view) <= CHEAP
 
     def ready(self, view: View) -> bool:
         """Not while second-order steps rest; and where epochs do not come nearer, only a step that costs few of them."""
@@ -77,8 +82,10 @@ class Newton(Phase):
         quadratic, monitor = view.model.loss.quadratic, view.state.monitor
         if self._is_small(view):
             return 0.0
-        if view.epoch == 0:
-            return 1.0 if quadratic else WARM if view.x.any() else FROM_ZERO
+        if view.unknown:
+            return (
+                1.0 if quadratic else WARM if view.warm else NEEDED if view.x.any() else FROM_ZERO
+            )
         if view.epochs_left == np.inf:
             return 1.0
         if view.epoch >= SETTLED and self._in_epochs(view) <= CHEAP:
@@ -98,7 +105,8 @@ class Newton(Phase):
         driver = self._driver(view)
         most = STEPS if driver.at_once else 1
         end = driver.run(driver.inner(view.x), state.newton.progress, target, run.at_zero, most)
-        newton, stalled = state.newton._replace(progress=end.progress), ""
+        width = float(state.active.size)
+        newton, stalled = state.newton._replace(width=width, progress=end.progress), ""
         if end.stuck or not (end.steps or end.progress.bound <= run.solver.tol * run.at_zero):
             proved = end.progress.bound <= PRECISION * run.at_zero
             known = not end.objective < newton.stuck - ROUNDING * abs(end.objective)

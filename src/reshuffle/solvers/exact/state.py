@@ -23,14 +23,16 @@ class NewtonState(NamedTuple):
     """The epoch before which no further second-order step is tried."""
     stuck: float = np.inf
     """P(x) at the last point where no Newton step could lower it."""
+    width: float = 0.0
+    """The active features of the last Newton step."""
     progress: Progress = Progress()
     """What one Newton step hands to the next."""
 
     @classmethod
     def of(cls, numbers: Array) -> NewtonState:
         """The numbers as they are saved."""
-        rest, stuck, *progress = numbers.tolist()
-        return cls(rest, stuck, Progress(*progress))
+        rest, stuck, width, *progress = numbers.tolist()
+        return cls(rest, stuck, width, Progress(*progress))
 
     def array(self) -> Array:
         """All numbers in one array, for saving."""

@@ -183,10 +183,16 @@ class View:
         """Whether x hardly moves any more and only a Newton step can prove that it is near the minimum."""
         return self.run.needs_proof and self.state.monitor.at_rest
 
+    @property
+    def unknown(self) -> bool:
+        """Whether no epoch, and no call of L-BFGS, has shown yet how fast it comes nearer."""
+        made = self.state.made
+        return not (made.get("shuffled", 0) or made.get("accelerated", 0) or made.get("lbfgs", 0))
+
     @cached_property
     def epochs_left(self) -> float:
         """Shuffled epochs that seem to be left; infinite where they do not come nearer."""
-        if self.epoch == 0:
+        if self.unknown:
             return EXPECTED_EPOCHS + EXPECTED_VISITS / self.part.count
         begun = "lbfgs" in self.run.names and self.second_order_steps > 0
         if begun or self.run.solver.tol == 0.0:

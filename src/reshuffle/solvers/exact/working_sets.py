@@ -73,7 +73,9 @@ class WorkingSets:
         """
         if self.linear is None or ability(self.penalty, "excess") is None:
             return 0
-        fit = self.linear.fit
+        fit, form = self.linear.fit, self.linear.problem.form_with_ridge
+        if form is not None and not form.holds_at_zero:
+            return 0
         worth = fit.rows.dense and not fit.loss.quadratic and self.size > FIRST
         return FIRST if worth and is_small_with(fit, FIRST) else 0
 
