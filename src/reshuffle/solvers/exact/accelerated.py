@@ -43,6 +43,8 @@ class Accelerated(Phase):
         """
         if view.state.momentum > 0.0:
             return True
+        if "newton_cg" in view.run.names:
+            return False  # its steps go further, and take turns with epochs
         run, monitor = view.run, view.state.monitor
         known = all(0.0 < move < np.inf for move in monitor.moves)
         slack = 1.0 - monitor.falls() if known and view.epoch >= PATIENCE else np.inf

@@ -26,10 +26,14 @@ DENSE_STORED = (4e6, 0.35), (3.2e7, 0.7), (np.inf, 1.0)
 """Bytes of dense rows, and nanoseconds of a value in a shuffled step up to there: rows are fetched in random order."""
 OUTPUT = 0.45
 """Nanoseconds of a stored value and output in a shuffled step on dense rows with several outputs."""
+PROX = 1.5
+"""Nanoseconds of a coordinate in a prox of the core."""
 ROW = 10.0
 """Nanoseconds of a row in a pass in storage order, besides its values."""
 READ = 1.2, 0.25
 """Nanoseconds of a stored value and output in such a pass, of sparse and of dense rows."""
+LOSS = 5.0
+"""Nanoseconds of the loss of a row and output, with its slope."""
 TRIALS = 17.0
 """Nanoseconds of a row and output in a line search, which tries about two points."""
 PASSES = 4
@@ -54,11 +58,12 @@ PRODUCT = 1.5
 """Passes that one product with the Hessian is worth: values are read once and used twice."""
 
 
-def epoch(table: SlopeTable) -> float:
-    """Nanoseconds of a shuffled epoch on this table."""
+def epoch(table: SlopeTable, blocks: int) -> float:
+    """Nanoseconds of a shuffled epoch on this table, with so many proxes."""
     problem = table.problem
+    around = EPOCH_CALLS + PROX * blocks * prod(problem.shape)
     if not is_linear_model(problem):
-        return EPOCH_CALLS + table.count * VISIT
+        return around + table.count * VISIT
     fit = problem.datafit
     outputs = prod(fit.outputs)
     stored = STORED
@@ -67,7 +72,7 @@ def epoch(table: SlopeTable) -> float:
         stored = (
             OUTPUT if outputs > 1 else next(each for most, each in DENSE_STORED if size <= most)
         )
-    return EPOCH_CALLS + table.count * (VISIT + stored * fit.rows.stored / fit.n * outputs)
+    return around + table.count * (VISIT + stored * fit.rows.stored / fit.n * outputs)
 
 
 def one_pass(fit: Datafit) -> float:
@@ -76,14 +81,15 @@ def one_pass(fit: Datafit) -> float:
     return fit.n * (ROW + READ[dense] * fit.rows.stored / fit.n * outputs)
 
 
-def newton(problem: Problem, x: Array, curved: float) -> float:
+def newton(problem: Problem, x: Array, curved: float, expected: int = 0) -> float:
     """Nanoseconds of a Newton step at x; infinite where the Hessian would be too large.
 
-    A share ``curved`` of the rows has curvature, and is in the Hessian.
+    A share ``curved`` of the rows has curvature, and is in the Hessian; so are the features that are not zero, or as many
+    as are ``expected``.
     """
     fit = problem.datafit
     n, outputs, dense = fit.n, prod(fit.outputs), fit.rows.dense
-    support = int(np.count_nonzero(rows(x != 0)))
+    support = max(int(np.count_nonzero(rows(x != 0))), expected)
     if not form_of(problem).holds_at_zero:
         support = fit.features
     active = min(fit.features, max(FEW, support)) + fit.bias
@@ -110,7 +116,13 @@ def conjugate_gradients(fit: Datafit) -> float:
 
 def passes(fit: Datafit, number: float) -> float:
     """Nanoseconds of a step that is made of so many passes for f and its gradient."""
-    return STEP_CALLS + number * (2.0 * one_pass(fit) + fit.n * TRIALS * prod(fit.outputs))
+    return STEP_CALLS + number * (2.0 * one_pass(fit) + fit.n * LOSS * prod(fit.outputs))
+
+
+def block(fit: Datafit) -> float:
+    """Nanoseconds of one diagonal block of the Hessian of several outputs, and of its inverse."""
+    width = fit.features + fit.bias
+    return fit.n * _products_of_a_row(fit, width) + FACTOR * width**3
 
 
 def block_passes(fit: Datafit) -> float:

@@ -66,8 +66,13 @@ class LBFGS(Phase):
         return not view.resting and view.epoch >= late
 
     def cost(self, view: View) -> float:
-        passes = ITERATIONS + min(_descent(view.run).block_cost, ITERATIONS)
-        return costs.passes(view.model.datafit, passes)
+        """Of a first call, with its block, and few iterations."""
+        lbfgs = _descent(view.run)
+        fit = lbfgs.problem.datafit
+        return costs.passes(fit, FEWEST) + (costs.block(fit) if lbfgs.has_metric else 0.0)
+
+    def steps_left(self, view: View) -> float:
+        return super().steps_left(view) if view.second_order_steps else 1.0
 
     def step(self, view: View) -> Outcome:
         """One call. All features are active afterwards: epochs may have left out columns without an entry."""
@@ -86,7 +91,7 @@ class LBFGS(Phase):
         point = known.get(id(at)) or Point(
             at.x, at, slopes=at.slopes, gradient=at.gradient, whole=True
         )
-        newton = after_steps(view, found.gained, between=0 if lbfgs.has_metric else 1)
+        newton = after_steps(view, found.gained, 0 if lbfgs.has_metric else 1, self.cost(view))
         new = replace(
             view.state, point=point, active=run.sets.everything, table=run.table.table(at.slopes),
             g=at.gradient, q=np.zeros_like(at.gradient), momentum=0.0, newton=newton,

@@ -57,7 +57,7 @@ class Newton(Phase):
     def unfinished(self, view: View) -> bool:
         """Whether the next step goes on from the last one. Where features came back, a costly one is chosen anew."""
         newton = view.state.newton
-        if not newton.unfinished or view.resting and view.newton_cost == np.inf:
+        if not newton.unfinished or (view.resting and view.newton_cost == np.inf):
             return False
         same = newton.width == view.state.active.size
         return same or self._is_small(view) or self._in_epochs(view) <= CHEAP

@@ -65,7 +65,7 @@ class NewtonCG(Phase):
         found = view.epoch >= (SETTLED if view.warm else FOUND)
         if view.resting or not found or not (begun or slow):
             return False
-        return begun or view.warm or self.cost(view) <= view.work_left
+        return view.warm or self.cost(view) <= view.work_left
 
     def cost(self, view: View) -> float:
         return costs.conjugate_gradients(view.model.datafit)
@@ -76,7 +76,7 @@ class NewtonCG(Phase):
         tol = tol if tol >= VISIBLE else 0.0
         wanted = tol / view.state.monitor.checked if view.second_order_steps else np.inf
         taken = run.tool(FaceSteps, view.model).step(view.x, wanted)
-        newton = after_steps(view, taken.gained, between=1)
+        newton = after_steps(view, taken.gained, 1, self.cost(view))
         gradients = taken.passes * run.problem.n
         return Outcome(view.moved_to(taken.at, newton=newton), gradients, step=view.step)
 

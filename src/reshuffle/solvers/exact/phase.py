@@ -60,7 +60,7 @@ class Phase(ABC):
     def cost(self, view: View) -> float:
         """Nanoseconds of a step, from ``costs``."""
         fit = view.part.problem.datafit
-        return costs.epoch(view.part) if fit is None else costs.passes(fit, 1.0)
+        return view.epoch_cost if fit is None else costs.passes(fit, 1.0)
 
     def steps_left(self, view: View) -> float:
         """How many steps seem to be left to the minimum."""

@@ -14,8 +14,12 @@ PRECISION = 1e-13
 """The accuracy, over f(0), that rounding allows: smaller tolerances count as this."""
 
 
-def after_steps(view: View, gained: float, between: int) -> NewtonState:
-    """The next second-order steps follow after ``between`` epochs, or after several more where these did not help."""
+def after_steps(view: View, gained: float, between: int, cost: float) -> NewtonState:
+    """The next second-order steps follow after ``between`` epochs.
+
+    Where these did not help, epochs are made for as long as they took, ``cost`` nanoseconds, and several at least.
+    """
     helped = gained > HELPED * view.run.at_zero * max(view.run.solver.tol, PRECISION)
-    rest = view.epoch + 1 + (between if helped else REST + 1)
+    paid = between if helped else max(REST + 1, round(cost / view.epoch_cost))
+    rest = view.epoch + 1 + paid
     return view.state.newton._replace(rest=rest, progress=Progress())

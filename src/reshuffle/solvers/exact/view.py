@@ -12,6 +12,7 @@ import numpy as np
 from reshuffle.cached import cached_property
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.penalties import ability
+from reshuffle.penalties.abilities import rows
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream, generator
 from reshuffle.solvers.certificate import Certificate
@@ -202,7 +203,7 @@ class View:
     @cached_property
     def epoch_cost(self) -> float:
         """Nanoseconds of a shuffled epoch."""
-        return costs.epoch(self.part)
+        return costs.epoch(self.part, self.run.blocks(self.part))
 
     @property
     def work_left(self) -> float:
@@ -214,7 +215,19 @@ class View:
         """Nanoseconds of a Newton step. Rows without a slope, as of a hinge, have no curvature either."""
         table = self.state.table
         curved = np.count_nonzero(table) / max(table.size, 1) if self.epoch else 1.0
-        return costs.newton(self.model, self.x, curved)
+        return costs.newton(
+            self.model, self.x, curved, self._expected_support() if self.unknown else 0
+        )
+
+    def _expected_support(self) -> int:
+        """Active features that will not be zero, as far as the gradient tells before epochs have found them.
+
+        Of those that ψ does not hold at zero against the gradient, about half stay zero, as the others come in.
+        """
+        holds, n = ability(self.model.penalty, "holds_at_zero"), self.state.active.size
+        if holds is None or not self.state.g.any():
+            return 0
+        return min(int(np.count_nonzero(rows(~holds(self.state.g[:n])))) // 2, self.model.n)
 
     # --- where a step leads ----------------------------------------------------------------------------
 
