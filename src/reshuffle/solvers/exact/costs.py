@@ -52,8 +52,6 @@ EPOCH_CALLS = 6e4
 """Nanoseconds of the Python around an epoch."""
 LARGEST = 3000
 """Coordinates of a Hessian at most: 72 MB."""
-PRODUCTS = 12.0
-"""Products with the Hessian in a step by conjugate gradients."""
 PRODUCT = 1.5
 """Passes that one product with the Hessian is worth: values are read once and used twice."""
 
@@ -109,9 +107,9 @@ def newton(problem: Problem, x: Array, curved: float, expected: int = 0) -> floa
     return STEP_CALLS + passes + n * curved * products + SOLVE * width**2 + FACTOR * width**3
 
 
-def conjugate_gradients(fit: Datafit) -> float:
-    """Nanoseconds of a Newton step by conjugate gradients, for one output."""
-    return STEP_CALLS + (PRODUCT * PRODUCTS + PASSES) * one_pass(fit) + fit.n * TRIALS
+def conjugate_gradients(fit: Datafit, products: float) -> float:
+    """Nanoseconds of a Newton step by conjugate gradients with so many products, for one output."""
+    return STEP_CALLS + (PRODUCT * products + PASSES) * one_pass(fit) + fit.n * TRIALS
 
 
 def passes(fit: Datafit, number: float) -> float:

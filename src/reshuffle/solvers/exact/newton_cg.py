@@ -68,7 +68,7 @@ class NewtonCG(Phase):
         return view.warm or self.cost(view) <= view.work_left
 
     def cost(self, view: View) -> float:
-        return costs.conjugate_gradients(view.model.datafit)
+        return costs.conjugate_gradients(view.model.datafit, view.state.newton.products)
 
     def step(self, view: View) -> Outcome:
         """One step; an epoch is due after it."""
@@ -77,6 +77,7 @@ class NewtonCG(Phase):
         wanted = tol / view.state.monitor.checked if view.second_order_steps else np.inf
         taken = run.tool(FaceSteps, view.model).step(view.x, wanted)
         newton = after_steps(view, taken.gained, 1, self.cost(view))
+        newton = newton._replace(products=float(taken.products))
         gradients = taken.passes * run.problem.n
         return Outcome(view.moved_to(taken.at, newton=newton), gradients, step=view.step)
 

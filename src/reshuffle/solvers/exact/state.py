@@ -15,6 +15,9 @@ from reshuffle.solvers.exact.newton_steps import Progress
 from reshuffle.solvers.exact.point import Point
 from reshuffle.solvers.prox_call import WarmStart
 
+USUAL_PRODUCTS = 12.0
+"""Products with the Hessian that a first step by conjugate gradients is expected to take."""
+
 
 class NewtonState(NamedTuple):
     """Numbers of the second-order phases."""
@@ -25,14 +28,16 @@ class NewtonState(NamedTuple):
     """P(x) at the last point where no Newton step could lower it."""
     width: float = 0.0
     """The active features of the last Newton step."""
+    products: float = USUAL_PRODUCTS
+    """The products with the Hessian of the last step by conjugate gradients."""
     progress: Progress = Progress()
     """What one Newton step hands to the next."""
 
     @classmethod
     def of(cls, numbers: Array) -> NewtonState:
         """The numbers as they are saved."""
-        rest, stuck, width, *progress = numbers.tolist()
-        return cls(rest, stuck, width, Progress(*progress))
+        rest, stuck, width, products, *progress = numbers.tolist()
+        return cls(rest, stuck, width, products, Progress(*progress))
 
     def array(self) -> Array:
         """All numbers in one array, for saving."""

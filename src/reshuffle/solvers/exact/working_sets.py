@@ -140,7 +140,7 @@ class WorkingSets:
         if self.linear is None:
             return self.everything
         used = self.everything[rows(x[: self.size] != 0)]
-        found = self.few(x, g, used) if few else None
+        found = self.few(x, g, used) if few and self._stays_small(g) else None
         if found is not None:
             return found
         if not x.any():
@@ -149,6 +149,16 @@ class WorkingSets:
         matter = self._features((x[: self.size] != 0) | ~held)
         fewer = self.pays and np.count_nonzero(matter) <= FEW * self.size
         return self.everything[matter] if fewer else self.everything
+
+    def _stays_small(self, g: Array) -> bool:
+        """Whether the set is likely to be small in the features that will be needed.
+
+        There are no more of these than rows, as a rule; on tall sets, half of those that the gradient pulls at.
+        """
+        if self.linear is None or self.linear.fit.n < self.size:
+            return True
+        pulled = np.count_nonzero(self._features(~self.penalty.holds_at_zero(g[: self.size])))
+        return is_small_with(self.linear.fit, int(pulled) // 2)
 
     def guess(self, g: Array) -> Visits:
         """The features to begin with at zero, from the gradient there, if they are few."""
