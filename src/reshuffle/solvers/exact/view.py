@@ -37,6 +37,8 @@ EXPECTED_EPOCHS = 10.0
 """Epochs that a run usually takes, as far as is known before the first."""
 EXPECTED_VISITS = 5000.0
 """Visits that it takes besides, so that a run on few rows is expected to take more epochs."""
+UNHELD = 10.0
+"""Times as many epochs are expected where there is no dual point: no penalty holds x then, and epochs come nearer slowly."""
 SECOND_ORDER = ("newton", "newton_cg", "lbfgs")
 """Phases whose steps count as second-order ones."""
 
@@ -194,7 +196,8 @@ class View:
     def epochs_left(self) -> float:
         """Shuffled epochs that seem to be left; infinite where they do not come nearer."""
         if self.unknown:
-            return EXPECTED_EPOCHS + EXPECTED_VISITS / self.part.count
+            expected = EXPECTED_EPOCHS + EXPECTED_VISITS / self.part.count
+            return expected * (UNHELD if self.run.needs_proof else 1.0)
         begun = "lbfgs" in self.run.names and self.second_order_steps > 0
         if begun or self.run.solver.tol == 0.0:
             return np.inf
