@@ -105,14 +105,14 @@ def test_sizes_are_read_however_they_are_written() -> None:
 
 
 def test_a_new_size_is_attacked_before_it_has_a_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(RECIPES, "solvers/whole.WIDEST")
-    recipes = [r for name, _, r in thresholds() if name == "solvers/whole.WIDEST"]
+    monkeypatch.delitem(RECIPES, "solvers/exact/newton_compiled.WIDEST")
+    recipes = [r for name, _, r in thresholds() if name == "solvers/exact/newton_compiled.WIDEST"]
     assert recipes == list(adversary.ANY)
 
 
 def test_both_sides_of_a_threshold_are_met() -> None:
     """Rows, columns, unknowns or stored values are exactly as many as the recipe says."""
-    name = "solvers/working_sets.SMALL"
+    name = "solvers/exact/working_sets.SMALL"
     rng, (value,) = np.random.default_rng(0), {s for n, s, _ in thresholds() if n == name}
     for side in (-1, 0, 1):
         size = adversary._stored(rng, value + side)

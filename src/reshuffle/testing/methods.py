@@ -81,14 +81,14 @@ def _run(solver: Any, problem: Any, result: Any, name: str) -> None:
         method = solver.bind(problem)
         try:
             state = method.start(given)
-            before = {key: np.array(value, copy=True) for key, value in state.items()}
+            before = {key: np.array(value, copy=True) for key, value in method.saved(state).items()}
             method.advance(state, 0, method.schedule(0))
         finally:
             method.close()
     changed = [
         key
         for key, value in before.items()
-        if not np.array_equal(state[key], value, equal_nan=True)
+        if not np.array_equal(method.saved(state)[key], value, equal_nan=True)
     ]
     if changed:
         raise CheckFailed(
