@@ -40,8 +40,8 @@ class Break(NamedTuple):
 BREAKS = (
     Break(
         "core/sweep.hpp",
-        "coefs[k - start] = weight * loss.template slope<Alone>(z, targets[i]);",
-        "coefs[k - start] = s.average * loss.template slope<Alone>(z, targets[i]);",
+        "return weight * loss.template slope<Alone>(z, targets[i]);",
+        "return s.average * loss.template slope<Alone>(z, targets[i]);",
         "sample weights are ignored",
         "test_conformance.py",
     ),
