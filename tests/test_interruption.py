@@ -262,5 +262,5 @@ def test_a_signal_ends_a_command_and_what_there_is_is_saved(number: int, tmp_pat
     assert process.returncode == 128 + number
     assert rs.Result.load(tmp_path / "out" / "result.npz").interrupted
     assert sorted(os.listdir(tmp_path / "out")) == [
-        "checkpoint.npz", "federation.png", "result.npz", "trace.csv",
+        "checkpoint.npz", "federation.png", "model.npz", "report.html", "result.npz", "trace.csv",
     ]  # fmt: skip
