@@ -10,7 +10,7 @@ from sklearn.linear_model import SGDClassifier
 import reshuffle as rs
 from benchmarks.blas import blas_epoch
 from benchmarks.report import Finding
-from benchmarks.timing import Contestant, interleaved, timed
+from benchmarks.timing import Contestant, interleaved, spent
 from reshuffle.orders import shuffled
 
 # --- a9a: a step against scikit-learn's --------------------------------------------------------
@@ -42,7 +42,7 @@ def _sgd(X: Any, y: Any, penalty: str) -> dict[str, Contestant]:
             loss="log_loss", penalty=penalty, alpha=1e-4, learning_rate="constant", eta0=0.01,
             fit_intercept=False, max_iter=count, tol=None, random_state=0,
         )  # fmt: skip
-        return timed(lambda: model.fit(X, y))
+        return spent(lambda: model.fit(X, y))
 
     return {f"{penalty}, short": fit(1), f"{penalty}, long": fit(11)}
 
@@ -61,10 +61,10 @@ def large(quick: bool) -> list[Finding]:
     stored = problem.take(drawn)
     x = np.zeros(problem.shape)
     contestants = {
-        "sequential": timed(lambda: problem.sweep(x, pool, 1e-3)),
-        "random": timed(lambda: problem.sweep(x, drawn, 1e-3)),
-        "stored": timed(lambda: stored.sweep(x, pool, 1e-3)),
-        "draw": timed(lambda: shuffled(pool.copy(), rng)),
+        "sequential": spent(lambda: problem.sweep(x, pool, 1e-3)),
+        "random": spent(lambda: problem.sweep(x, drawn, 1e-3)),
+        "stored": spent(lambda: stored.sweep(x, pool, 1e-3)),
+        "draw": spent(lambda: shuffled(pool.copy(), rng)),
     }
     best = interleaved(contestants, rounds=3 if quick else 25)
     base, size = best["sequential"], X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
@@ -93,9 +93,9 @@ def dense(quick: bool) -> list[Finding]:
     single = rs.Problem(X.astype(np.float32), y, loss=rs.losses.Squared())
     pool, x, step = np.arange(n, dtype=np.uint32), np.zeros(1000), 1e-3
     contestants = {
-        "float64": timed(lambda: double.sweep(x, pool, step)),
-        "float32": timed(lambda: single.sweep(x, pool, step)),
-        "BLAS": timed(lambda: blas_epoch(X, y, x, step)),
+        "float64": spent(lambda: double.sweep(x, pool, step)),
+        "float32": spent(lambda: single.sweep(x, pool, step)),
+        "BLAS": spent(lambda: blas_epoch(X, y, x, step)),
     }
     best = interleaved(contestants, rounds=5 if quick else 15)
     nanoseconds = {name: f"{seconds / n * 1e9:.0f} ns" for name, seconds in best.items()}
