@@ -20,11 +20,11 @@ inline constexpr double close = 1e-8;      // of the tolerance: a decrease that 
 struct Progress {
     double damping = 0.0;         // of the largest curvature of the loss, added to every row
     double expected = infinity;   // the decrease that the next model is expected to have; -infinity where it is f itself
-    double seen = 0.0;            // whether a model from below was made at this point without need
+    double seen = 0.0;            // 1 where a lower model was made at this point and did not help
     double bound = infinity;      // on P(x) - P*; infinite where nothing was proved at this x
 };
 
-// The decrease that a model from below is made for, where the end may be near; else 0. Any, where the model is f itself.
+// The decrease for which a lower model is made: 0 far from the end, infinite where the model is f itself.
 inline double from_below(double damping, double expected, double target, double at_zero, Index n) {
     if (expected < 0.0) return infinity;
     const double sure = std::min(damping::sure * target, damping::sure_share * at_zero / double(n));

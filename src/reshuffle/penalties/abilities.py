@@ -128,8 +128,8 @@ class Able(Penalty, Protocol):
 def ability(penalty: Penalty, name: str) -> Callable[..., Any] | None:
     """The ability of this name, or ``None`` where the penalty lacks it.
 
-    A subclass that has a ``value`` or ``prox`` of its own loses the abilities it inherits from a penalty: they
-    speak of that penalty. What it has from a class that is none is its own.
+    A subclass that has a ``value`` or ``prox`` of its own loses the abilities it inherits from a penalty, because
+    they describe that penalty. Methods inherited from a class that is not a penalty are kept.
     """
     found: Callable[..., Any] | None = getattr(penalty, name, None)
     return None if found is None or _is_foreign(type(penalty), name) else found
