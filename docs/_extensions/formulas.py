@@ -238,4 +238,5 @@ def display(lines: list[str]) -> list[str]:
 
 def formal(text: str) -> bool:
     """Whether a line has a formula at all."""
-    return any(c in SIGNS for c in text) or " = " in text
+    indexed = re.search(r"(?<![\w`.])[A-Za-z]_[a-z0-9](?!\w)", text)
+    return any(c in SIGNS for c in text) or " = " in text or indexed is not None

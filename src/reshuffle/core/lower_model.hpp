@@ -30,7 +30,7 @@ namespace reshuffle {
 namespace lower {
 inline constexpr double tiny = 1e-250;  // Smaller curvatures count as zero; the square root and inverse of this one are finite.
 inline constexpr double wide = 1.0;     // Beyond this change of softmax's margins hardly any curvature is left.
-inline constexpr double reach = 2.1;    // A radius is this many times the expected change; the proof needs 2, and 2.1 leaves room.
+inline constexpr double reach = 2.1;    // A radius is this many times as far as a model of that decrease reaches; 2 is needed, 2.1 leaves room.
 inline constexpr int turns = 4;         // Fixed-point iterations for radius and curvature; unconverged rows get curvature 0.
 }  // namespace lower
 
