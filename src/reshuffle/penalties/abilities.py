@@ -3,7 +3,7 @@
 Every further ability is a method that a penalty has or has not; whoever needs one asks ``ability``, never
 the class. What is missing costs speed or a certificate, never correctness.
 
-| ability | who uses it |
+| ability | used by |
 | --- | --- |
 | ``strong_convexity`` | steps of the theory, defaults of the exact methods |
 | ``compiled`` | the kernels, which then take the prox themselves |
@@ -209,7 +209,7 @@ def weak_convexity(penalty: Penalty) -> float:
 
 
 def check_convex(penalty: Penalty, who: str) -> None:
-    """Refuse a penalty that is not convex, for somebody who needs one that is."""
+    """Refuse a penalty that is not convex; ``who`` names the method that needs a convex one."""
     if weak_convexity(penalty) > 0:
         raise InputError(
             f"{who} needs a convex penalty, and {penalty!r} is not "

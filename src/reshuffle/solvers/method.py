@@ -86,7 +86,7 @@ class Method(ABC):
     start_gradients: int = 0
     """Gradients that ``start`` evaluates."""
     blame: str = ""
-    """Who made it diverge, where that is known."""
+    """The clients that made it diverge, where they are known."""
     header: dict[str, str]
     """What the method chose by itself, for the header of the trace."""
 
