@@ -35,6 +35,7 @@ autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 autodoc_typehints_description_target = "documented"
 napoleon_google_docstring = False
+napoleon_custom_sections = [("Attributes", "params_style")]  # a list like that of the parameters
 suppress_warnings = [
     "myst.header",
     "ref.python",  # attributes that subclasses share

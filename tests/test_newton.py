@@ -474,7 +474,7 @@ def test_a_loss_without_a_second_derivative_has_no_newton_steps() -> None:
 
 
 def test_equal_columns_have_equal_products() -> None:
-    """To the last bit, wherever they stand: what depends on each other must be seen to, or steps drift along it."""
+    """Dependent columns stay exactly dependent, to the last bit and in any position; otherwise steps drift along them."""
     rng = np.random.default_rng(0)
     for width, rows in ((2, 1), (3, 5), (5, 40), (6, 17), (8, 256), (11, 255)):
         T = rng.standard_normal((width, rows)) * 10.0 ** rng.uniform(-6, 6, rows)

@@ -128,7 +128,7 @@ def test_damaged_shards_are_refused_or_read(tmp_path: Path) -> None:
 def test_the_state_of_another_client_is_refused_by_name(tmp_path: Path) -> None:
     path = interrupted(tmp_path)
     shutil.copy(tmp_path / "0" / "client-0.npz", tmp_path / "1" / "client-1.npz")
-    words = r"client 1 \(site 1\): the state in .*client-1.npz is that of client 0"
+    words = r"client 1 \(site 1\): the state in .*client-1.npz belongs to client 0"
     with pytest.raises(rs.ClientError, match=words):
         SOLVER.solve(saved(tmp_path), resume=path)
 

@@ -322,7 +322,9 @@ class Reordered(FiniteSum):
 
     def value(self, x: Array) -> float:
         if not np.array_equal(np.sort(self.order), np.arange(self.whole.n)):
-            raise InputError("the value of all functions is known, not that of some")
+            raise InputError(
+                "only the value of all functions together is known, not the value of some of them"
+            )
         return self.whole.value(x)
 
     def component(self, i: int, x: Array) -> Array:

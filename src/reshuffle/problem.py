@@ -198,7 +198,7 @@ class Problem(FiniteSum):
         return self.loss.recedes is not None
 
     def recedes(self, x: Array) -> bool:
-        """Where the loss can tell: whether x, and tx more and more, has every row on its side."""
+        """Whether every row is on its side of x, so that P(tx) falls as t grows; False where the loss cannot tell."""
         if (falls := self.loss.recedes) is None:
             return False
         z, w = self.margins(x), self.weights

@@ -20,7 +20,7 @@ class Stream:
     """The random numbers of one epoch or round, of which each client has its own stretch.
 
     ``at(k)`` is a generator that stands at the k-th number, so what a client draws does not depend
-    on who drew before it, or where.
+    on which clients drew before it, or where.
     """
 
     def __init__(self, seed: int, *stream: int) -> None:

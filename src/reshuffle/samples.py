@@ -56,7 +56,7 @@ class Samples:
     outputs: tuple[int, ...]
     """The shape of one margin: () for a number, (K,) for one per output."""
     threads: int | None = None
-    """Of passes over all rows in storage order. Where given, sums are made of pieces of a fixed size, in
+    """The threads of passes over all rows in storage order. Where given, sums are made of pieces of a fixed size, in
     order, so that the bits do not depend on the number; where not, they are made in one piece."""
 
     @property

@@ -74,7 +74,7 @@ def run(
 
 
 def _fitted(task: Task, choices: Choices, cv: bool, output: Output) -> Any:
-    """The model; the solver's own warning about convergence is told by the exit code's line."""
+    """The fitted model; the line about the exit code replaces the solver's own warning about convergence."""
     if cv:
         with held_warnings(), output.console.status("following the path"):
             return cross_validated(task, choices).fit(task.X, task.fitted_y, groups=task.groups)

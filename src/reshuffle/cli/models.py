@@ -216,7 +216,7 @@ def export(model: str, onnx: Path, rows: str | None, output: Output, **options: 
     type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
     default=1e-3,
     show_default=True,
-    help="Share of the gap at the start whose cost is told.",
+    help="The cost of reducing the gap at the start to this share of it is shown.",
 )
 @click.option(
     "--workers",

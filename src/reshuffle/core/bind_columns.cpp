@@ -1,6 +1,6 @@
 // Bindings of orders and of CSR rows seen by columns.
 //
-// `design.check_rows` speaks of what a user got wrong. Here it is checked once more that pointers rise and end within what
+// `design.check_rows` names a user's mistake. Here it is checked once more that pointers rise and end within what
 // is stored, that indices are columns and visits are rows, since the loops read and write where they say; a check reads
 // numbers one after the other, and costs less than the pass that it precedes.
 #include "bound.hpp"

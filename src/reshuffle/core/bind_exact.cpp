@@ -8,7 +8,7 @@ namespace {
 
 using nb::arg;
 
-constexpr Index ahead = 8;  // rows, as in the sweep
+constexpr Index ahead = 8;  // Rows are prefetched this far ahead, as in the sweep.
 
 // Every copy that is visited must have a slope, and its owner a row.
 void check(const Samples &s, const Copies &copies, Span<const Visit> visits, Index count) {

@@ -114,7 +114,7 @@ nb::tuple run_row_major(BoundRowMajor &b, const BoundForm &form, Flat u, Flat x,
     system.listener.total = 0.0;
     const auto [damping, expected, seen, bound] = progress;
     if (damping != 0.0 || expected != infinity || seen != 0.0 || bound != infinity) {
-        Free free;  // the pass at u was counted with the step that led to it
+        Free free;  // the pass at u was counted with the step that ended there
         std::visit([&](const auto &psi) { clip(psi, u.data()); }, form.form);
         system.linearise(u.data());
     }

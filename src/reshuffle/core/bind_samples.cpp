@@ -71,7 +71,7 @@ Starts starts_of(nb::handle starts, Index n, Index stored) {
 
 using Values = nb::ndarray<nb::ro, nb::device::cpu>;
 
-constexpr Index largest_unknown = Index(1) << 48;  // numbers: more than any memory holds, and no product of sizes overflows
+constexpr Index largest_unknown = Index(1) << 48;  // More numbers than any memory holds, and no product of sizes overflows.
 
 Rows dense_rows(const Values &values, Index n, Index features) {
     const Index width = Index(values.shape(1));

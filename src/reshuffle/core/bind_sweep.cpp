@@ -9,7 +9,7 @@ namespace {
 
 using nb::arg;
 
-constexpr Index ahead = 8;  // rows: far enough for the memory to answer, near enough to stay in the first cache
+constexpr Index ahead = 8;  // Rows are prefetched this far ahead: memory has time to answer, and they stay in the first cache.
 
 void check_visits(const Samples &s, Span<const Visit> visits) {
     Visit largest = 0;

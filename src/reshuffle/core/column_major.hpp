@@ -15,8 +15,8 @@
 namespace reshuffle {
 
 namespace small {
-inline constexpr double constant = 1e-14;  // of a mean: a deviation that rounding explains
-inline constexpr Index packed = 256;       // rows that are multiplied at a time: with 500 columns they fill a second-level cache
+inline constexpr double constant = 1e-14;  // Rounding explains a deviation of this share of the mean.
+inline constexpr Index packed = 256;       // This many rows are multiplied at a time; with 500 columns they fill a second-level cache.
 }  // namespace small
 
 class ColumnMajor {

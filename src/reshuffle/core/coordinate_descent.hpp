@@ -10,9 +10,9 @@
 namespace reshuffle {
 
 namespace descent {
-inline constexpr int steps = 60;        // of the search for the norm of a group: bisection alone would find it to rounding
-inline constexpr double close = 1e-13;  // of what is searched for: a few digits more than a sweep has to have
-inline constexpr int proxes = 30;       // of the majorised solve of a group with l1 > 0; the steps on the face do the rest
+inline constexpr int steps = 60;        // The most steps of the search for a group's norm; bisection alone would find it to rounding.
+inline constexpr double close = 1e-13;  // The relative accuracy of the search: a few digits more than a sweep needs.
+inline constexpr int proxes = 30;       // The most steps of the majorised solve of a group with l1 > 0; steps on the face do the rest.
 }  // namespace descent
 
 struct Best {

@@ -26,10 +26,10 @@ struct Cylinders {
 };
 
 namespace cylinders {
-inline constexpr int secular = 3;     // steps of Newton's method for one multiplier: the next pass comes back to it
-inline constexpr int products = 100;  // of the conjugate gradients of one step, at most
-inline constexpr double forced = 1e-2;  // of the residual, where they end: the passes between the steps do the rest
-inline constexpr double flat = 1e-12;  // of the diagonal, added to it: equal groups have one multiplier too many
+inline constexpr int secular = 3;     // Newton steps for one multiplier; the next pass comes back to it.
+inline constexpr int products = 100;  // The most products of the conjugate gradients of one step.
+inline constexpr double forced = 1e-2;  // The conjugate gradients end at this share of the residual; the passes between steps do the rest.
+inline constexpr double flat = 1e-12;  // This share of the diagonal is added to it, since equal groups have one multiplier too many.
 }  // namespace cylinders
 
 // Each multiplier in turn to its root of 1/|y_g| = 1/bounds_g, or to zero, with the others as they are.

@@ -8,23 +8,23 @@
 namespace reshuffle {
 
 namespace damping {
-inline constexpr double least = 1e-3;      // to begin with, of the largest curvature of the loss
-inline constexpr double short_step = 0.2;  // a step shorter than this share of the model's: the model promised too much
-inline constexpr double no_more = 0.01;    // of the model's decrease: below this damping does nothing
-inline constexpr double near = 0.1;        // of the tolerance: a decrease from where on models lie below P and prove something
-inline constexpr double sure = 100.0;      // times the tolerance,
-inline constexpr double sure_share = 1e-5; // and of f(0): where both are met such models are no worse as models
-inline constexpr double close = 1e-8;      // of the tolerance: a decrease that is not expected to be smaller than this
+inline constexpr double least = 1e-3;      // The first damping, as a share of the largest curvature of the loss.
+inline constexpr double short_step = 0.2;  // A step shorter than this share of the model's step shows that the model promised too much.
+inline constexpr double no_more = 0.01;    // Damping ends where it costs no more than this share of the model's decrease.
+inline constexpr double near = 0.1;        // Models lie below P and prove something once the decrease is under this share of the tolerance.
+inline constexpr double sure = 100.0;      // Lower models are as good as others where the decrease is under this many times the tolerance
+inline constexpr double sure_share = 1e-5; // and under this share of f(0).
+inline constexpr double close = 1e-8;      // The decrease is not expected to be smaller than this share of the tolerance.
 }  // namespace damping
 
 struct Progress {
     double damping = 0.0;         // of the largest curvature of the loss, added to every row
     double expected = infinity;   // the decrease that the next model is expected to have; -infinity where it is f itself
-    double seen = 0.0;            // whether a model from below was made at this point without need
+    double seen = 0.0;            // 1 where a lower model was made at this point and did not help
     double bound = infinity;      // on P(x) - P*; infinite where nothing was proved at this x
 };
 
-// The decrease that a model from below is made for, where the end may be near; else 0. Any, where the model is f itself.
+// The decrease for which a lower model is made: 0 far from the end, infinite where the model is f itself.
 inline double from_below(double damping, double expected, double target, double at_zero, Index n) {
     if (expected < 0.0) return infinity;
     const double sure = std::min(damping::sure * target, damping::sure_share * at_zero / double(n));

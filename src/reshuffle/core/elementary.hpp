@@ -23,8 +23,8 @@
 namespace reshuffle {
 
 struct InRows {  // for several rows at a time
-    static constexpr double least = -707.0;            // below, 2^k is no normal number
-    static constexpr double most = 709.782712893384;   // beyond, exp is infinite
+    static constexpr double least = -707.0;            // Below this, 2^k is not a normal number.
+    static constexpr double most = 709.782712893384;   // Beyond this, exp is infinite.
     static constexpr double smallest = 2.2250738585072014e-308;  // the smallest normal number
     static constexpr double per_log2 = 1.4426950408889634;
     static constexpr double log2_high = 6.93147180369123816490e-01;  // 32 bits: its product with k is exact

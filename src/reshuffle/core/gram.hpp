@@ -14,9 +14,9 @@
 namespace reshuffle {
 
 namespace gram {
-inline constexpr Index packed = 256;      // rows that are laid out side by side: with 500 columns they fill a second-level cache
-inline constexpr Index beside = 8;        // rows of which an entry each is laid out at once: they fill a cache line
-inline constexpr Index absent = -1;       // the place of a column that is not active
+inline constexpr Index packed = 256;      // This many rows are laid out side by side; with 500 columns they fill a second-level cache.
+inline constexpr Index beside = 8;        // One entry of each of this many rows is laid out at once; together they fill a cache line.
+inline constexpr Index absent = -1;       // The place of a column that is not active.
 }  // namespace gram
 
 // Active columns: which they are, in increasing order, and where each column stands among them.

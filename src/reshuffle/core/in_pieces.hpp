@@ -9,8 +9,8 @@
 namespace reshuffle {
 
 namespace pieces {
-inline constexpr Index rows = Index(1) << 13;  // of a piece: a fraction of a millisecond, so that threads share evenly
-inline constexpr double work = double(Index(1) << 25);  // products between two questions: about a hundredth of a second
+inline constexpr Index rows = Index(1) << 13;  // A piece has this many rows: a fraction of a millisecond, so that threads share the work evenly.
+inline constexpr double work = double(Index(1) << 25);  // An interruption is looked for after this many products, about every hundredth of a second.
 }  // namespace pieces
 
 // Asks now and then, from the thread that called, whether to go on; the answer no is an exception.

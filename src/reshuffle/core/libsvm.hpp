@@ -17,8 +17,8 @@
 
 namespace reshuffle {
 
-// What can be wrong with a line. The first line that is wrong ends the reading; a line that does not have the form of
-// one is told so, whatever else is wrong with it.
+// Faults of a line. Reading ends at the first faulty line; a fault of form is reported before any other fault
+// of the same line.
 enum class Fault { none, form, order, index, label, value };
 
 inline const char *name_of(Fault fault) {
@@ -33,7 +33,7 @@ struct LibsvmRows {
     std::vector<std::int32_t> indices;
     std::vector<Index> ends{0};
     Fault fault = Fault::none;
-    Index line = 0;  // the number of lines, or that of the line which is wrong, from 1 on
+    Index line = 0;  // The number of lines, or the number of the faulty line, counted from 1.
     Index at = 0;    // where this line starts
 };
 

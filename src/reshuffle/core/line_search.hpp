@@ -9,10 +9,10 @@
 namespace reshuffle {
 
 namespace search {
-inline constexpr double rounding = 16.0 * epsilon;  // of P: the error of one evaluation, with room for sums over many rows
-inline constexpr double armijo = 0.1;     // of the promised decrease, that a step has to keep
-inline constexpr double straight = 0.9;   // of the promise kept: the line is straight, go on along it
-inline constexpr int trials = 60;         // halvings of a step
+inline constexpr double rounding = 16.0 * epsilon;  // The error of one evaluation, as a share of P, with room for sums over many rows.
+inline constexpr double armijo = 0.1;     // A step has to keep this share of the promised decrease.
+inline constexpr double straight = 0.9;   // Where this share of the promise is kept the line is straight, and the search goes on along it.
+inline constexpr int trials = 60;         // The most halvings of a step.
 }  // namespace search
 
 // (1/n) sum_i w_i l(z_i + t dz_i): no row is read.

@@ -28,10 +28,10 @@
 namespace reshuffle {
 
 namespace lower {
-inline constexpr double tiny = 1e-250;  // a curvature that is as good as none: its square root and inverse stay finite
-inline constexpr double wide = 1.0;     // a change of softmax's margins: beyond it little is left of the curvature
-inline constexpr double reach = 2.1;    // times what a model of the expected decrease reaches: 2 is needed, 2.1 leaves room
-inline constexpr int turns = 4;         // in which radius and curvature find to each other; rows that do not are left out
+inline constexpr double tiny = 1e-250;  // Smaller curvatures count as zero; the square root and inverse of this one are finite.
+inline constexpr double wide = 1.0;     // Beyond this change of softmax's margins hardly any curvature is left.
+inline constexpr double reach = 2.1;    // A radius is this many times as far as a model of that decrease reaches; 2 is needed, 2.1 leaves room.
+inline constexpr int turns = 4;         // Fixed-point iterations for radius and curvature; unconverged rows get curvature 0.
 }  // namespace lower
 
 // How the loss is curved: bounds that hold everywhere.
@@ -235,7 +235,7 @@ inline double reaches(const Samples &s, const Bends &bends, const double *change
     return most - least;
 }
 
-// Whether no point below a model from below lies outside the radius of a row.
+// Whether the lower model's sublevel set stays where its curvatures are valid, that is within the radius of every row.
 inline bool stays_inside(const Samples &s, const Bends &bends, const double *change, double decrease) {
     for (Index i = 0; i < s.n; i++) {
         const double radius = bends.radius[std::size_t(i)];

@@ -25,12 +25,12 @@
 namespace reshuffle {
 
 namespace newton {
-inline constexpr double rough = 1e-3;       // of a model's decrease, that its last round may gain: far from the end, near enough
-inline constexpr double fine = 1e-10;       // the same for a model that has to prove something
-inline constexpr double trace = 0.01;       // of the rounding of P: gains that no one can see
-inline constexpr double solved = 1e-3;      // of the decrease (or the tolerance) that the last round of a model may have gained
-inline constexpr double spare = 10.0;       // times what the last round gained: what the next ones might
-inline constexpr double dependent = 1e-11;  // of its terms: what rounding leaves of a sum that is zero
+inline constexpr double rough = 1e-3;       // Far from the end the last round of a model may gain this share of the model's decrease.
+inline constexpr double fine = 1e-10;       // The same share for a model that has to prove something.
+inline constexpr double trace = 0.01;       // Gains under this share of the rounding of P cannot be measured.
+inline constexpr double solved = 1e-3;      // A model is solved when its last round gained at most this share of the decrease (or tolerance).
+inline constexpr double spare = 10.0;       // The rounds left out are assumed to gain at most this many times what the last round gained.
+inline constexpr double dependent = 1e-11;  // Rounding leaves at most this share of its terms of a sum that is zero.
 }  // namespace newton
 
 struct Ended {

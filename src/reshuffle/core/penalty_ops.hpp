@@ -23,7 +23,7 @@ namespace reshuffle {
 
 namespace faces {
 inline constexpr double radial = 1.0 - 1e-10;  // a norm is straight along x_g, but a difference that small would be rounding
-inline constexpr double close = 1e-12;  // of a coordinate: what is left of it where a step should have ended at zero
+inline constexpr double close = 1e-12;  // Rounding leaves this share of a coordinate where a step should have ended at zero.
 }  // namespace faces
 
 // --- per coordinate ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@
 
 namespace reshuffle {
 
-inline constexpr Index cached_columns = 192;  // with 256 entries each they are 384 kB: a part of the second-level cache
+inline constexpr Index cached_columns = 192;  // With 256 entries each, these columns take 384 kB, a part of the second-level cache.
 
 // The root of a scale; a curvature below zero, which no convex loss has, counts as none. NaN stays NaN.
 inline double root_of(double scale) { return scale < 0.0 ? 0.0 : std::sqrt(scale); }

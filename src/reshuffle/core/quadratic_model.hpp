@@ -15,17 +15,17 @@
 namespace reshuffle {
 
 namespace model {
-inline constexpr int sweeps = 30;         // of a round at most
-inline constexpr double slow = 0.7;       // of the gain of the last sweep: sweeps that gain more than this of it are left for a step
-inline constexpr int few_steps = 4;       // on a face that sweeps may still change: each is a factorisation
-inline constexpr int sweeping = 12;       // rounds that begin with sweeps; the next ones let one coordinate (or group) go
-inline constexpr Index steps = 10;        // on a face, beyond one for every coordinate that may have to come to rest
-inline constexpr double noise = 1e-6;     // of the decrease: a gain that may be rounding, where it is no less than the last one
-inline constexpr double pivot = 1e-13;    // of a unit diagonal: below it a column is a combination of others, up to rounding
-inline constexpr Index largest = 4000;    // coordinates of a face: its factorisation takes a third of the cube of that
-inline constexpr int halvings = 40;       // of a step on the face: it then moves nothing that can be seen
-inline constexpr int rounds = 100;        // of the solver: a face that still changes then is not worth the wait
-inline constexpr Index block = 32;        // columns of a Cholesky factor that are found together
+inline constexpr int sweeps = 30;         // The most sweeps of a round.
+inline constexpr double slow = 0.7;       // Sweeps stop for a step on the face when one gains more than this share of the last one's gain.
+inline constexpr int few_steps = 4;       // The most steps on a face that sweeps may still change; each is a factorisation.
+inline constexpr int sweeping = 12;       // This many rounds begin with sweeps; later ones release one coordinate (or group) at a time.
+inline constexpr Index steps = 10;        // The most steps on a face, beyond one for each coordinate that may have to become zero.
+inline constexpr double noise = 1e-6;     // A gain under this share of the decrease may be rounding, if it is no less than the last gain.
+inline constexpr double pivot = 1e-13;    // Below this share of a unit diagonal a column is a combination of others, up to rounding.
+inline constexpr Index largest = 4000;    // The most coordinates of a face; its factorisation takes a third of the cube of their number.
+inline constexpr int halvings = 40;       // The most halvings of a step on the face; after them it moves nothing measurable.
+inline constexpr int rounds = 100;        // The most rounds of the solver; a face that still changes then is not worth the wait.
+inline constexpr Index block = 32;        // This many columns of a Cholesky factor are computed together.
 }  // namespace model
 
 struct Minimum {

@@ -18,14 +18,14 @@
 namespace reshuffle {
 
 namespace sets {
-inline constexpr Index few = 100;          // features that a first working set may have without a reason
-inline constexpr double constant = 1e-14;  // of a mean: a deviation that rounding explains
-inline constexpr double apart = 1e-6;      // of a column's mean square: a variance that leaves ten digits when subtracted
-inline constexpr double left = 1e-10;      // of a square: a difference that still has six digits
-inline constexpr double full = 0.7;        // of the values: from here on sparse rows are quicker multiplied as dense ones
-inline constexpr Index sparse = 4;         // times fewer entries of x than columns: then a dense row is read at these alone
-inline constexpr double work = 4.0 * pieces::work;  // products of a call, after which the next step is left to another
-inline constexpr Index cached = Index(1) << 15;  // values of rows that are read twice in a row: they stay in the second-level cache
+inline constexpr Index few = 100;          // A first working set may have this many features without a reason.
+inline constexpr double constant = 1e-14;  // Rounding explains a deviation of this share of the mean.
+inline constexpr double apart = 1e-6;      // A variance of this share of the mean square keeps ten digits when the mean is subtracted.
+inline constexpr double left = 1e-10;      // A difference of this share of a square still has six digits.
+inline constexpr double full = 0.7;        // Sparse rows with this share of nonzero values are multiplied faster as dense ones.
+inline constexpr Index sparse = 4;         // With this many times fewer nonzeros in x than columns, a dense row is read at these alone.
+inline constexpr double work = 4.0 * pieces::work;  // A call ends after this many products, and leaves the next step to the next call.
+inline constexpr Index cached = Index(1) << 15;  // Rows that are read twice come in pieces of this many values, which stay in the second-level cache.
 }  // namespace sets
 
 // The part of a penalty that belongs to some coordinates, the others held at zero.
@@ -628,7 +628,7 @@ class RowMajor {
         active_.choose(losses.features);
     }
 
-    // The model over the listed coordinates, from where the last set led to; d <- the step to its minimum.
+    // The model over the listed coordinates, starting at the solution for the last set; d <- the step to its minimum.
     template <class Form>
     Minimum minimise_over(const Form &form, const double *x, const Bends &bends, double accuracy, double least,
                           Index &support) {

@@ -19,8 +19,8 @@
 
 namespace reshuffle {
 
-inline constexpr Index line = 64;        // bytes of a cache line
-inline constexpr Index fetched = 8;      // lines of a row that are asked for; the hardware follows a longer row by itself
+inline constexpr Index line = 64;        // The bytes of a cache line.
+inline constexpr Index fetched = 8;      // This many lines of a row are prefetched; the hardware follows a longer row by itself.
 
 // What only asks the memory must be inlined: GCC takes a function that does nothing else for one without effect, and
 // drops its calls.

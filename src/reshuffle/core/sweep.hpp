@@ -22,7 +22,7 @@ struct Sweep {
     Index ahead;          // rows asked of the memory before their turn
 };
 
-inline constexpr double smallest_scale = 1e-9;  // of the iterate: it is folded in before it underflows
+inline constexpr double smallest_scale = 1e-9;  // A scale of the iterate below this is folded in before it underflows.
 
 inline double folded(double *x, Index penalised, double scale) {
     for (Index j = 0; j < penalised; j++) x[j] *= scale;

@@ -1,4 +1,4 @@
-"""Addresses that files are downloaded from: https, and never led away from it."""
+"""Addresses from which files are downloaded: https, without redirects to other schemes."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
 def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """The bytes of a file, or of standard input where ``path`` is "-", unpacked where they are packed.
 
-    What goes wrong while they are read is told as an ``InputError``.
+    An error while they are read is raised as an ``InputError``.
     """
     try:
         with _raw(path) as raw:

@@ -33,7 +33,7 @@ class Task:
     step: float
     x: Array
     digest: str
-    """Of x: a reply must say which model it started from."""
+    """The digest of x: a reply must say which model it started from."""
     clients: tuple[int, ...]
     controls: Mapping[int, Array] = field(default_factory=dict)
     """The control variate of each client, for methods that have one."""

@@ -27,7 +27,7 @@ SAME = ("version", "loss", "ridge", "intercept", "outputs", "form", "names")
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """What every site is told of the others, all together."""
+    """The facts about all sites together that are sent to every site."""
 
     record: Mapping[str, Plain]
     """Features, classes and loss, and the moments where features are standardised."""

@@ -162,7 +162,7 @@ def _read(path: Path, client: int) -> Kept:
     except (InputError, OSError) as error:
         raise LostState(f"its state in {path} is damaged: {error}") from None
     if owner != client:
-        raise LostState(f"the state in {path} is that of client {owner}")
+        raise LostState(f"the state in {path} belongs to client {owner}")
     good = images.shape == residuals.shape and images.ndim > 1 and len(images) > 0
     if not good or not all(a.dtype == np.float64 and np.isfinite(a).all() for a in arrays.values()):
         raise LostState(f"its state in {path} is damaged: it holds other arrays than a state has")

@@ -1,4 +1,4 @@
-"""The driver asks and collects: who is asked again, and which answers are refused, with the reason."""
+"""The driver asks and collects: which clients are asked again, and which answers are refused, with the reason."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Found:
     """Checksums of what came."""
 
     def told(self, called: Callable[[int], str], clients: Sequence[int] | None = None) -> str:
-        """Who is missing, and why."""
+        """The missing clients, and the reasons."""
         missing = sorted(self.reasons.keys() - self.replies.keys()) if clients is None else clients
         return "; ".join(f"{called(c)}: {self.reasons.get(c, 'no answer')}" for c in missing[:5])
 
@@ -157,7 +157,7 @@ def refusal(
         said, asked = getattr(reply, name), getattr(task, name)
         return f"its reply belongs to another {named[name]}: {shown(said)}, not {shown(asked)}"
     if not isinstance(reply.client, int) or reply.client not in wanted:
-        return f"it says that it is from client {shown(reply.client)}, who was not asked"
+        return f"it says that it is from client {shown(reply.client)}, which was not asked"
     wrong = _no_model(reply, shape)
     if wrong:
         return wrong

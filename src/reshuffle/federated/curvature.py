@@ -26,7 +26,7 @@ FAR = 1e200
 
 
 class Question(NamedTuple):
-    """What the server asks at x: f there and along the step d that led to x, and derivatives at x."""
+    """What the server asks at x: f at x and along the last step d, which ended at x, and derivatives at x."""
 
     x: Array
     d: Array

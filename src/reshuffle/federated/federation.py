@@ -81,7 +81,7 @@ class Federation(Objective):
     """Whether P(x) is known only from what the clients answer, a round later."""
 
     watch: Callable[[Task, Reply | Failure, str], None] | None = None
-    """Told of every answer of a run, for who wants to look on."""
+    """A function that is called with every answer of a run, for display."""
     tested: bool = False
     """Whether a client has held-out data."""
     tells: bool = True

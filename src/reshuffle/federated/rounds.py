@@ -219,9 +219,9 @@ class Rounds(Method):
         return Seen(objective, self._trusted(state, measure, objective), state)
 
     def _trusted(self, state: State, measure: float, objective: float) -> float:
-        """The measure; infinite where it speaks of a trial point that the result will not be.
+        """The measure; infinite where it is measured at a trial point that will not be the result.
 
-        A gap bounds that of every better point too, and the gradient mapping speaks of x alone.
+        A gap also bounds the gap of every better point; the gradient mapping holds for x alone.
         """
         alone = isinstance(self.measure, RoundedMapping)
         return np.inf if alone and self.server.rejects(state, objective) else measure

@@ -52,7 +52,7 @@ class Sites:
     categories : columns of tables whose every value is a category, numbers too.
     missing : texts that stand for no value in tables, besides an empty cell, NA, N/A, NaN, null and ?.
     objective : whether sites tell the value of their losses at x with each reply. Without, the trace has none.
-    watch : a function that is told of every answer, to look on (the command's live table).
+    watch : a function that is called with every answer, for display (the command's live table).
     power_rounds : messages by which L_f is found; with 0 it is the bound Σ (N_m/N) L_f,m.
 
     Examples

@@ -35,7 +35,7 @@ class FederatedSolver(BaseSolver):
     retries : how often a client that did not answer is asked again in the same round.
     round_timeout : seconds that a client may take for its part of a round, from when it begins, before it
         counts as missing. One that hangs costs its own answer and nobody else's.
-    on_missing : "raise" a ``ClientError`` that names who stayed away, or "average" those that answered,
+    on_missing : "raise" a ``ClientError`` that names the missing clients, or "average" those that answered,
         which solves another problem in that round, and is logged.
     evaluate : for ``Sites`` with ``test`` data: every so many rounds each says how good the model is on it.
         The trace has the loss, accuracy, AUC and R² over all sites; ``federated.EarlyStopping`` stops on them. The

@@ -28,9 +28,9 @@ class Loss:
     ``conjugate(s, y)`` = sup_z sz - l(z, y) is wanted only for slopes s that the derivative can take
     (and for s scaled towards zero); with it the exact method can bound the gap to the minimum.
 
-    ``second(z, y)`` = l''(z, y) is wanted for Newton steps; at a kink of l' either side will do. That
-    these end with a true bound on P(x) - P* rests on an l'' with one peak (it does not rise again in z
-    once it has fallen), or on a ``self_concordance``.
+    ``second(z, y)`` = l''(z, y) is wanted for Newton steps; at a kink of l' either side will do. Their
+    bound on P(x) - P* is true for an l'' with one peak (it does not rise again in z once it has
+    fallen), or with a ``self_concordance``.
 
     A loss over several outputs (``vector = True``) gets z as an array with one entry per output
     and its ``derivative`` overwrites z. Its ``second`` overwrites z with numbers p ≥ 0 that sum to 1,

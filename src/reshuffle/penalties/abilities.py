@@ -3,7 +3,7 @@
 Every further ability is a method that a penalty has or has not; whoever needs one asks ``ability``, never
 the class. What is missing costs speed or a certificate, never correctness.
 
-| ability | who uses it |
+| ability | used by |
 | --- | --- |
 | ``strong_convexity`` | steps of the theory, defaults of the exact methods |
 | ``compiled`` | the kernels, which then take the prox themselves |
@@ -128,8 +128,8 @@ class Able(Penalty, Protocol):
 def ability(penalty: Penalty, name: str) -> Callable[..., Any] | None:
     """The ability of this name, or ``None`` where the penalty lacks it.
 
-    A subclass that has a ``value`` or ``prox`` of its own loses the abilities it inherits from a penalty: they
-    speak of that penalty. What it has from a class that is none is its own.
+    A subclass that has a ``value`` or ``prox`` of its own loses the abilities it inherits from a penalty, because
+    they describe that penalty. Methods inherited from a class that is not a penalty are kept.
     """
     found: Callable[..., Any] | None = getattr(penalty, name, None)
     return None if found is None or _is_foreign(type(penalty), name) else found
@@ -209,7 +209,7 @@ def weak_convexity(penalty: Penalty) -> float:
 
 
 def check_convex(penalty: Penalty, who: str) -> None:
-    """Refuse a penalty that is not convex, for somebody who needs one that is."""
+    """Refuse a penalty that is not convex; ``who`` names the method that needs a convex one."""
     if weak_convexity(penalty) > 0:
         raise InputError(
             f"{who} needs a convex penalty, and {penalty!r} is not "

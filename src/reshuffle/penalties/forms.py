@@ -31,7 +31,7 @@ class Coordinates(NamedTuple):
 
     @property
     def holds_at_zero(self) -> bool:
-        """Whether some coordinate rests at zero against gradients that are not zero."""
+        """Whether some coordinate stays at zero although its gradient is not zero."""
         return bool(self.l1.any() or np.any(self.low == 0.0) or np.any(self.high == 0.0))
 
     @property
@@ -61,7 +61,7 @@ class Groups(NamedTuple):
 
     @property
     def holds_at_zero(self) -> bool:
-        """Whether some coordinate rests at zero against gradients that are not zero."""
+        """Whether some coordinate stays at zero although its gradient is not zero."""
         return bool(self.l1.any() or self.strengths.any())
 
     @property

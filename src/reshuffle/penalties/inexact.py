@@ -9,7 +9,7 @@ Two ways to know one: a subgradient r of Φ at p, gap = ‖r‖²/2 (again by st
 positively homogeneous ψ (a norm), ψ* is the indicator of ∂ψ(0); iterations that keep (x - p)/step in this set
 have Φ(p*) ≥ ‖x‖²/2 - ‖p‖²/2, hence gap = step·ψ(p) - ⟨x - p, p⟩.
 
-Who takes such a prox keeps ``start`` between calls. The penalty keeps nothing, so that equal runs are equal.
+The caller of such a prox keeps ``start`` between calls. The penalty keeps nothing, so that equal runs are equal.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class NuclearNorm(ByContent):
     def prox(self, x: Array, step: float) -> Array:
         matrix = _matrix(x)
         if not np.isfinite(matrix).all():
-            return x.copy()  # a run that blew up is told by its iterate
+            return x.copy()  # the run notices by its iterate that it blew up
         threshold = step * self.strength
         if threshold > SAFE * float(np.linalg.norm(matrix)):
             return _by_gram(matrix, threshold)

@@ -114,7 +114,9 @@ class Polyhedron(DualWithRidge, ByContent):
         """``start`` holds the multipliers of the rows: where the same rows are active again, one solve is enough."""
         self._check_size(x.size)
         if not np.isfinite(x).all():
-            return Approximate(x.copy(), COLD, np.inf)  # a run that blew up is told by its iterate
+            return Approximate(
+                x.copy(), COLD, np.inf
+            )  # the run notices by its iterate that it blew up
         origin, basis, rows, limits = self._reduced()
         guess = start > 0 if start.shape == limits.shape else np.zeros(limits.shape, dtype=bool)
         w = basis.T @ (x.ravel() - origin)

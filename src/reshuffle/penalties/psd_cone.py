@@ -49,7 +49,7 @@ class PSDCone(DualWithRidge, ByContent):
     def prox(self, x: Array, step: float) -> Array:
         matrix = _square(x)
         if not np.isfinite(matrix).all():
-            return x.copy()  # a run that blew up is told by its iterate
+            return x.copy()  # the run notices by its iterate that it blew up
         values, vectors = np.linalg.eigh(_symmetric(matrix))
         kept = values > 0
         half = vectors[:, kept] * np.sqrt(

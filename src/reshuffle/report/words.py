@@ -31,8 +31,8 @@ def proof(model: Any) -> tuple[str, bool]:
     else:
         text = (
             f"The objective is {model.objective_:.6g}. At a minimum the gradient mapping is zero; here its norm is "
-            f"{found.value:.1g} of that of the gradient at the empty model. For this loss and penalty that is the "
-            "measure there is: it shows that the run no longer moves, and proves no distance from the minimum."
+            f"{found.value:.1g} of the norm of the gradient at the empty model. For this loss and penalty no other "
+            "measure is available: it shows that the run no longer moves, and proves no distance from the minimum."
         )
     if model.converged_:
         return text, not convex

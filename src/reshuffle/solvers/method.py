@@ -44,7 +44,7 @@ class Epoch(NamedTuple):
     stalled: str = ""
     """Why no further epoch would change anything, where that is so."""
     setup_seconds: float = 0.0
-    """Of compilation on the way, which the trace leaves out."""
+    """Seconds of compilation during the epoch, which the trace leaves out."""
     epochs: int = 1
     """How many epochs were made at once."""
     seen: Seen | None = None
@@ -86,7 +86,7 @@ class Method(ABC):
     start_gradients: int = 0
     """Gradients that ``start`` evaluates."""
     blame: str = ""
-    """Who made it diverge, where that is known."""
+    """The clients that made it diverge, where they are known."""
     header: dict[str, str]
     """What the method chose by itself, for the header of the trace."""
 
@@ -172,11 +172,11 @@ class Method(ABC):
         return {}
 
     def doubts(self, state: Any) -> str:
-        """What to know and try where a run ends here before it has converged; mostly nothing."""
+        """Advice for a run that ends here before it has converged; most methods have none."""
         return ""
 
     def look(self, state: State) -> Seen:
-        """What a method that is ``late`` can find out about x without a further epoch."""
+        """The facts about x that a ``late`` method can find without a further epoch."""
         return Seen(np.nan, np.nan, state)
 
     def check_state(self, state: State) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reshuffle.solvers.solver import BaseSolver
 
 COLUMNS = ("epoch", "objective", "gradients", "prox_evals", "seconds", "step")
-"""Of every trace, in front of the certificate and those of the method."""
+"""The columns of every trace; those of the certificate and of the method follow."""
 SAME = 1e-14  # of P: a difference that is rounding, where the last point is as good as the best
 NO_BOUND = "which is not a bound on P(x) - P*"
 """What the message says of a run that the gradient mapping ended."""
@@ -264,7 +264,7 @@ class Run:
         return seen.measure if self.solver.tol > 0 else np.nan
 
     def _certify(self) -> float:
-        """What ``tol`` is compared with; NaN where no one asked for it, or where it is late."""
+        """The measure that ``tol`` is compared with; NaN where it was not requested, or comes late."""
         if not self.solver.tol > 0 or self.method.late:
             return np.nan
         clock = time.perf_counter()

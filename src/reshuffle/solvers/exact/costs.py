@@ -23,7 +23,7 @@ VISIT = 20.0
 STORED = 1.9
 """Nanoseconds of a stored value and output in a shuffled step on sparse rows."""
 DENSE_STORED = (4e6, 0.35), (3.2e7, 0.7), (np.inf, 1.0)
-"""Bytes of dense rows, and nanoseconds of a value in a shuffled step up to there: rows are fetched in random order."""
+"""Bytes of dense rows, and the nanoseconds that a value of a shuffled step takes up to this size of the data."""
 OUTPUT = 0.45
 """Nanoseconds of a stored value and output in a shuffled step on dense rows with several outputs."""
 PROX = 1.5

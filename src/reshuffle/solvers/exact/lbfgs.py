@@ -112,7 +112,7 @@ class Descended(NamedTuple):
     """What a call did."""
 
     at: Linearisation
-    """f where the call led."""
+    """f at the end point of the call."""
     gained: float
     passes: int
     iterations: int

@@ -21,7 +21,7 @@ NEVER = -1.0
 USUAL = 0.4
 """The share of the movement that an epoch usually leaves, measured on the sets of benchmarks/cases.py."""
 SLOWEST = 0.9
-"""Where an epoch leaves more than this share of the movement, epochs count as not coming nearer."""
+"""Epochs count as making no progress where one leaves more than this share of the movement."""
 ROUNDING = 1e-12
 """Differences of the objective below this share of it are rounding."""
 LONGEST = 64.0

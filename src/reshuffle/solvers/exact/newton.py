@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 NEEDED = 3.0
 """Newton steps that are expected to be enough, wherever they begin."""
 PROVING = 2.0
-"""Of these, so many are made in any case where nothing but a step proves anything, and are not counted."""
+"""Where only a Newton step proves anything, this many steps are made in any case and are not counted."""
 FROM_ZERO = 6.0
 """Newton steps that are expected to be enough where no epoch was made."""
 WARM = 2.0
 """Newton steps that are expected to be enough where the run begins near the end, as along a path."""
 PATIENCE = 3.0
-"""Where epochs do not come nearer, a step may cost so many of them, or as many as have been made."""
+"""Where epochs make no progress, a step may cost as much as this many epochs, or as many as have been made."""
 CHEAP = 4.0
 """A step that costs at most so many epochs is made in any case: the last epochs are only there to certify."""
 SETTLED = 2

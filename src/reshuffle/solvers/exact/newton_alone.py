@@ -33,7 +33,7 @@ class NewtonRun:
     made: int = 0
     progress: Progress = field(default_factory=Progress)
     end: Ended | None = None
-    """The end of the last call, which led to x; it is not saved."""
+    """The end point of the last call, which is x; it is not saved."""
 
 
 class NewtonAlone(Method):

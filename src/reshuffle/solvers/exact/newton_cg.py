@@ -86,7 +86,7 @@ class Taken(NamedTuple):
     """What a step on the face did."""
 
     at: Linearisation
-    """f where the step led."""
+    """f at the end point of the step."""
     gained: float
     passes: int
     products: int

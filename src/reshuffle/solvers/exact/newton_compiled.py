@@ -39,7 +39,7 @@ HESSIANS = 4
 WIDEST = 150
 """Unknowns of a small set at most: beyond, a model of the features that matter alone costs less."""
 STRONG = 25.0
-"""Times its strength that a gradient at zero may have where ψ counts as strong: see benchmarks/NOTES.md."""
+"""ψ counts as strong where the gradient at zero is at most this many times its strength; see benchmarks/NOTES.md."""
 TALL = 2
 """Rows for each feature: beyond, an epoch over the rows costs less than a model."""
 STEPS = 100

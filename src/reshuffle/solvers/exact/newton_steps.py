@@ -30,7 +30,7 @@ class Progress(NamedTuple):
     expected: float = np.inf
     """The decrease that the next model is expected to have; -inf where it is f itself."""
     seen: float = 0.0
-    """1 where a model from below was made at this point and did not help."""
+    """1 where a lower model was made at this point and did not help."""
     bound: float = np.inf
     """On P(x) - P*; infinite where nothing was proved at this x."""
 

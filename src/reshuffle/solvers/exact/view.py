@@ -38,7 +38,7 @@ EXPECTED_EPOCHS = 10.0
 EXPECTED_VISITS = 5000.0
 """Visits that it takes besides, so that a run on few rows is expected to take more epochs."""
 UNHELD = 10.0
-"""Times as many epochs are expected where there is no dual point: no penalty holds x then, and epochs come nearer slowly."""
+"""Without a dual point this many times as many epochs are expected: no penalty holds x then, and epochs converge slowly."""
 SECOND_ORDER = ("newton", "newton_cg", "lbfgs")
 """Phases whose steps count as second-order ones."""
 
