@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,29 @@ def test_chunks_are_predicted_like_the_whole(people: Any) -> None:
     file, table, model, _ = people
     parts = [model.decision_function(part) for part in pd.read_csv(file, chunksize=7)]
     np.testing.assert_array_equal(np.concatenate(parts), model.decision_function(table))
+
+
+def test_codes_are_known_by_their_values(tmp_path: Path) -> None:
+    """A column of codes with gaps is written as 1.0 and 2.0, and is read as numbers: the same categories."""
+    table = load_diabetes(as_frame=True, scaled=False).frame[["sex", "bmi", "target"]]
+    table.loc[::9, "sex"] = np.nan
+    file = tmp_path / "codes.csv"
+    table.to_csv(file, index=False)
+    assert ",".join(file.read_text().split()[2:4]).startswith("1.0,")
+    fit(file, tmp_path / "m", "-t", "target", "--categorical", "sex", "--impute", "--l2", "0")
+    model = rs.estimators.load(tmp_path / "m/model.npz")
+    assert model.encoding_.feature_names[:2] == ["sex=1.0", "sex=2.0"]
+    lines = run("predict", tmp_path / "m/model.npz", file).stdout.split()[1:]
+    whole = table.assign(sex=table.sex.astype("Int64"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no category is new
+        for given in (pd.read_csv(file), pl.read_csv(file), whole):
+            np.testing.assert_array_equal(model.predict(given), np.array(lines, dtype=float))
+        assert rs.estimators.to_onnx(model, table).graph.input
+    with pytest.warns(UserWarning, match=r"'sex' holds '3' \(the table, row 1\)"):
+        model.predict(table.assign(sex=[1, 3] + [2] * 440))
+    with pytest.raises(InputError, match="column 'sex' is infinite"):
+        model.predict(table.assign(sex=np.inf))
 
 
 def test_the_encoder_is_in_the_model(people: Any) -> None:

@@ -14,10 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from reshuffle.datasets.chunks import Chunk, listed
-from reshuffle.datasets.columns import Column, most_frequent
+from reshuffle.datasets.chunks import Chunk, Values, listed
+from reshuffle.datasets.columns import Column, most_frequent, number_name
 from reshuffle.datasets.dates import dated
 from reshuffle.datasets.frames import chunk_of
+from reshuffle.datasets.numbers import is_number
 from reshuffle.errors import InputError, warn_user
 
 Array = NDArray[np.float64]
@@ -71,6 +72,19 @@ class Category:
     @property
     def features(self) -> list[str]:
         return [f"{self.name}={level}" for level in self.levels]
+
+    def spelled(self, values: Array) -> Values:
+        """Numbers as the levels that have their values: a text file may have had 3 as 3.0, which a frame does not keep."""
+        if np.isinf(values).any():
+            return values  # which Column refuses by its place
+        found, codes = np.unique(values[~np.isnan(values)], return_inverse=True)
+        exact = set(self.levels)
+        same = {float(level): level for level in reversed(self.levels) if is_number(level)}
+        names = [number_name(value) for value in found]
+        names = [n if n in exact else same.get(v, n) for n, v in zip(names, found, strict=True)]
+        texts = np.full(values.size, None, dtype=object)
+        texts[~np.isnan(values)] = np.array(names, dtype=object)[codes]
+        return texts.tolist()  # type: ignore[no-any-return]
 
     def encode(self, column: Column, note: Note) -> NDArray[np.int32]:
         """The number of the level of each row, -1 for one that is not known."""
@@ -161,7 +175,10 @@ class TableEncoding:
         for part in self.columns:
             levels = getattr(part, "levels", None)
             column = Column(part.name, missing - set(levels or ()), forced=levels is not None)
-            column.add(chunk.columns[part.name], chunk)
+            values = chunk.columns[part.name]
+            if isinstance(part, Category) and isinstance(values, np.ndarray):
+                values = part.spelled(values)
+            column.add(values, chunk)
             columns.append(column)
         return columns
 
