@@ -273,6 +273,28 @@ def test_dates_become_days(tmp_path: Path, ending: str) -> None:
         assert "line 6: --date day: dates are written as 2024-01-31" in done.stderr
 
 
+@pytest.mark.parametrize("written", ["%Y/%m/%d", "%Y.%m.%d 00:00"])
+def test_dates_that_begin_with_the_year_are_read(tmp_path: Path, written: str) -> None:
+    day = pd.date_range("2020-01-01", periods=100, freq="D")
+    table = pd.DataFrame({"day": day.strftime(written), "y": 0.5 * np.arange(100)})
+    file = tmp_path / "t.csv"
+    table.to_csv(file, index=False)
+    assert "give --date day to take dates as days" in run("fit", file, "-t", "y", code=1).stderr
+    fit(file, tmp_path / "m", "-t", "y", "--date", "day", "--time", "day", "--raw", "--l2", "0")
+    np.testing.assert_allclose(rs.estimators.load(tmp_path / "m/model.npz").coef_, [0.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize("written", ["%d.%m.%Y", "%Y.%m.%d - today"])
+def test_the_remedy_for_dates_is_one_that_works(tmp_path: Path, written: str) -> None:
+    day = pd.date_range("2020-01-01", periods=100, freq="D")
+    table = pd.DataFrame({"day": day.strftime(written), "y": 0.5 * np.arange(100)})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    done = run("fit", tmp_path / "t.csv", "-t", "y", code=1)
+    assert "write dates as 2024-01-31 and give --date day to take them as days" in done.stderr
+    done = run("fit", tmp_path / "t.csv", "-t", "y", "--date", "day", code=1)
+    assert "dates are written as 2024-01-31, 2024/01/31 or 2024-01-31T12:00, got" in done.stderr
+
+
 def test_a_date_may_order_the_rows_and_be_a_feature(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     day = pd.date_range("2020-01-01", periods=100, freq="D").astype(str)
