@@ -324,6 +324,14 @@ def test_targets_that_are_numbers_are_not_told_as_labels(tmp_path: Path) -> None
     assert "346.5" not in str(engine.answers)
 
 
+def test_classes_are_refused_by_a_loss_of_numbers_before_the_first_round(tmp_path: Path) -> None:
+    sites = Sites(written(tmp_path, parts(table())), loss=rs.losses.Squared())
+    with pytest.raises(
+        rs.ClientError, match=r"before the first round.*Squared\(\) needs a target of numbers, got"
+    ):
+        SOLVER.solve(sites)
+
+
 def test_advice_is_in_the_words_of_sites() -> None:
     assert retold("leave it out with --drop 'a b'") == "leave it out with drop = ['a b']"
     assert retold("give --categorical zip.code to") == "give categories = ['zip.code'] to"
