@@ -139,6 +139,11 @@ def _say(model: Any, held: HeldOut | None, names: list[str], out: Path, output: 
                 f"{'strength':<13}λ = {model.lambda_:.4g}, the largest within one standard error of the best; {best}, "
                 f"by {model.paired_}"
             )
+        if not np.any(dense(model.coef_)):
+            other = "; --rule min takes the other λ" if model.lambda_ != model.lambda_min_ else ""
+            output.line(
+                f"{'caution':<13}no feature is left: the model predicts the same for every row{other}"
+            )
     if held is not None:
         scores = ", ".join(f"{name} {value:.4g}" for name, value in held.scores.items())
         output.line(f"{'held out':<13}{counted(held.rows, 'row', 'rows')}: {scores}")
