@@ -280,8 +280,14 @@ def test_dates_that_begin_with_the_year_are_read(tmp_path: Path, written: str) -
     file = tmp_path / "t.csv"
     table.to_csv(file, index=False)
     assert "give --date day to take dates as days" in run("fit", file, "-t", "y", code=1).stderr
-    fit(file, tmp_path / "m", "-t", "y", "--date", "day", "--time", "day", "--raw", "--l2", "0")
-    np.testing.assert_allclose(rs.estimators.load(tmp_path / "m/model.npz").coef_, [0.5], rtol=1e-6)
+    given = ("-t", "y", "--date", "day", "--raw", "--l2", "0", "--out", tmp_path / "m")
+    assert "counts the rows" not in run("fit", file, *given, "--time", "day").stderr
+    model = rs.estimators.load(tmp_path / "m/model.npz")
+    np.testing.assert_allclose(model.coef_, [0.5], rtol=1e-6)
+    np.testing.assert_allclose(model.predict(table), table.y, atol=1e-6)
+    table.loc[3, "day"] = "4 Jan 2020"
+    with pytest.raises(InputError, match="the table, row 3: column day: dates are written as"):
+        model.predict(table)
 
 
 @pytest.mark.parametrize("written", ["%d.%m.%Y", "%Y.%m.%d - today"])

@@ -48,7 +48,7 @@ def run(
     data = data_of(file, reading, choices)
     task = task_of(data, choices)
     output.line(_described(file, data, task, choices))
-    for name in counting(data):
+    for name in [name for name in counting(data) if name not in reading.dates]:
         output.note(
             f"column {name!r} counts the rows; if it is a number given to them, leave it out with --drop"
         )

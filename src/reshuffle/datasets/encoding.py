@@ -84,7 +84,7 @@ class Category:
         names = [n if n in exact else same.get(v, n) for n, v in zip(names, found, strict=True)]
         texts = np.full(values.size, None, dtype=object)
         texts[~np.isnan(values)] = np.array(names, dtype=object)[codes]
-        return texts.tolist()  # type: ignore[no-any-return]
+        return texts.tolist()
 
     def encode(self, column: Column, note: Note) -> NDArray[np.int32]:
         """The number of the level of each row, -1 for one that is not known."""
