@@ -81,6 +81,11 @@ def test_codes_are_known_by_their_values(tmp_path: Path) -> None:
         for given in (pd.read_csv(file), pl.read_csv(file), whole):
             np.testing.assert_array_equal(model.predict(given), np.array(lines, dtype=float))
         assert rs.estimators.to_onnx(model, table).graph.input
+    other = tmp_path / "whole.csv"
+    whole.to_csv(other, index=False)
+    done = run("predict", tmp_path / "m/model.npz", other)
+    assert (done.stdout.split()[1:], done.stderr) == (lines, "")
+    run("export", tmp_path / "m/model.npz", "--onnx", tmp_path / "m.onnx", "--rows", other)
     with pytest.warns(UserWarning, match=r"'sex' holds '3' \(the table, row 1\)"):
         model.predict(table.assign(sex=[1, 3] + [2] * 440))
     with pytest.raises(InputError, match="column 'sex' is infinite"):

@@ -73,22 +73,30 @@ class Category:
     def features(self) -> list[str]:
         return [f"{self.name}={level}" for level in self.levels]
 
-    def spelled(self, values: Array) -> Values:
-        """Numbers as the levels that have their values: a text file may have had 3 as 3.0, which a frame does not keep."""
+    def spelled(self, values: Values) -> Values:
+        """Values as the levels are written: a number that is no level becomes the level of the same value, since a
+        file may have 3 where another, or one with gaps, has 3.0, and a frame keeps neither."""
+        exact = set(self.levels)
+        same = {float(level): level for level in reversed(self.levels) if is_number(level)}
+
+        def level_of(text: str) -> str:
+            return text if text in exact or not is_number(text) else same.get(float(text), text)
+
+        if not isinstance(values, np.ndarray):
+            names = {text: level_of(text) for text in set(values) if text is not None}
+            return [None if text is None else names[text] for text in values]
         if np.isinf(values).any():
             return values  # which Column refuses by its place
         found, codes = np.unique(values[~np.isnan(values)], return_inverse=True)
-        exact = set(self.levels)
-        same = {float(level): level for level in reversed(self.levels) if is_number(level)}
-        names = [number_name(value) for value in found]
-        names = [n if n in exact else same.get(v, n) for n, v in zip(names, found, strict=True)]
         texts = np.full(values.size, None, dtype=object)
-        texts[~np.isnan(values)] = np.array(names, dtype=object)[codes]
+        named = np.array([level_of(number_name(value)) for value in found], dtype=object)
+        texts[~np.isnan(values)] = named[codes]
         return texts.tolist()
 
     def encode(self, column: Column, note: Note) -> NDArray[np.int32]:
         """The number of the level of each row, -1 for one that is not known."""
-        found, codes = column.categories()
+        said, codes = column.categories()
+        found = [str(level) for level in self.spelled(said)]
         known = {level: k for k, level in enumerate(self.levels)}
         strange = [level for level in found if level not in known]
         if strange:
@@ -176,7 +184,7 @@ class TableEncoding:
             levels = getattr(part, "levels", None)
             column = Column(part.name, missing - set(levels or ()), forced=levels is not None)
             values = chunk.columns[part.name]
-            if isinstance(part, Category) and isinstance(values, np.ndarray):
+            if isinstance(part, Category):
                 values = part.spelled(values)
             column.add(values, chunk)
             columns.append(column)
