@@ -46,7 +46,7 @@ def predictions(
     """
     if not c.r0 > eps:
         raise InputError(
-            f"the start already has ‖x_0 - x*‖² = {c.r0:.3g} ≤ ε = {eps:.3g}: give a smaller ε"
+            f"the start already has ‖x_0 - x*‖² = {c.r0:.3g} ≤ ε = {eps:.3g}: give a smaller ε (--accuracy)"
         )
     measured = _measure(problem, c, eps, permutations)
     found = [
