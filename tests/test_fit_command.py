@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import check_page, fit, run, write_people
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_diabetes, load_iris
 
 import reshuffle as rs
 from reshuffle.cli.live import LiveLine, seconds_left, told_seconds
@@ -98,6 +98,22 @@ def test_a_path_chooses_by_one_standard_error(people: Path, tmp_path: Path) -> N
     same = fit(people, tmp_path, "-t", "buys", "--drop", "spend", "--cv", "--lambdas", "12")
     assert same["lambda"] == found["lambda"]
     assert "--l1 and --l2" in run("fit", people, "-t", "buys", "--cv", "--l1", "1", code=1).stderr
+
+
+def test_a_path_that_leaves_no_feature_says_so(tmp_path: Path) -> None:
+    """The targets are those of other rows: there is nothing to learn."""
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    file = tmp_path / "d.csv"
+    X.iloc[:, :3].assign(y=np.roll(y, 91)).to_csv(file, index=False)
+    done = run("path", file, "-t", "y", "--out", tmp_path / "p", "--lambdas", "10")
+    assert "coefficients 0 of 3 are not zero" in done.stdout
+    assert "no feature is left: the model predicts the same for every row" in done.stdout
+
+
+def test_a_summary_counts_groups_instead_of_listing_them(people: Path, tmp_path: Path) -> None:
+    done = run("fit", people, "-t", "buys", "--penalty", "group", "--l1", "0.01", "--out", tmp_path)
+    assert re.search(r"penalty +GroupLasso\(strength=0.01, \d groups", done.stdout)
+    assert "array" not in done.stdout
 
 
 def test_names_that_attack_the_page(tmp_path: Path) -> None:

@@ -117,7 +117,8 @@ def test_counts_by_the_command(tmp_path: Path) -> None:
     [
         ('l1 = "0.1"', "l1 cannot be '0.1'"),
         ("l1 = nan", "l1 must be finite"),
-        ("intercept = 1", "intercept cannot be 1"),
+        ("intercept = 1", "intercept cannot be 1: it must be true or false"),
+        ('[site]\ndata = "a.npz"', "each site begins with [[site]], in double brackets"),
         ('loss = "linear"', "loss must be one of"),
         ('colour = "red"', "'colour' is not known"),
         ('[[site]]\ndata = ""', "site 0 must say where its data lies"),

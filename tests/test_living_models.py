@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,34 @@ def test_chunks_are_predicted_like_the_whole(people: Any) -> None:
     file, table, model, _ = people
     parts = [model.decision_function(part) for part in pd.read_csv(file, chunksize=7)]
     np.testing.assert_array_equal(np.concatenate(parts), model.decision_function(table))
+
+
+def test_codes_are_known_by_their_values(tmp_path: Path) -> None:
+    """A column of codes with gaps is written as 1.0 and 2.0, and is read as numbers: the same categories."""
+    table = load_diabetes(as_frame=True, scaled=False).frame[["sex", "bmi", "target"]]
+    table.loc[::9, "sex"] = np.nan
+    file = tmp_path / "codes.csv"
+    table.to_csv(file, index=False)
+    assert ",".join(file.read_text().split()[2:4]).startswith("1.0,")
+    fit(file, tmp_path / "m", "-t", "target", "--categorical", "sex", "--impute", "--l2", "0")
+    model = rs.estimators.load(tmp_path / "m/model.npz")
+    assert model.encoding_.feature_names[:2] == ["sex=1.0", "sex=2.0"]
+    lines = run("predict", tmp_path / "m/model.npz", file).stdout.split()[1:]
+    whole = table.assign(sex=table.sex.astype("Int64"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no category is new
+        for given in (pd.read_csv(file), pl.read_csv(file), whole):
+            np.testing.assert_array_equal(model.predict(given), np.array(lines, dtype=float))
+        assert rs.estimators.to_onnx(model, table).graph.input
+    other = tmp_path / "whole.csv"
+    whole.to_csv(other, index=False)
+    done = run("predict", tmp_path / "m/model.npz", other)
+    assert (done.stdout.split()[1:], done.stderr) == (lines, "")
+    run("export", tmp_path / "m/model.npz", "--onnx", tmp_path / "m.onnx", "--rows", other)
+    with pytest.warns(UserWarning, match=r"'sex' holds '3' \(the table, row 1\)"):
+        model.predict(table.assign(sex=[1, 3] + [2] * 440))
+    with pytest.raises(InputError, match="column 'sex' is infinite"):
+        model.predict(table.assign(sex=np.inf))
 
 
 def test_the_encoder_is_in_the_model(people: Any) -> None:
@@ -247,6 +276,34 @@ def test_dates_become_days(tmp_path: Path, ending: str) -> None:
         file.write_text(file.read_text().replace("2020-01-05", "5 Jan 2020"))
         done = run("fit", file, "-t", "y", "--date", "day", code=1)
         assert "line 6: --date day: dates are written as 2024-01-31" in done.stderr
+
+
+@pytest.mark.parametrize("written", ["%Y/%m/%d", "%Y.%m.%d 00:00"])
+def test_dates_that_begin_with_the_year_are_read(tmp_path: Path, written: str) -> None:
+    day = pd.date_range("2020-01-01", periods=100, freq="D")
+    table = pd.DataFrame({"day": day.strftime(written), "y": 0.5 * np.arange(100)})
+    file = tmp_path / "t.csv"
+    table.to_csv(file, index=False)
+    assert "give --date day to take dates as days" in run("fit", file, "-t", "y", code=1).stderr
+    given = ("-t", "y", "--date", "day", "--raw", "--l2", "0", "--out", tmp_path / "m")
+    assert "counts the rows" not in run("fit", file, *given, "--time", "day").stderr
+    model = rs.estimators.load(tmp_path / "m/model.npz")
+    np.testing.assert_allclose(model.coef_, [0.5], rtol=1e-6)
+    np.testing.assert_allclose(model.predict(table), table.y, atol=1e-6)
+    table.loc[3, "day"] = "4 Jan 2020"
+    with pytest.raises(InputError, match="the table, row 3: column day: dates are written as"):
+        model.predict(table)
+
+
+@pytest.mark.parametrize("written", ["%d.%m.%Y", "%Y.%m.%d - today"])
+def test_the_remedy_for_dates_is_one_that_works(tmp_path: Path, written: str) -> None:
+    day = pd.date_range("2020-01-01", periods=100, freq="D")
+    table = pd.DataFrame({"day": day.strftime(written), "y": 0.5 * np.arange(100)})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    done = run("fit", tmp_path / "t.csv", "-t", "y", code=1)
+    assert "write dates as 2024-01-31 and give --date day to take them as days" in done.stderr
+    done = run("fit", tmp_path / "t.csv", "-t", "y", "--date", "day", code=1)
+    assert "dates are written as 2024-01-31, 2024/01/31 or 2024-01-31T12:00, got" in done.stderr
 
 
 def test_a_date_may_order_the_rows_and_be_a_feature(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,33 @@ def test_phases_that_are_none_are_refused(digits: tuple[Any, Any]) -> None:
     poisson = rs.Problem(digits[0], np.ones(400), rs.losses.Poisson())
     with pytest.raises(rs.InputError, match="which need the phase 'newton'"):
         rs.ExactProxRR(phases=["shuffled"]).solve(poisson)
+
+
+class Returns(Phase):
+    """A phase whose step returns what it is told to."""
+
+    name = "returns"
+
+    def __init__(self, made: Callable[[View], Any]) -> None:
+        self.made = made
+
+    def step(self, view: View) -> Outcome:
+        return self.made(view)  # type: ignore[no-any-return]
+
+
+def test_what_a_step_returns_is_checked(digits: tuple[Any, Any]) -> None:
+    problem = rs.Problem(*digits, penalty=rs.penalties.L2(0.01))
+    wrong: list[tuple[Callable[[View], Any], str]] = [
+        (lambda view: view.at(view.state.x), "must return an Outcome .* got a ExactState"),
+        (lambda view: None, "must return an Outcome .* got a NoneType"),
+        (lambda view: Outcome(view.state.x, 1), ".* got one with a ndarray"),  # type: ignore[arg-type]
+    ]
+    for made, message in wrong:
+        with pytest.raises(rs.InputError, match=f"phase 'returns': step {message}"):
+            rs.ExactProxRR(phases=[Returns(made)]).solve(problem)
+    nowhere = Returns(lambda view: Outcome(view.at(view.state.x + np.nan), 1))
+    with pytest.raises(rs.DivergenceError, match="in a step of the phase 'returns'"):
+        rs.ExactProxRR(phases=[nowhere]).solve(problem)
 
 
 def test_finish_false_is_shuffled_epochs_alone(digits: tuple[Any, Any]) -> None:

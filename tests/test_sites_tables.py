@@ -324,6 +324,37 @@ def test_targets_that_are_numbers_are_not_told_as_labels(tmp_path: Path) -> None
     assert "346.5" not in str(engine.answers)
 
 
+def test_classes_are_refused_by_a_loss_of_numbers_before_the_first_round(tmp_path: Path) -> None:
+    sites = Sites(written(tmp_path, parts(table())), loss=rs.losses.Squared())
+    with pytest.raises(
+        rs.ClientError, match=r"before the first round.*Squared\(\) needs a target of numbers, got"
+    ):
+        SOLVER.solve(sites)
+
+
+def test_codes_with_gaps_at_one_site_are_the_codes_of_the_others(tmp_path: Path) -> None:
+    """A frame with gaps writes 1.0 where one without writes 1: the same category."""
+    frame = load_diabetes(as_frame=True, scaled=False).frame[["sex", "bmi", "target"]]
+    frame = frame.rename(columns={"target": "outcome"}).astype({"sex": int})
+    gaps, whole, last = (frame[k::3].copy() for k in range(3))
+    gaps["sex"] = gaps["sex"].where(np.arange(len(gaps)) % 5 > 0)
+    files = written(tmp_path, [gaps, whole, last])
+    assert "1.0," in files["north"].read_text()
+    homes = [Site(path, name=name, target="outcome") for name, path in files.items()]
+    sites = Sites(
+        homes, loss=rs.losses.Squared(), penalty=PENALTY, fit_intercept=True, impute=True,
+        categories=["sex"], standardise=True,
+    )  # fmt: skip
+    model = rs.estimators.from_federation(SOLVER.solve(sites))
+    assert model.encoding_.feature_names == ["sex=1", "sex=2", "bmi"]
+    usual = frame["sex"].where(frame.index.isin(gaps.dropna().index) | (frame.index % 3 > 0))
+    filled = frame.assign(sex=usual.fillna(usual.mode()[0]).astype(int).astype(str))
+    scaled = (frame.bmi - frame.bmi.mean()) / frame.bmi.std(ddof=0)
+    rows = np.column_stack([filled.sex == "1", filled.sex == "2", scaled])
+    pooled_model = rs.RRRegressor(penalty=PENALTY).fit(rows, frame.outcome)
+    np.testing.assert_allclose(model.predict(filled), pooled_model.predict(rows), rtol=1e-5)
+
+
 def test_advice_is_in_the_words_of_sites() -> None:
     assert retold("leave it out with --drop 'a b'") == "leave it out with drop = ['a b']"
     assert retold("give --categorical zip.code to") == "give categories = ['zip.code'] to"

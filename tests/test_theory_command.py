@@ -20,15 +20,12 @@ def test_a_table_with_a_target_of_numbers(tmp_path: Path) -> None:
     X.assign(y=y).to_csv(file, index=False)
     found = json.loads(run("theory", file, "-t", "y", "--json").stdout)
     assert found["loss"] == "squared"
-    step, epochs = re.search(
-        r"ProxRR\(step=([\d.e-]+), epochs=([\d,]+)\)", found["to_run"]
-    ).groups()  # type: ignore[union-attr]
+    step, epochs = re.search(r"ProxRR\(step=([\d.e-]+), epochs=(\d+)\)", found["to_run"]).groups()  # type: ignore[union-attr]
     A, t, _ = load_data(file, Reading(target="y"))
     problem = rs.Problem(A, t - t.mean(), rs.losses.Squared(), rs.penalties.L2(found["l2"]))
     best = rs.ExactProxRR(tol=1e-12).solve(problem).x
     ends = [
-        rs.ProxRR(step=float(step), epochs=int(epochs.replace(",", "")), seed=k).solve(problem).x
-        for k in range(3)
+        rs.ProxRR(step=float(step), epochs=int(epochs), seed=k).solve(problem).x for k in range(3)
     ]
     away = np.mean([np.sum((x - best) ** 2) for x in ends])
     proved = float(re.search(r"≤ ([\d.e+-]+)", found["to_run"]).group(1))  # type: ignore[union-attr]

@@ -48,7 +48,7 @@ def run(
     data = data_of(file, reading, choices)
     task = task_of(data, choices)
     output.line(_described(file, data, task, choices))
-    for name in counting(data):
+    for name in [name for name in counting(data) if name not in reading.dates]:
         output.note(
             f"column {name!r} counts the rows; if it is a number given to them, leave it out with --drop"
         )
@@ -138,6 +138,11 @@ def _say(model: Any, held: HeldOut | None, names: list[str], out: Path, output: 
             output.line(
                 f"{'strength':<13}λ = {model.lambda_:.4g}, the largest within one standard error of the best; {best}, "
                 f"by {model.paired_}"
+            )
+        if not np.any(dense(model.coef_)):
+            other = "; --rule min takes the other λ" if model.lambda_ != model.lambda_min_ else ""
+            output.line(
+                f"{'caution':<13}no feature is left: the model predicts the same for every row{other}"
             )
     if held is not None:
         scores = ", ".join(f"{name} {value:.4g}" for name, value in held.scores.items())

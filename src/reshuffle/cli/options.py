@@ -43,7 +43,7 @@ table_options = _options(
     click.option("--categorical", multiple=True, metavar="COLUMN", help="Take every value of a column as a category. May be repeated."),
     click.option("--missing", multiple=True, metavar="TEXT", help="A further text that stands for no value, as an empty cell, NA, N/A, NaN, null and ? do. May be repeated."),
     click.option("--impute", is_flag=True, help="Fill in missing values: the median, or the most frequent category."),
-    click.option("--date", "dates", multiple=True, metavar="COLUMN", help="Take the dates of a column (2024-01-31, ISO 8601) as days since 1970-01-01. May be repeated."),
+    click.option("--date", "dates", multiple=True, metavar="COLUMN", help="Take the dates of a column (2024-01-31 or 2024/01/31) as days since 1970-01-01. May be repeated."),
     click.option("--drop-missing-target", is_flag=True, help="Leave out rows whose target has no value; the report counts them."),
     click.option("--raw", is_flag=True, help="Leave columns of numbers in their units. By default those of a table are brought to mean 0 and standard deviation 1, so that the penalty treats them alike."),
 )  # fmt: skip

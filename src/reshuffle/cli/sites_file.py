@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,16 @@ SETTINGS = {
     "objective": bool, "power_rounds": int, "target": str, "impute": bool, "drop": list, "columns": list,
     "categories": list, "missing": list,
 }  # fmt: skip
+WORDS: dict[Any, str] = {
+    str: "a text", (int, float): "a number", int: "a whole number", bool: "true or false", list: "a list",
+}  # fmt: skip
+"""Kinds of values, as messages say them."""
 TABLES = ("impute", "drop", "columns", "categories", "missing")
 """Settings of how tables are read, which ``Sites`` has under the same names."""
 SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target"), str) | {"drop": list}
 PATHS = ("data", "test", "audit", "state")
+SINGLE = re.compile(rb"^\s*\[site\]", re.MULTILINE)
+"""A site that begins with single brackets, of which TOML allows only one."""
 NAME = "sites.toml"
 """A file of this name in a folder says which sites it has."""
 
@@ -74,7 +81,9 @@ def _toml(path: Path) -> tuple[dict[str, Any], list[Site]]:
     except FileNotFoundError:
         raise InputError(f"there is no file {path}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not in TOML format: {error}") from None
+        single = SINGLE.search(path.read_bytes())
+        hint = "; each site begins with [[site]], in double brackets" if single else ""
+        raise InputError(f"{path} is not in TOML format: {error}{hint}") from None
     tables = settings.pop("site", [])
     _check(f"{path}", settings, SETTINGS)
     if not isinstance(tables, list) or not tables:
@@ -101,4 +110,6 @@ def _check(where: str, found: Any, known: dict[str, Any]) -> None:
         if not isinstance(value, known[name]) or (
             isinstance(value, bool) and known[name] is not bool
         ):
-            raise InputError(f"{where}: {name} cannot be {value!r}")
+            raise InputError(
+                f"{where}: {name} cannot be {value!r}: it must be {WORDS[known[name]]}"
+            )

@@ -100,7 +100,7 @@ def to_run(found: list[Prediction], c: Constants) -> str:
     convex = "f_i" if c.mu_f >= c.mu_psi else "ψ"
     share = row.reached / c.r0
     return (
-        f"To run: {row.method}(step={row.step:.4g}, epochs={row.epochs:,}), from x_0 = 0. Proved, by the theorem for strongly convex "
+        f"To run: {row.method}(step={row.step:.4g}, epochs={row.epochs}), from x_0 = 0. Proved, by the theorem for strongly convex "
         f"{convex}: E‖x - x*‖² ≤ {row.reached:.3g}, which is {100 * share:.2g} % of ‖x_0 - x*‖². The mean is over the "
         "permutations; a single run may be above it, and nothing is said of P(x)."
     )

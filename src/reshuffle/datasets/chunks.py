@@ -59,3 +59,9 @@ def listed(names: Sequence[Any], most: int = 12) -> str:
     """Names in a message, not too many."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
+
+
+def several(name: str, names: Sequence[str]) -> str:
+    """A hint where one option was given several columns, as in --drop a,b."""
+    parts = [part.strip() for part in name.split(",")]
+    return "; give the option once for each column" if set(parts) & set(names) else ""

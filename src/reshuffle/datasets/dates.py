@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import Any
@@ -15,22 +16,45 @@ from reshuffle.errors import InputError, shown
 DAY = 86_400.0
 """Seconds of a day."""
 EPOCH = datetime(1970, 1, 1)
+YEAR_FIRST = re.compile(r"(\d{4})([/.])(\d{1,2})\2(\d{1,2})(?!\d)")
+"""Dates whose order is plain although ISO 8601 does not write them so."""
 
 
 def days(value: Any) -> float:
-    """Days since 1970-01-01 of a date or of a text as ISO 8601 writes it; a ``ValueError`` for another text.
+    """Days since 1970-01-01 of a date or of a text that begins with the year; a ``ValueError`` for another text.
+
+    Texts are read as ISO 8601 writes them, and with slashes or points between year, month and day.
 
     Examples
     --------
     >>> days("1970-01-03"), days("1970-01-01 12:00"), days("1970-01-01T01:00+01:00")
     (2.0, 0.5, 0.0)
+    >>> days("1970/01/03"), days("1970.1.3 12:00")
+    (2.0, 2.5)
     """
-    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    moment = datetime.fromisoformat(_iso(value)) if isinstance(value, str) else value
     if isinstance(moment, date) and not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     return float((moment - EPOCH).total_seconds() / DAY)
+
+
+def _iso(text: str) -> str:
+    parts = YEAR_FIRST.match(text)
+    if parts is None:
+        return text
+    year, month, day = parts[1], parts[3].zfill(2), parts[4].zfill(2)
+    return f"{year}-{month}-{day}{text[parts.end() :]}"
+
+
+def readable(text: str) -> bool:
+    """Whether ``days`` can read a text."""
+    try:
+        days(text)
+    except ValueError:
+        return False
+    return True
 
 
 def as_days(
@@ -51,8 +75,8 @@ def as_days(
             found[row] = days(value)
         except ValueError:
             raise InputError(
-                f"{place(row)}: {option} {column}: dates are written as 2024-01-31 or 2024-01-31T12:00 "
-                f"(ISO 8601), got {shown(value)}"
+                f"{place(row)}: {option} {column}: dates are written as 2024-01-31, 2024/01/31 or "
+                f"2024-01-31T12:00, got {shown(value)}"
             ) from None
     return found
 

@@ -14,10 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from reshuffle.datasets.chunks import Chunk, listed
-from reshuffle.datasets.columns import Column, most_frequent
+from reshuffle.datasets.chunks import Chunk, Values, listed
+from reshuffle.datasets.columns import Column, most_frequent, number_name
 from reshuffle.datasets.dates import dated
 from reshuffle.datasets.frames import chunk_of
+from reshuffle.datasets.numbers import is_number
 from reshuffle.errors import InputError, warn_user
 
 Array = NDArray[np.float64]
@@ -72,9 +73,30 @@ class Category:
     def features(self) -> list[str]:
         return [f"{self.name}={level}" for level in self.levels]
 
+    def spelled(self, values: Values) -> Values:
+        """Values as the levels are written: a number that is no level becomes the level of the same value, since a
+        file may have 3 where another, or one with gaps, has 3.0, and a frame keeps neither."""
+        exact = set(self.levels)
+        same = {float(level): level for level in reversed(self.levels) if is_number(level)}
+
+        def level_of(text: str) -> str:
+            return text if text in exact or not is_number(text) else same.get(float(text), text)
+
+        if not isinstance(values, np.ndarray):
+            names = {text: level_of(text) for text in set(values) if text is not None}
+            return [None if text is None else names[text] for text in values]
+        if np.isinf(values).any():
+            return values  # which Column refuses by its place
+        found, codes = np.unique(values[~np.isnan(values)], return_inverse=True)
+        texts = np.full(values.size, None, dtype=object)
+        named = np.array([level_of(number_name(value)) for value in found], dtype=object)
+        texts[~np.isnan(values)] = named[codes]
+        return texts.tolist()
+
     def encode(self, column: Column, note: Note) -> NDArray[np.int32]:
         """The number of the level of each row, -1 for one that is not known."""
-        found, codes = column.categories()
+        said, codes = column.categories()
+        found = [str(level) for level in self.spelled(said)]
         known = {level: k for k, level in enumerate(self.levels)}
         strange = [level for level in found if level not in known]
         if strange:
@@ -161,7 +183,10 @@ class TableEncoding:
         for part in self.columns:
             levels = getattr(part, "levels", None)
             column = Column(part.name, missing - set(levels or ()), forced=levels is not None)
-            column.add(chunk.columns[part.name], chunk)
+            values = chunk.columns[part.name]
+            if isinstance(part, Category):
+                values = part.spelled(values)
+            column.add(values, chunk)
             columns.append(column)
         return columns
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.datasets.chunks import Chunk, Values, check_names
-from reshuffle.datasets.dates import days
+from reshuffle.datasets.dates import as_days, days
 from reshuffle.errors import InputError
 
 WHERE = "the table"
@@ -77,7 +77,7 @@ def _values(table: Any, name: str, as_date: bool) -> Values:
         return values.astype(np.float64)
     given = values.tolist()
     if as_date:
-        return np.array([np.nan if _absent(v) else days(v) for v in given])
+        return as_days(given, name, "column", _absent, lambda row: f"{WHERE}, row {row}")
     if values.dtype == object and all(_absent(v) or _is_number(v) for v in given):
         return np.array([np.nan if _absent(v) else float(v) for v in given])
     return [None if _absent(v) else str(v).strip() for v in given]

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from reshuffle.datasets.catalogue import CATALOGUE
-from reshuffle.datasets.chunks import Chunk, Values, listed
+from reshuffle.datasets.chunks import Chunk, Values, listed, several
 from reshuffle.datasets.columns import Column
 from reshuffle.datasets.csv_file import read_csv
 from reshuffle.datasets.encoding import Note, TableEncoding
@@ -170,8 +170,8 @@ def _check_aside(chunk: Chunk, wanted: tuple[str, ...]) -> None:
     for name in wanted:
         if name not in chunk.columns:
             raise InputError(
-                f"--keep and --score must find their columns in {chunk.where}, which lacks {name!r}; its columns are "
-                f"{listed(list(chunk.columns))}"
+                f"--keep and --score must find their columns in {chunk.where}, which lacks {name!r}"
+                f"{several(name, list(chunk.columns))}; its columns are {listed(list(chunk.columns))}"
             )
 
 

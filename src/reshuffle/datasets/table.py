@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.datasets.chunks import MISSING, Chunk, Values, listed
+from reshuffle.datasets.chunks import MISSING, Chunk, Values, listed, several
 from reshuffle.datasets.columns import Column
 from reshuffle.datasets.csv_file import unnamed
 from reshuffle.datasets.dates import dated
@@ -159,7 +159,9 @@ def _columns(names: list[str], reading: Reading, where: str) -> dict[str, Column
     for option, wanted in options.items():
         for name in wanted:
             if name not in names:
-                raise InputError(f"--{option} must name a column of {where}, got {name!r}; {there}")
+                raise InputError(
+                    f"--{option} must name a column of {where}, got {name!r}{several(name, names)}; {there}"
+                )
     if reading.target is None:
         raise InputError(f"--target must name the column of {where} to predict; {there}")
     if reading.target not in names or reading.target in reading.drop:

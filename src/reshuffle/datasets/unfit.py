@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from reshuffle.datasets.dates import readable
 from reshuffle.datasets.numbers import is_beyond
 from reshuffle.errors import InputError, shown
 
@@ -36,9 +37,14 @@ def refuse_unfit(
     """
     name = quoted(column)
     if found := _most(texts, lambda text: DATE.fullmatch(text[:LONGEST]) is not None):
+        first_remedy = (
+            f"give --date {name} to take dates as days"
+            if readable(found)
+            else f"write dates as 2024-01-31 and give --date {name} to take them as days"
+        )
         raise InputError(
             f"column {column!r} holds dates or times ({shown(found)}, {first[1]}), which a linear model cannot take as "
-            f"they are: give --date {name} to take dates as days, turn them into numbers yourself (month, hour), or leave "
+            f"they are: {first_remedy}, turn them into numbers yourself (month, hour), or leave "
             f"them out with --drop {name}"
         )
     if found := _most(texts, _dressed):

@@ -22,11 +22,11 @@ def summary_of(model: Any, largest: int, names: Any = None) -> str:
     coef = np.atleast_2d(dense(model.coef_))
     lines = {
         "model": f"{type(model).__name__}, {loss_words(model.loss_)} loss",
-        "penalty": _short(repr(model.penalty_)),
+        "penalty": _short(_penalty(model.penalty_)),
         "data": f"{model.n_samples_fit_:,} rows, {model.n_features_in_:,} features",
         "objective": f"{model.objective_:.10g}",
         "coefficients": f"{np.count_nonzero(coef):,} of {coef.size:,} are not zero",
-        "ended": f"{ended(model)} after {model.n_iter_} iterations",
+        "ended": f"{ended(model)} after {model.n_iter_} iteration{'s' * (model.n_iter_ != 1)}",
         "certificate": str(model.certificate_),
     }
     if note := endless(model.message_):
@@ -72,6 +72,15 @@ def summary(pipeline: Any, largest: int = 10) -> str:
         )
     text: str = steps[-1][1].summary(largest, pipeline[:-1] if len(steps) > 1 else None)
     return text
+
+
+def _penalty(penalty: Any) -> str:
+    """The penalty as its repr says it; of groups that were given as an array, their number."""
+    groups = getattr(penalty, "groups", None)
+    if not isinstance(groups, np.ndarray):
+        return repr(penalty)
+    count = np.unique(groups[groups >= 0]).size
+    return repr(penalty).replace(f"groups={groups!r}", f"{count:,} group{'s' * (count != 1)}")
 
 
 def _largest(names: Any, coef: Any, count: int) -> list[str]:

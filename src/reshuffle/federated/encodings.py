@@ -16,6 +16,7 @@ import numpy as np
 
 from reshuffle.datasets.columns import LEVELS
 from reshuffle.datasets.encoding import Category, Number, Part, TableEncoding
+from reshuffle.datasets.numbers import is_number
 from reshuffle.datasets.table import Reading
 from reshuffle.engines import Record
 from reshuffle.errors import InputError
@@ -154,11 +155,22 @@ def _category(name: str, said: Mapping[int, Record], cells: Cells) -> Category:
             f"column {name!r} has {len(total):,} different texts over all sites, which is too many for categories: leave "
             f"it out with drop = [{name!r}], or take each as a category with categories = [{name!r}]"
         )
+    total = _one_spelling(total)
     ordered = tuple(sorted(total))
     usual = (
         max(ordered, key=lambda level: total[level]) if cells.impute else None
     )  # the first of several
     return Category(name, ordered, usual)
+
+
+def _one_spelling(total: Mapping[str, int]) -> dict[str, int]:
+    """Levels with their counts, where numbers of one value, such as 3 and 3.0, are one level: the shorter one."""
+    known: dict[float | str, str] = {}
+    found: dict[str, int] = {}
+    for level in sorted(total, key=lambda text: (len(text), text)):
+        kept = known.setdefault(float(level) if is_number(level) else level, level)
+        found[kept] = found.get(kept, 0) + total[level]
+    return found
 
 
 def _by_name(

@@ -118,6 +118,12 @@ class Model:
         n, features, weights, dense = shape
         if table.y.shape[:1] != (n,):
             raise InputError(f"y must have one entry for each of {n} rows, got {table.y.shape}")
+        if not self.labelled and table.y.dtype.kind not in "fiub":
+            raise InputError(
+                f"{self.loss!r} needs a target of numbers, got {shown(str(table.y[0]))}; for two classes use "
+                "losses.Logistic(), for more losses.Multinomial(): in sites.toml "
+                'loss = "logistic" or "multinomial"'
+            )
         record: dict[str, Plain] = {
             "version": version,
             "samples": n,

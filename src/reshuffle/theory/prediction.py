@@ -45,7 +45,9 @@ def predictions(
     along random permutations; with importance copies; and with decreasing steps (ψ only).
     """
     if not c.r0 > eps:
-        raise InputError(f"the start already has ‖x_0 - x*‖² = {c.r0:.3g} ≤ ε = {eps:.3g}")
+        raise InputError(
+            f"the start already has ‖x_0 - x*‖² = {c.r0:.3g} ≤ ε = {eps:.3g}: give a smaller ε (--accuracy)"
+        )
     measured = _measure(problem, c, eps, permutations)
     found = [
         _proxrr("ProxRR", c, eps, None),

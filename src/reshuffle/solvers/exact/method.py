@@ -16,7 +16,7 @@ from reshuffle.solvers.exact.accelerated import CHECKED
 from reshuffle.solvers.exact.chooser import choose
 from reshuffle.solvers.exact.newton_bound import is_separable
 from reshuffle.solvers.exact.newton_steps import can_finish
-from reshuffle.solvers.exact.phase import Phase
+from reshuffle.solvers.exact.phase import Outcome, Phase
 from reshuffle.solvers.exact.point import Point
 from reshuffle.solvers.exact.review import certify
 from reshuffle.solvers.exact.state import ExactState
@@ -108,10 +108,22 @@ class ExactMethod(Method):
         """A step of the phase whose turn it is."""
         view = View(self.run, state, epoch, step)
         phase = choose(view, self.run.phases)
-        done = phase.step(view)
+        done = self._made(phase, view)
         made = {**state.made, phase.name: state.made[phase.name] + done.made}
         new = replace(done.state, made=made)
         return Epoch(new, done.gradients, done.prox_evals, done.step, done.stalled)
+
+    def _made(self, phase: Phase, view: View) -> Outcome:
+        """The phase's step; what one of the user's own returns is checked, and a divergence names it."""
+        done: object = phase.step(view)
+        if not isinstance(done, Outcome) or not isinstance(done.state, ExactState):
+            got = type(done.state if isinstance(done, Outcome) else done).__name__
+            raise InputError(
+                f"phase {phase.name!r}: step must return an Outcome with a state such as view.at(x), got "
+                f"{'one with ' if isinstance(done, Outcome) else ''}a {got}"
+            )
+        self.blame = "" if phase.built_in else f"in a step of the phase {phase.name!r}"
+        return done
 
     # --- the certificate -----------------------------------------------------------------------
 

@@ -41,6 +41,11 @@ class Phase(ABC):
     proves: ClassVar[bool] = False
     """Whether a step may bound P(x) - P* where there is no duality gap."""
 
+    @property
+    def built_in(self) -> bool:
+        """Whether it is one of the package's."""
+        return type(self).__module__.startswith("reshuffle.")
+
     def able(self, problem: FiniteSum, solver: ExactProxRR) -> bool:
         """Whether it can act on this problem at all; asked once for each run."""
         return True
