@@ -23,7 +23,7 @@ MEASURED = re.compile(
 )
 COMMAND = re.compile(
     r"python -m [\w.]+|reshuffle (?:reproduce|theory|demo|federate|fit|predict|compare|path)\b"
-    r"|tests/test_\w+\.py|<!-- numbers: [^>]+ -->"
+    r"|tests/(?:\w+/)?test_\w+\.py|<!-- numbers: [^>]+ -->"
 )
 GIVEN = "<!-- numbers: by definition -->"
 """For numbers that are chosen or worked out on the page."""
@@ -75,7 +75,7 @@ def exists(command: str) -> bool:
     if modules := re.findall(r"python -m ([\w.]+)", command):
         own = [m for m in modules if m.split(".")[0] in ("benchmarks", "examples", "tests")]
         return all(_module(name) for name in own)
-    if tests := re.findall(r"tests/test_\w+\.py", command):
+    if tests := re.findall(r"tests/(?:\w+/)?test_\w+\.py", command):
         return all((ROOT / path).exists() for path in tests)
     if given := re.findall(r"reshuffle (\w+)", command):
         from reshuffle.cli import main

@@ -71,9 +71,11 @@ def test_a_straggler_costs_its_own_reply_and_nobody_elses(hung: list[int], caplo
     assert caplog.text.count(f"averaging the {10 - len(hung)} that answered") == 2
 
 
+HERE = [str(folder) for folder in Path(__file__).parents[:2]]
+"""The folders of this file and of the helpers, for other processes."""
 SLEEPER = """
 import sys, time
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1:]
 from test_federated_faults import *
 clients = parts(4)
 clients[1] = Hanging(clients[1], lambda: time.sleep(600))
@@ -86,7 +88,7 @@ except rs.ClientError as error:
 
 
 def test_exit_never_waits_for_a_sleeper() -> None:
-    command = [sys.executable, "-c", SLEEPER, str(Path(__file__).parent)]
+    command = [sys.executable, "-c", SLEEPER, *HERE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "[1]\n"
 

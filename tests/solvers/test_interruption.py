@@ -65,16 +65,15 @@ def test_a_run_is_left_in_the_middle_of_an_epoch(
 
     def now() -> None:
         nonlocal heard
-        heard += 1
+        heard += interruption._DEADLINE.get() < np.inf  # before the first epoch nothing is limited
         if heard == 4:
             raise OutOfTime
 
     for module in (samples, datafit, slope_table):
         monkeypatch.setattr(module, "listen", now)
     problem = wide(n=400 if name == "one prox" else 200, penalty=penalty)
-    if name == "one prox":
-        monkeypatch.setattr(datafit, "WORK", 2000)
-    result = replace(solver, time_limit=1e6).solve(problem)
+    with interruption.calls_of(2000 if name == "one prox" else interruption.CALL.work):
+        result = replace(solver, time_limit=1e6).solve(problem)
     assert heard == 4
     assert result.message == "time limit of 1e+06 s reached"
     assert result.epoch == 0
@@ -82,9 +81,7 @@ def test_a_run_is_left_in_the_middle_of_an_epoch(
 
 
 @pytest.mark.parametrize(("n", "limit"), [(60, 1), (60, 37), (2500, 15_000), (60, 1 << 24)])
-def test_where_calls_end_changes_no_bit(
-    n: int, limit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_calls_end_changes_no_bit(n: int, limit: int) -> None:
     """Shorter calls than the blocks in which losses are added up change the last bits alone."""
     rng = np.random.default_rng(1)
     X = rng.standard_normal((n, 12)) * (rng.random((n, 12)) < 0.4)
@@ -108,10 +105,9 @@ def test_where_calls_end_changes_no_bit(
         return found
 
     whole_calls = runs()
-    for module in (datafit, interruption):
-        monkeypatch.setattr(module, "WORK", limit)
-    monkeypatch.setattr(datafit, "LEAST", 8)  # so that the lengths of rows are looked at
-    for found, expected in zip(runs(), whole_calls, strict=True):
+    with interruption.calls_of(limit, visits=8):  # few visits: the lengths of rows are looked at
+        cut_calls = runs()
+    for found, expected in zip(cut_calls, whole_calls, strict=True):
         if limit < samples.SUMMED:
             np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
         else:
@@ -135,7 +131,7 @@ def test_calls_do_bounded_work_and_miss_no_visit() -> None:
         for start, stop in ends:
             work = lengths[visits[start:stop]].sum() + (stop - start) * besides
             assert start % batch == 0
-            assert work <= interruption.WORK or stop - start <= batch
+            assert work <= interruption.CALL.work or stop - start <= batch
     assert list(fit.calls(0, lambda: visits, 0.0)) == [(0, 0)]
 
 
@@ -144,7 +140,6 @@ def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> No
     from reshuffle.core import native
 
     limit, rng, read = 5000, np.random.default_rng(0), []
-    monkeypatch.setattr(interruption, "WORK", limit)
     X = rng.standard_normal((3000, 12)) * (rng.random((3000, 12)) < 0.5)
     X[7:9] = 1.0
     y = np.sign(X[:, 0] + rng.standard_normal(3000))
@@ -165,8 +160,9 @@ def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> No
         before = before if rows is X else rows.indptr.astype(np.int64)
         problem = rs.Problem(rows, y, penalty=rs.penalties.L1(1e-3), fit_intercept=True)
         read.clear()
-        for solver in (rs.ExactProxRR(epochs=20, phases=STEP_BY_STEP), rs.FISTA(epochs=3)):
-            solver.solve(problem)
+        with interruption.calls_of(limit):
+            for solver in (rs.ExactProxRR(epochs=20, phases=STEP_BY_STEP), rs.FISTA(epochs=3)):
+                solver.solve(problem)
         fit = problem.datafit
         assert len(read) > 100
         assert max(read) <= limit
@@ -176,7 +172,7 @@ def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_cuts_of_long_and_of_endless_passes() -> None:
     parts = interruption.cuts(10**9, lambda i: 100 * i, 1024)
-    assert all((p.stop - p.start) * 100 <= interruption.WORK for p in parts)
+    assert all((p.stop - p.start) * 100 <= interruption.CALL.work for p in parts)
     assert all((p.stop - p.start) % 1024 == 0 for p in parts[:-1])
     assert (parts[0].start, parts[-1].stop) == (0, 10**9)
     rows = interruption.cuts(3, lambda i: 10**12 * i, 1024)  # each is more than a call should do
@@ -191,9 +187,9 @@ def test_many_clients_are_trained_in_calls_of_bounded_work(monkeypatch: pytest.M
     clients = rs.federated.split(rs.Problem(X, np.sign(X[:, 0])), clients=20, seed=0)
     solver = rs.FedRR(rounds=3, step=0.01, engine=Threads(1))
     plain, heard = solver.solve(clients).digest, []
-    monkeypatch.setattr(interruption, "WORK", 100)
     monkeypatch.setattr(datafit, "listen", lambda: heard.append(1))
-    assert solver.solve(clients).digest == plain
+    with interruption.calls_of(100):
+        assert solver.solve(clients).digest == plain
     assert len(heard) >= 30
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-PATH = Path(__file__).parents[1] / "docs" / "check_numbers.py"
+PATH = Path(__file__).parents[2] / "docs" / "check_numbers.py"
 SPEC = importlib.util.spec_from_file_location("check_numbers", PATH)
 assert SPEC is not None
 assert SPEC.loader is not None

@@ -20,7 +20,7 @@ BLOCKS = re.compile(r"```(python|console)\n(.*?)```", re.DOTALL)
 
 def commands(page: str) -> list[tuple[str, str]]:
     """Each command of a page, in order, and what it prints."""
-    text_of_page = (Path(__file__).parents[1] / "docs" / page).read_text()
+    text_of_page = (Path(__file__).parents[2] / "docs" / page).read_text()
     found = []
     for kind, text in BLOCKS.findall(text_of_page):
         if kind == "python":

@@ -10,13 +10,12 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from break_lines import BREAKS, PACKAGE, Break
 from click.testing import CliRunner
 
 import reshuffle as rs
 from reshuffle.cli import main
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HEAVY = ("numba", "sklearn", "matplotlib", "rich", "ray")
 
 
@@ -116,12 +115,3 @@ def test_readme_has_exactly_two_set_up_commands() -> None:
     assert len(blocks) == 2
     assert "reshuffle demo" in blocks[0]
     assert "pytest" in blocks[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("line", BREAKS, ids=lambda line: line.how)
-def test_lines_to_break_are_there(line: Break) -> None:
-    """``python -m tests.break_lines`` takes a while, so it is run now and then: its lines must not go stale."""
-    there = (PACKAGE / line.file).read_text().splitlines()
-    assert sum(line.line in text for text in there) == 1
-    assert all((PACKAGE.parents[1] / "tests" / name).exists() for name in line.tests.split())

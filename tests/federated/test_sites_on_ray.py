@@ -97,7 +97,8 @@ cluster.shutdown()
 @pytest.mark.slow
 def test_three_nodes_each_with_its_own_data(tmp_path: Path) -> None:
     command = [sys.executable, "-c", THREE_NODES, str(Path(__file__).parent), str(tmp_path)]
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": path}
     )

@@ -1,4 +1,4 @@
-"""A short run of the attack on the readers; ``python -m tests.reader_fuzz`` is the long one."""
+"""A short run of the attack on the readers; ``python -m tests.long.reader_fuzz`` is the long one."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_memory_that_runs_out_on_the_way_is_said(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
 def test_a_run_needs_no_more_vectors_than_stated(name: str) -> None:
-    """d = 5e7 with one row, and n = 5e6: ``pytest -m slow tests/test_capacity.py``."""
+    """d = 5e7 with one row, and n = 5e6: ``pytest -m slow tests/problem/test_capacity.py``."""
     d, n = measured(name, 1, 50_000_000) / 4e8, measured(name, 5_000_000, 100) / 4e7
     assert d <= STATED[name][0]
     assert n <= STATED[name][1]

@@ -14,7 +14,7 @@ import reshuffle as rs
 
 
 def extension() -> ModuleType:
-    path = Path(__file__).parents[1] / "docs" / "_extensions" / "formulas.py"
+    path = Path(__file__).parents[2] / "docs" / "_extensions" / "formulas.py"
     spec = importlib.util.spec_from_file_location("formulas", path)
     assert spec is not None
     assert spec.loader is not None

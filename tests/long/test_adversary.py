@@ -170,7 +170,7 @@ def test_the_strength_is_where_features_come_in() -> None:
 
 def test_the_reference_has_no_line_of_the_package() -> None:
     text = "import sys; sys.modules['reshuffle'] = None; import benchmarks.attack_truth"
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", text], check=True, cwd=root)
 
 

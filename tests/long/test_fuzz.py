@@ -1,4 +1,4 @@
-"""A few hundred of the hostile inputs of ``tests/fuzz.py``; the long run is a command of its own."""
+"""A few hundred of the hostile inputs of ``tests/long/fuzz.py``; the long run is a command of its own."""
 
 from __future__ import annotations
 

@@ -23,8 +23,11 @@ from sparse_cases import (
 
 import reshuffle as rs
 from reshuffle.solvers.exact.movement_monitor import NEVER, MovementMonitor
+from reshuffle.solvers.exact.phase import Outcome
 from reshuffle.solvers.exact.point import Point
-from reshuffle.solvers.exact.working_sets import SMALL, SetRules, WorkingSets
+from reshuffle.solvers.exact.shuffled import ShuffledEpoch
+from reshuffle.solvers.exact.view import View
+from reshuffle.solvers.exact.working_sets import SMALL, SetRules
 
 # --- the solution ------------------------------------------------------------------------------
 
@@ -125,30 +128,32 @@ def test_bad_guesses_cost_time_and_nothing_else(name: str, rules: SetRules) -> N
     assert problem.objective(result.x) - minimum(problem) <= 1e-10 * scale
 
 
-@pytest.mark.parametrize("name", ["csr", "wide", "multinomial", "intercept"])
-def test_features_that_are_dropped_too_early_come_back(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Twice, every second feature goes to zero and out, whatever its gradient."""
-    problem, settings = case(name)
-    honest, calls = WorkingSets.shrink, 0
+class RashEpoch(ShuffledEpoch):
+    """A shuffled epoch after which, in two epochs, every second active feature is set to zero and dropped."""
 
-    def rash(self: WorkingSets, state: Any, before: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls not in (3, 8):
-            return honest(self, state, before)
+    name = "rash"
+
+    def step(self, view: View) -> Outcome:
+        outcome, sets = super().step(view), view.run.sets
+        if view.epoch not in (3, 8):
+            return outcome
+        state = outcome.state
         active, size = state.active, len(state.g)
         kept = np.arange(size) % 2 == 0
         kept[active.size :] = True  # the intercept
         some = active[kept[: active.size]]
-        x = self.extend(self.restrict(state.x, some), some)
+        x = sets.extend(sets.restrict(state.x, some), some)
         g, q = state.g[kept], state.q[kept]
-        return replace(state, point=Point(x), active=some, g=g, q=q)
+        return outcome._replace(state=replace(state, point=Point(x), active=some, g=g, q=q))
 
-    monkeypatch.setattr(WorkingSets, "shrink", rash)
-    result, past = watched(problem, tol=1e-10, epochs=5000, **settings)
-    assert calls > 8
+
+@pytest.mark.parametrize("name", ["csr", "wide", "multinomial", "intercept"])
+def test_features_that_are_dropped_too_early_come_back(name: str) -> None:
+    problem, settings = case(name)
+    result, past = watched(
+        problem, tol=1e-10, epochs=5000, finish=True, phases=[RashEpoch()], **settings
+    )
+    assert result.epoch > 8
     assert np.diff(sizes(past)).max() > 0  # some did come back
     assert result.converged, result.message
     scale = problem.value(np.zeros(problem.shape))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from command_line import run
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "beside.md").read_text()
 BLOCK = re.compile(r"```(python|console|\{code-block\} python)\n(.*?)```", re.DOTALL)
 ROW = re.compile(r"^\| \[[^]]+\]\(#([\w-]+)\) \|(.*)\|$", re.MULTILINE)

@@ -11,7 +11,7 @@ import pytest
 
 import reshuffle as rs
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
 MODULES: list[ModuleType] = [
     rs, rs.losses, rs.penalties, rs.federated, rs.theory, rs.estimators, rs.engines,

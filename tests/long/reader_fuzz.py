@@ -1,6 +1,6 @@
 """Inputs that no one would write, against readers that others wrote: no crash, no hang, nothing misread in silence.
 
-    python -m tests.reader_fuzz --inputs 100000
+    python -m tests.long.reader_fuzz --inputs 100000
 
 Each input is either refused with an ``InputError``, or every value is what Python's ``csv`` and ``float`` (for
 tables), pyarrow (where it reads the same text, and for Parquet) or a parser of three lines (for LIBSVM) says it is.

@@ -1,7 +1,7 @@
 """Hostile inputs by the thousand: every one ends in an ``InputError`` or in the right answer.
 
-    python -m tests.fuzz                                      # the long run: 100,000 files, 10,000 saved runs, 10,000 parts
-    python -m tests.fuzz --libsvm 300 --saved 60 --parts 60   # a short one
+    python -m tests.long.fuzz                                      # the long run: 100,000 files, 10,000 saved runs, 10,000 parts
+    python -m tests.long.fuzz --libsvm 300 --saved 60 --parts 60   # a short one
 
 Batches run in processes of their own, so that a crash of the interpreter is seen and not survived. What fails is
 printed with the seed that makes it again. Besides ``InputError``, a run that a forged but finite number leads astray may say
@@ -28,7 +28,7 @@ import numpy as np
 import reshuffle as rs
 from reshuffle.archive import read_archive, write_archive
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BATCH = 1000  # inputs of one process
 RNG = np.random.Generator
 RIGHT, REFUSED = "right", "refused"
@@ -350,7 +350,7 @@ def many(target: str, count: int) -> Counter[str]:
         command = [
             sys.executable,
             "-m",
-            "tests.fuzz",
+            "tests.long.fuzz",
             "--batch",
             target,
             str(first),

@@ -133,7 +133,7 @@ def test_a_large_array_is_refused_before_it_is_read(saved: tuple[Any, Path]) -> 
     forged = forge(path, lambda _, arrays: arrays.update({"state/x": np.zeros(8_000_000)}))
     code = (
         "import resource, sys, numpy as np, reshuffle as rs\n"
-        "from tests.test_resume import PROBLEM, SOLVERS\n"
+        "from test_resume import PROBLEM, SOLVERS\n"
         "solver = SOLVERS[sys.argv[2]]\n"
         "solver.solve(PROBLEM)\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
@@ -142,8 +142,10 @@ def test_a_large_array_is_refused_before_it_is_read(saved: tuple[Any, Path]) -> 
         "except rs.InputError as error: print(error, peak() - before < 30_000)\n"
     )
     name = type(solver).__name__
-    root = Path(__file__).parents[1]
-    path_of = os.pathsep.join([str(root), str(root / "tests"), *sys.path])
+    root = Path(__file__).parents[2]
+    path_of = os.pathsep.join(
+        [str(root), str(root / "tests"), str(Path(__file__).parent), *sys.path]
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, str(forged), name], capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": path_of}, check=True,

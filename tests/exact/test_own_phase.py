@@ -16,7 +16,7 @@ import reshuffle as rs
 from reshuffle.solvers.exact import PHASES, Outcome, Phase, View
 from reshuffle.solvers.exact.chooser import choose
 
-PAGE = Path(__file__).parents[1] / "docs" / "own-phase.md"
+PAGE = Path(__file__).parents[2] / "docs" / "own-phase.md"
 MOST_LINES = 60
 
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from long_steps import LongSteps
 from test_engines import Recording
 from test_sites import PARTS, PENALTY, both, pooled
 
 import reshuffle as rs
 from benchmarks.sites import _peak
 from reshuffle.engines import Failure, Task, Threads
-from reshuffle.federated import exact, safeguard, spilled
+from reshuffle.federated import spilled
 from reshuffle.federated.sums import Total
 
 Site, Sites = rs.federated.Site, rs.federated.Sites
@@ -37,26 +38,26 @@ def test_the_iterates_are_those_of_state_on_the_server(acceleration: int, order:
         assert replace(at_home, rounds=rounds).solve(sites).digest == y.digest
 
 
-@pytest.mark.parametrize("patience", [50, 2])
-def test_a_default_step_is_halved_as_with_state_on_the_server(
-    monkeypatch: pytest.MonkeyPatch, patience: int, tmp_path: Path
-) -> None:
-    """Where the residual grows (from a step far too long), and where it does not fall fast enough for the impatient."""
-    monkeypatch.setattr(safeguard, "PATIENCE", patience)
-    if patience == 50:
-        monkeypatch.setattr(exact, "CAP", 1.5)
-        monkeypatch.setattr(exact, "_length", lambda *_: 1e6)
+@pytest.mark.parametrize("grows", [True, False])
+def test_a_default_step_is_halved_as_with_state_on_the_server(grows: bool, tmp_path: Path) -> None:
+    """Where the residual grows (from a step far too long), and where it hardly falls for 50 rounds."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((400, 20))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X *= 1.0 if grows else np.logspace(0, -3, 20)
     y = X @ rng.standard_normal(20) + 0.1 * rng.standard_normal(400)
-    common: Any = {"loss": rs.losses.Squared(), "penalty": rs.penalties.ElasticNet(1e-3, 1e-7)}
+    common: Any = {
+        "loss": rs.losses.Squared(),
+        "penalty": rs.penalties.ElasticNet(1e-3 if grows else 1e-6, 1e-9),
+    }
     rows = np.array_split(np.arange(400), 4)
     homes = [Site((X[r], y[r]), state=tmp_path / str(k)) for k, r in enumerate(rows)]
     for k in range(4):
         (tmp_path / str(k)).mkdir()
     sites = Sites(homes, **common)
-    at_home = rs.ExactFedRR(rounds=25, state="clients")
+    at_home = LongSteps(rounds=25, state="clients")
+    if not grows:
+        at_home = replace(at_home, rounds=140, share=0.05, acceleration=2, scales=None)
     expected = replace(at_home, state="server").solve(sites)
     steps = expected.trace["step"]
     assert steps[-1] < steps[1]

@@ -6,16 +6,17 @@ The long run of which this is a part: ``python -m benchmarks.pooled_solutions --
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from long_steps import LongSteps
 from sklearn.exceptions import ConvergenceWarning
 
 import reshuffle as rs
 from benchmarks.federation_cases import DRAWN, random_federation
 from benchmarks.pooled_solutions import judge
-from reshuffle.federated import exact
 from reshuffle.federated.accelerated import Accelerated
 from reshuffle.federated.local import Corrected
 from reshuffle.federated.safeguard import PATIENCE, Pace
@@ -81,14 +82,10 @@ def test_a_pass_that_would_not_move_is_one_step_along_the_slope() -> None:
 # --- steps that are too long ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cap", [1.0, 1.5])
-def test_a_chosen_step_that_is_too_long_is_shortened(
-    monkeypatch: pytest.MonkeyPatch, cap: float
-) -> None:
+@pytest.mark.parametrize("share", [1.0, 1.5])
+def test_a_chosen_step_that_is_too_long_is_shortened(share: float) -> None:
     """Were the default far too long, the server would find out: the residual grows, or falls no more."""
-    monkeypatch.setattr(exact, "CAP", cap)
-    monkeypatch.setattr(exact, "_length", lambda *_: 1e6)
-    outcome = judge("drawn", next(iter(STALLED.values())), 600)
+    outcome = judge("drawn", next(iter(STALLED.values())), 600, LongSteps(share=share))
     assert 0 < outcome.rounds
     assert outcome.shortened == 0.5
 
@@ -140,21 +137,17 @@ def test_the_pace_counts_rounds_since_the_residual_was_halved() -> None:
     assert not Pace().after(0.0)._replace(since=PATIENCE).stalls
 
 
-def test_a_shorter_step_keeps_the_controls_and_resumes_to_the_bit(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
-    monkeypatch.setattr(exact, "CAP", 1.5)
-    monkeypatch.setattr(exact, "_length", lambda *_: 1e6)
+def test_a_shorter_step_keeps_the_controls_and_resumes_to_the_bit(tmp_path: Path) -> None:
     case = next(iter(STALLED.values()))
     clients = case.federation(case.pooled())
-    whole = rs.ExactFedRR(rounds=20).solve(clients)
+    whole = LongSteps(rounds=20).solve(clients)
     assert whole.trace["step"][-1] < whole.trace["step"][1]
 
     def enough(result: rs.Result) -> bool:
         return result.epoch == 7
 
-    rs.ExactFedRR(rounds=20).solve(clients, callbacks=[rs.Checkpoint(tmp_path / "run.npz"), enough])
-    resumed = rs.ExactFedRR(rounds=20).solve(clients, resume=tmp_path / "run.npz")
+    LongSteps(rounds=20).solve(clients, callbacks=[rs.Checkpoint(tmp_path / "run.npz"), enough])
+    resumed = LongSteps(rounds=20).solve(clients, resume=tmp_path / "run.npz")
     assert resumed.digest == whole.digest
     # at the solution, with h_m = ∇f_m(x), half a step is as good a fixed point
     server = Accelerated(lambda x, t: x, np.array([2.0, 4.0]), 5, adaptive=True)
