@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import reshuffle as rs
 from reshuffle.federated.federation import Federation
-from reshuffle.federated.rounds import Plan
+from reshuffle.federated.plan import Plan
 from reshuffle.solvers.sampling import inverse
 
 

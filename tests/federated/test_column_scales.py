@@ -14,8 +14,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
 
 import reshuffle as rs
+from reshuffle.federated.local import described, local_of
 from reshuffle.federated.scales import Metric, Rescaled, ScaledPenalty, metric, moments, units
-from reshuffle.federated.work import described, local_of
 
 P, L = rs.penalties, rs.losses
 SPLITS = ("iid", "label", "sorted")

@@ -22,7 +22,7 @@ from oracles import random_data, sparse
 import reshuffle as rs
 from reshuffle.engines import Failure, Reply, Task, Threads, balanced
 from reshuffle.engines.threads import ThreadSession
-from reshuffle.federated.client import ClientHost
+from reshuffle.federated.host import ClientHost
 from reshuffle.federated.local import Shuffled
 
 
@@ -92,7 +92,7 @@ def test_small_clients_trained_together_have_the_same_bits(
         return answer
 
     together.add(replace(solver, engine=Recording(once)).solve(many).digest)
-    monkeypatch.setattr("reshuffle.federated.client.SMALL", 0)
+    monkeypatch.setattr("reshuffle.federated.host.SMALL", 0)
     one_by_one = replace(solver, engine=Threads(2)).solve(many).digest
     assert together == {one_by_one}
 

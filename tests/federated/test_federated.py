@@ -11,7 +11,7 @@ import pytest
 from oracles import LOSSES, penalty, random_data, sparse, unknown
 
 import reshuffle as rs
-from reshuffle.federated.anderson import extrapolated
+from reshuffle.federated.extrapolation import extrapolated
 from reshuffle.federated.partition import indices
 
 

@@ -17,9 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 import reshuffle as rs
 from benchmarks.federation_cases import DRAWN, random_federation
 from benchmarks.pooled_solutions import judge
-from reshuffle.federated.accelerated import Accelerated
+from reshuffle.federated.extrapolation import PATIENCE, ResidualMonitor
 from reshuffle.federated.local import Corrected
-from reshuffle.federated.safeguard import PATIENCE, Pace
+from reshuffle.federated.server import Extrapolated
 from reshuffle.randomness import Stream
 
 L, P = rs.losses, rs.penalties
@@ -125,16 +125,16 @@ def test_a_run_that_stalls_says_so_and_what_to_try() -> None:
 
 
 def test_the_pace_counts_rounds_since_the_residual_was_halved() -> None:
-    pace = Pace()
+    pace = ResidualMonitor()
     for residual in (8.0, 7.0, 5.0, 4.0, 3.0):
         pace = pace.after(residual)
-    assert pace == Pace(1.0, 8.0, 4.0, 1.0, 3.0)
+    assert pace == ResidualMonitor(1.0, 8.0, 4.0, 1.0, 3.0)
     assert not pace.stalls
     assert pace._replace(since=PATIENCE).stalls
     assert not pace._replace(since=PATIENCE, least=2.1).stuck
     assert pace._replace(since=PATIENCE, least=3.9).stuck
     assert not pace._replace(since=PATIENCE, halved=1e-12).stalls
-    assert not Pace().after(0.0)._replace(since=PATIENCE).stalls
+    assert not ResidualMonitor().after(0.0)._replace(since=PATIENCE).stalls
 
 
 def test_a_shorter_step_keeps_the_controls_and_resumes_to_the_bit(tmp_path: Path) -> None:
@@ -150,11 +150,11 @@ def test_a_shorter_step_keeps_the_controls_and_resumes_to_the_bit(tmp_path: Path
     resumed = LongSteps(rounds=20).solve(clients, resume=tmp_path / "run.npz")
     assert resumed.digest == whole.digest
     # at the solution, with h_m = ∇f_m(x), half a step is as good a fixed point
-    server = Accelerated(lambda x, t: x, np.array([2.0, 4.0]), 5, adaptive=True)
+    server = Extrapolated(lambda x, t: x, np.array([2.0, 4.0]), 5, adaptive=True)
     x, h = np.array([1.0, -1.0]), np.array([[2.0, 0.0], [-1.0, 0.0]])
     z = x - np.array([[2.0], [4.0]]) * 0.5 * h
     state = server.start(x) | {"controls": h}
-    anew = server._begun_anew(state, z, 0.5, Pace())
+    anew = server._begun_anew(state, z, 0.5, ResidualMonitor())
     np.testing.assert_allclose(anew["x"], x)
     np.testing.assert_allclose(anew["controls"], h)
     assert anew["pace"][0] == 0.5

@@ -16,8 +16,8 @@ from test_state_at_clients import SOLVER, interrupted, saved
 import reshuffle as rs
 from reshuffle.archive import read_archive, write_archive
 from reshuffle.datasets import Reading, load_data
-from reshuffle.federated.at_home import KIND
-from reshuffle.federated.tables import load
+from reshuffle.federated.client_state import KIND
+from reshuffle.federated.site_data import load
 
 X = np.arange(12.0).reshape(4, 3)
 y = np.array([1.0, -1.0, 1.0, -1.0])

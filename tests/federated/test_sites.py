@@ -16,7 +16,7 @@ from test_engines import Recording
 
 import reshuffle as rs
 from reshuffle.engines import Failure, Reply, Task
-from reshuffle.federated.work import described, local_of
+from reshuffle.federated.local import described, local_of
 
 Site, Sites = rs.federated.Site, rs.federated.Sites
 PENALTY = rs.penalties.ElasticNet(0.01, 0.02)

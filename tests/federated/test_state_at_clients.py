@@ -18,8 +18,8 @@ from test_sites import PARTS, PENALTY, both, pooled
 import reshuffle as rs
 from benchmarks.sites import _peak
 from reshuffle.engines import Failure, Task, Threads
-from reshuffle.federated import spilled
-from reshuffle.federated.sums import Total
+from reshuffle.federated import client_state_server
+from reshuffle.federated.client_state_server import Total
 
 Site, Sites = rs.federated.Site, rs.federated.Sites
 SOLVER = rs.ExactFedRR(rounds=12, seed=1, step=0.1, local_passes=2, state="clients")
@@ -113,7 +113,7 @@ def test_the_server_needs_few_vectors() -> None:
 def test_what_is_remembered_may_lie_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bits, and a full disk costs memory only."""
     federation, expected = both()[0], SOLVER.solve(both()[0])
-    monkeypatch.setattr(spilled, "SMALL", 0)
+    monkeypatch.setattr(client_state_server, "SMALL", 0)
     files = SOLVER.solve(federation)
     assert files.digest == expected.digest
     view: Any = files.state["image0"].base

@@ -179,7 +179,7 @@ BREAKS = (
         "federated/test_contraction.py federated/test_federated.py",
     ),
     Break(
-        "federated/collect.py",
+        "federated/replies.py",
         "if (reply.digest, reply.round, reply.run) != (task.digest, task.round, task.run):",
         "if (reply.round, reply.run) != (task.round, task.run):",
         "a reply to another model is taken",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -181,7 +181,7 @@ class Random(Gradients):
     def advance(self, state: Any, epoch: int, step: float) -> Epoch:
         noise = 1e-3 * np.random.default_rng().standard_normal(state["x"].shape)
         done = super().advance(state, epoch, step)
-        return done._replace(state={"x": done.state["x"] + noise})
+        return replace(done, state={"x": done.state["x"] + noise})
 
 
 class Hidden(Gradients):
@@ -198,7 +198,7 @@ class Hidden(Gradients):
 
 class Uncounted(Gradients):
     def advance(self, state: Any, epoch: int, step: float) -> Epoch:
-        return super().advance(state, epoch, step)._replace(gradients=0)
+        return replace(super().advance(state, epoch, step), gradients=0)
 
 
 def solver_of(kind: type[Method], epochs: int = 150) -> Any:

@@ -31,8 +31,8 @@ from reshuffle.federated import (
     Sites,
     split,
 )
+from reshuffle.federated.replies import Tally
 from reshuffle.federated.solvers import FederatedSolver
-from reshuffle.federated.tally import Tally
 from reshuffle.losses import Logistic
 from reshuffle.penalties import ElasticNet
 from reshuffle.problem import Problem

@@ -9,7 +9,7 @@ import numpy as np
 
 from reshuffle.federated import FederatedResult, Quality
 from reshuffle.federated.quality import ALL
-from reshuffle.federated.tally import Part, Tally
+from reshuffle.federated.replies import ClientTally, Tally
 from reshuffle.report import html, pictures, words
 from reshuffle.report.fit import coefficients_part, proof_part
 from reshuffle.trace import Trace
@@ -141,7 +141,7 @@ def _sites_part(tally: Tally, rounds: int) -> html.Markup:
     )
 
 
-def _site(part: Part, total: int, rounds: int) -> Sequence[str]:
+def _site(part: ClientTally, total: int, rounds: int) -> Sequence[str]:
     known = part.samples is not None
     return (
         part.name,

@@ -1,4 +1,4 @@
-"""The driver asks and collects: which clients are asked again, and which answers are refused, with the reason."""
+"""The driver asks and gathers replies: which clients are asked again, which answers are refused and why, what travelled."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import numpy as np
 
 from reshuffle.engines import Failure, Reply, Session, Task, checksum
 from reshuffle.errors import ClientError, InputError, shown
-from reshuffle.federated.sums import Sums
 from reshuffle.objective import Array
 
 logger = logging.getLogger("reshuffle")
 
 Watch = Callable[[Task, Reply | Failure, str], None]
 """Told of every answer, and why it is refused or none, where that is so."""
+Take = Callable[[Reply], Reply]
+"""Takes the arrays out of a reply as it comes, so that none is kept."""
 TRAFFIC = ("bytes_down", "bytes_up", "retries", "refused")
 """What is counted of a round's messages."""
 
@@ -46,8 +47,6 @@ class Found:
     """Which clients' local work overflowed."""
     lost: bool = False
     """Whether a client has lost its state, and all are to begin anew."""
-    sums: Sums | None = None
-    """Where replies are added up instead of kept."""
     checks: dict[int, int | None] = field(default_factory=dict)
     """Checksums of what came."""
 
@@ -57,7 +56,7 @@ class Found:
         return "; ".join(f"{called(c)}: {self.reasons.get(c, 'no answer')}" for c in missing[:5])
 
 
-class Collect:
+class Gathering:
     """Asks until all clients have answered, as often as the policy allows."""
 
     def __init__(
@@ -74,23 +73,24 @@ class Collect:
         self.reply_shape = reply_shape
         self.called, self.watch = called, watch or (lambda task, answer, reason: None)
 
-    def __call__(self, task: Task, sums: Sums | None = None) -> Found:
-        found = Found(sums=sums)
+    def __call__(self, task: Task, take: Take | None = None) -> Found:
+        """The replies to a task, each as ``take`` leaves it where it is given."""
+        found = Found()
         for attempt in range(self.policy.retries + 1):
             asked = [c for c in task.clients if c not in found.replies]
             if not asked or found.diverged or found.lost:
                 break
             found.traffic[0] += task.nbytes(asked)
             found.traffic[2] += len(asked) if attempt else 0
-            self._attempt(task, set(asked), found)
+            self._attempt(task, set(asked), found, take)
         missing = [c for c in task.clients if c not in found.replies]
         if missing and not found.diverged and not found.lost:
             self._handle_missing(missing, task, found)
         return found
 
-    def _attempt(self, task: Task, wanted: set[int], found: Found) -> None:
-        overflowed, sums = [], found.sums
-        for answer in self._ask(task.part(sorted(wanted)), sums is not None):
+    def _attempt(self, task: Task, wanted: set[int], found: Found, take: Take | None) -> None:
+        overflowed = []
+        for answer in self._ask(task.part(sorted(wanted)), take is not None):
             known = isinstance(answer.client, int) and answer.client in wanted
             if isinstance(answer, Failure):
                 if not known:
@@ -105,7 +105,7 @@ class Collect:
             if not reason:
                 found.traffic[1] += answer.nbytes
                 found.checks[answer.client] = answer.check
-                found.replies[answer.client] = answer if sums is None else sums.take(answer)
+                found.replies[answer.client] = answer if take is None else take(answer)
                 del answer  # before the next one comes
                 continue
             found.traffic[3] += 1
@@ -200,3 +200,76 @@ def is_plain(name: object, value: object) -> bool:
     if isinstance(value, np.ndarray):
         return isinstance(name, str) and value.dtype.kind in "fiub"
     return isinstance(name, str) and type(value) in (str, int, float)
+
+
+@dataclass
+class Traffic:
+    """Messages of one kind, and their bytes to and from clients."""
+
+    messages: int = 0
+    down: int = 0
+    up: int = 0
+
+
+@dataclass
+class ClientTally:
+    """One client's part in a run."""
+
+    name: str
+    samples: int | None = None
+    rounds: int = 0
+    """In which it took part."""
+    failed: int = 0
+    """How often it did not answer, or its answer was refused."""
+    reason: str = ""
+    """Why, the last time."""
+    loss: float | None = None
+    """The mean loss of its own samples, when it last said so."""
+    traffic: dict[str, Traffic] = field(default_factory=dict)
+    """By kind of message."""
+
+    @property
+    def down(self) -> int:
+        return sum(one.down for one in self.traffic.values())
+
+    @property
+    def up(self) -> int:
+        return sum(one.up for one in self.traffic.values())
+
+
+class Tally:
+    """Told of every answer (``watch`` of a federation), it counts them and tells the next."""
+
+    def __init__(self, names: Sequence[str], then: Watch | None = None) -> None:
+        self.parts = [ClientTally(name) for name in names]
+        self.then = then
+
+    def __call__(self, task: Task, answer: Reply | Failure, reason: str) -> None:
+        if self.then is not None:
+            self.then(task, answer, reason)
+        if not isinstance(answer.client, int) or not 0 <= answer.client < len(self.parts):
+            return
+        part = self.parts[answer.client]
+        kind = part.traffic.setdefault(task.kind, Traffic())
+        kind.messages += 1
+        kind.down += task.nbytes([answer.client])
+        if reason:
+            part.failed, part.reason = part.failed + 1, reason
+        elif isinstance(answer, Reply):
+            kind.up += answer.nbytes
+            part.rounds += task.kind == "train"
+            if task.kind == "hello":
+                part.samples = int(answer.more["samples"])
+            if "value" in answer.more:
+                part.loss = float(answer.more["value"])
+
+    def by_kind(self) -> dict[str, Traffic]:
+        """Over all clients."""
+        total: dict[str, Traffic] = {}
+        for part in self.parts:
+            for name, one in part.traffic.items():
+                kind = total.setdefault(name, Traffic())
+                kind.messages += one.messages
+                kind.down += one.down
+                kind.up += one.up
+        return total

@@ -1,4 +1,4 @@
-"""The clients' side of a round."""
+"""The clients' side of a round: hosts train the models of their clients, and say what is asked about f_m."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import cast
 
 import numpy as np
 
 from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum, digest
 from reshuffle.errors import LostState
-from reshuffle.federated.answers import answers
-from reshuffle.federated.at_home import Memory, answer
-from reshuffle.federated.local import Group, GroupEpoch, Local, LocalEpoch
+from reshuffle.federated.client_state import ClientStates, answer
+from reshuffle.federated.local import ClientGroup, GroupEpoch, Local, LocalEpoch
 from reshuffle.objective import Array, FiniteSum
+from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
 
 SMALL = 512  # samples, below which a client is better trained together with its neighbours
@@ -47,7 +48,7 @@ class ClientHost:
     local: Local
     positions: Sequence[int]
     factors: Sequence[float]
-    memory: Memory = field(default_factory=Memory)
+    memory: ClientStates = field(default_factory=ClientStates)
     """Of methods that keep their state with the clients."""
     folders: Mapping[int, str | os.PathLike[str]] = field(default_factory=dict)
     """Where a client's state is saved."""
@@ -115,7 +116,7 @@ class ClientHost:
         return Reply(task.run, task.round, client, task.digest, model, check, more)
 
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"_work": None, "_problems": None, "memory": Memory()}
+        return vars(self) | {"_work": None, "_problems": None, "memory": ClientStates()}
 
 
 def _passes(
@@ -146,7 +147,7 @@ class _Work:
         self.groups: list[tuple[list[int], GroupEpoch]] = []
         for members in _neighbours([c for c in host.clients if self._problem(c).n < SMALL]):
             places = [self.places[c] for c in members]
-            group = Group(
+            group = ClientGroup(
                 [host.problems[k] for k in places],
                 host.positions[places[0]],
                 [host.factors[k] for k in places],
@@ -175,3 +176,44 @@ def _neighbours(clients: Sequence[int]) -> list[list[int]]:
         else:
             runs.append([c])
     return runs
+
+
+ARRAYS = ("gradient", "rising")
+"""What clients say that is as long as a model: added up where a server keeps sums only."""
+
+
+def answers(problem: FiniteSum, wanted: str, x: Array) -> dict[str, Plain]:
+    """What a client says of f_m at x: all of it means over its samples.
+
+    ``value``: f_m(x). ``gradient``: ∇f_m(x) without the ridge. ``rising``: that of the samples whose slope is
+    positive, and by how much their losses are above their infimum. ``floor``: the mean of l*(0, y_i), less the infimum
+    of the losses. ``means``: those of the features.
+    """
+    found: dict[str, Plain] = {}
+    words = wanted.split()
+    if "value" in words:
+        found["value"] = float(problem.value(x))
+    if "gradient" in words:
+        gradient = problem.gradient(x)
+        gradient[: problem.features] -= problem.ridge * x[: problem.features]
+        found["gradient"] = gradient
+    if {"rising", "floor", "means"} & set(words):
+        found |= _of_rows(cast(Problem, problem), words, x)
+    return found
+
+
+def _of_rows(problem: Problem, words: list[str], x: Array) -> dict[str, Plain]:
+    """The parts of an answer that a generalised linear model alone can give."""
+    fit, found = problem.datafit, dict[str, Plain]()
+    if "rising" in words:
+        slopes = np.maximum(fit.slopes(x)[0], 0.0)
+        zero, rising = np.zeros(slopes.shape), fit.combined(slopes)
+        # l(z) = z·s - l*(s), summed over the samples whose slope is positive: the others add l*(0) to both sums
+        conjugates = fit.conjugates(slopes, 1.0) - fit.conjugates(zero, 1.0)
+        found["rising"] = rising
+        found["rising_excess"] = float(np.vdot(x, rising)) - conjugates / fit.n
+    if "floor" in words:
+        found["floor"] = fit.conjugates(np.zeros((fit.n, *fit.outputs)), 1.0) / fit.n
+    if "means" in words:
+        found["means"] = fit.column_means()
+    return found

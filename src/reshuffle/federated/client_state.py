@@ -18,7 +18,7 @@ import numpy as np
 from reshuffle.archive import read_archive, write_archive
 from reshuffle.engines import Plain, Task
 from reshuffle.errors import InputError, LostState
-from reshuffle.federated.anderson import Choice
+from reshuffle.federated.extrapolation import Choice
 from reshuffle.objective import Array
 
 Passes = Callable[[Array, Array | None], Array]
@@ -27,7 +27,7 @@ KIND = ("state of a client", 1)
 """What its file says that it is, and its version."""
 
 
-class Kept(NamedTuple):
+class ClientState(NamedTuple):
     """What a client remembers."""
 
     key: str
@@ -40,18 +40,18 @@ class Kept(NamedTuple):
     residuals: Array
 
 
-class Memory:
+class ClientStates:
     """The states of a host's clients; in a folder, too, where one is given: a new process goes on from there."""
 
     def __init__(self) -> None:
-        self._states: dict[int, Kept] = {}
+        self._states: dict[int, ClientState] = {}
 
-    def load(self, client: int, folder: str | os.PathLike[str] | None) -> Kept | None:
+    def load(self, client: int, folder: str | os.PathLike[str] | None) -> ClientState | None:
         if client not in self._states and folder is not None and _file(folder, client).exists():
             self._states[client] = _read(_file(folder, client), client)
         return self._states.get(client)
 
-    def save(self, client: int, state: Kept, folder: str | os.PathLike[str] | None) -> None:
+    def save(self, client: int, state: ClientState, folder: str | os.PathLike[str] | None) -> None:
         if folder is not None:
             about = {
                 "client": client,
@@ -68,7 +68,7 @@ def answer(
     client: int,
     task: Task,
     passes: Passes,
-    memory: Memory,
+    memory: ClientStates,
     folder: str | os.PathLike[str] | None = None,
 ) -> tuple[Array, dict[str, Plain]]:
     """The residual of a client's round, and the products that go with it.
@@ -89,7 +89,7 @@ def answer(
     return state.residuals[-1], _products(state.residuals)
 
 
-def _checked(state: Kept | None, key: str, since: int, task: Task) -> Kept | None:
+def _checked(state: ClientState | None, key: str, since: int, task: Task) -> ClientState | None:
     """The state that the round begins from; none where it is the client's first."""
     if since == 0:
         return None
@@ -107,7 +107,9 @@ def _checked(state: Kept | None, key: str, since: int, task: Task) -> Kept | Non
     return state
 
 
-def _round(task: Task, key: str, state: Kept | None, tau: float, passes: Passes) -> Kept:
+def _round(
+    task: Task, key: str, state: ClientState | None, tau: float, passes: Passes
+) -> ClientState:
     x: Array = task.x
     images, residuals = np.empty((0, *x.shape)), np.empty((0, *x.shape))
     z, h = x, None
@@ -125,7 +127,7 @@ def _round(task: Task, key: str, state: Kept | None, tau: float, passes: Passes)
     image = passes(x, h)
     if h is not None:
         image = image - tau * h
-    return Kept(
+    return ClientState(
         key,
         task.round + 1,
         task.digest,
@@ -149,13 +151,13 @@ def _file(folder: str | os.PathLike[str], client: int) -> Path:
     return Path(folder) / f"client-{client}.npz"
 
 
-def _read(path: Path, client: int) -> Kept:
+def _read(path: Path, client: int) -> ClientState:
     """The state in a file, which must be this client's own: nothing else in it tells whose it is."""
     try:
         with read_archive(path, *KIND) as stored:
             about, arrays = stored.about, stored.arrays()
             images, residuals = arrays["images"], arrays["residuals"]
-            kept = Kept(
+            kept = ClientState(
                 str(about["key"]), int(about["round"]), str(about["digest"]), images, residuals
             )
             owner = int(about["client"])

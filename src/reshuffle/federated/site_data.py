@@ -15,7 +15,7 @@ from reshuffle.datasets.npz_file import read_npz
 from reshuffle.datasets.reading import is_table
 from reshuffle.datasets.svmlight import read_svmlight
 from reshuffle.errors import InputError, shown
-from reshuffle.federated.columns import Cells, Columns, read
+from reshuffle.federated.columns import Cells, SiteColumns, read
 from reshuffle.files import opened
 
 Given = tuple[Any, ...] | Mapping[str, Any]
@@ -25,7 +25,7 @@ SPARSE = ("data", "indices", "indptr", "shape", "format", "_is_array")
 """What scipy's ``save_npz`` calls the parts of X."""
 
 
-class Table(NamedTuple):
+class SiteTable(NamedTuple):
     """Rows, targets as they stand, weights and names where there are some.
 
     A table of named columns has ``columns`` in place of X: how it is encoded is for all sites to agree on.
@@ -35,7 +35,7 @@ class Table(NamedTuple):
     y: NDArray[Any]
     sample_weight: Any = None
     names: tuple[str, ...] = ()
-    columns: Columns | None = None
+    columns: SiteColumns | None = None
 
 
 PLAIN = Cells()
@@ -44,7 +44,7 @@ PLAIN = Cells()
 
 def load(
     source: Source, target: str | None = None, cells: Cells = PLAIN, drop: Sequence[str] = ()
-) -> Table:
+) -> SiteTable:
     """The table that a source stands for.
 
     - a file in LIBSVM format (also packed with gzip or bzip2);
@@ -74,11 +74,11 @@ def _refuse_cells(cells: Cells, drop: Sequence[str]) -> None:
         )
 
 
-def _file(path: Path, target: str | None, cells: Cells, drop: Sequence[str]) -> Table:
+def _file(path: Path, target: str | None, cells: Cells, drop: Sequence[str]) -> SiteTable:
     try:
         if is_table(path) and not path.is_dir():
             columns, y = read(path, target, cells, drop)
-            return Table(None, y, None, (), columns)
+            return SiteTable(None, y, None, (), columns)
         _refuse_cells(cells, drop)
         if path.is_dir():
             return _folder(path)
@@ -93,14 +93,14 @@ def _file(path: Path, target: str | None, cells: Cells, drop: Sequence[str]) -> 
         raise InputError(f"{path} cannot be read: {error}") from None
     if not path.is_file():
         raise InputError(f"there is no file or folder {path}")
-    return Table(*read_svmlight(path))
+    return SiteTable(*read_svmlight(path))
 
 
-def _folder(path: Path) -> Table:
+def _folder(path: Path) -> SiteTable:
     X = np.load(path / "X.npy", mmap_mode="r", allow_pickle=False)
     y = np.load(path / "y.npy", allow_pickle=False)
     weights, names = path / "sample_weight.npy", path / "names.txt"
-    return Table(
+    return SiteTable(
         X,
         y,
         np.load(weights, allow_pickle=False) if weights.exists() else None,
@@ -108,7 +108,7 @@ def _folder(path: Path) -> Table:
     )
 
 
-def _given(given: Any) -> Table:
+def _given(given: Any) -> SiteTable:
     if isinstance(given, tuple) and 2 <= len(given) <= len(PARTS):
         given = dict(zip(PARTS, given, strict=False))
     if isinstance(given, Mapping) and "indptr" in given:
@@ -129,7 +129,7 @@ def _given(given: Any) -> Table:
                 "X is a data frame with columns that do not hold numbers: write it to a CSV or Parquet file and give the "
                 "path, which takes texts and missing cells, or turn them into numbers first"
             )
-    return Table(X, np.asarray(given["y"]), given.get("sample_weight"), _names(names, X))
+    return SiteTable(X, np.asarray(given["y"]), given.get("sample_weight"), _names(names, X))
 
 
 def _sparse(given: Mapping[str, Any]) -> Any:

@@ -13,25 +13,23 @@ from reshuffle.content import digest
 from reshuffle.engines import Engine, Plain, Record, Session, Task
 from reshuffle.engines import digest as digest_of
 from reshuffle.federated.agreement import Agreement
-from reshuffle.federated.collect import Collect
 from reshuffle.federated.curvature import Curved
 from reshuffle.federated.federation import Federation
-from reshuffle.federated.local import Load, Local, Sampled
+from reshuffle.federated.local import Load, Local, Sampled, described
+from reshuffle.federated.replies import Gathering, Tally
 from reshuffle.federated.site import Model
-from reshuffle.federated.tally import Tally
-from reshuffle.federated.work import described
 from reshuffle.losses import Loss
 from reshuffle.objective import Array
 from reshuffle.penalties import Penalty
 from reshuffle.smoothness import Smoothness
 
 if TYPE_CHECKING:
-    from reshuffle.federated.rounds import Plan
+    from reshuffle.federated.plan import Plan
 
 NOTHING = np.empty(0)
 
 
-class Known(Smoothness):
+class KnownConstants(Smoothness):
     """Constants that were told, not measured."""
 
     def __init__(self, L_max: float, L_mean: float, L_f: float) -> None:
@@ -39,18 +37,19 @@ class Known(Smoothness):
         vars(self).update(_summary=(L_max, L_mean), _largest_eigenvalue=(L_f, 0.0), rough_L_f=L_f)
 
 
-class Gathered(Federation):
+class RemoteFederation(Federation):
     """P(x) = (1/N) Σ_m F_m(x) + R(x), where each F_m is known to its site alone.
 
     Values, gradients and constants are sums, means or maxima of what the sites answer.
     """
 
-    late = True
+    remote = True
+    features = 0
 
     def __init__(
         self,
         session: Session,
-        collect: Collect,
+        collect: Gathering,
         agreed: Agreement,
         penalty: Penalty,
         model: Model,
@@ -63,16 +62,12 @@ class Gathered(Federation):
         self.model, self.tested, self.tally, self.watch = model, tested, tally, tally
         self.penalty, self.loss, self.ridge = penalty, model.loss, model.ridge
         self.power_rounds, self.tells = power_rounds, tells
-        self._features = int(agreed.record["features"])
-        self.shape = (self._features + model.intercept, *agreed.outputs)
+        self.features = int(agreed.record["features"])
+        self.shape = (self.features + model.intercept, *agreed.outputs)
         self.sizes = agreed.sizes
         self.n = int(self.sizes.sum())
         self._constants: list[Record] = []
         self._work: dict[str, Plain] = {}
-
-    @property
-    def features(self) -> int:
-        return self._features
 
     def __repr__(self) -> str:
         return f"<Sites: {self.described}, unknown of shape {self.shape}, penalty={self.penalty!r}>"
@@ -130,7 +125,7 @@ class Gathered(Federation):
         mean, bound = (
             float(self.sizes @ [r[name] for r in told] / self.n) for name in ("L_mean", "L_f")
         )
-        return Known(max(r["L_max"] for r in told), mean, self._closer(bound))
+        return KnownConstants(max(r["L_max"] for r in told), mean, self._closer(bound))
 
     @cached_property
     def typical_curvature(self) -> float:
