@@ -112,11 +112,11 @@ def figure_1_constants() -> Words:
 
     import reshuffle as rs
     from reshuffle.experiments import figure1
-    from reshuffle.store import Store
+    from reshuffle.run_cache import RunCache
 
     X, y = rs.datasets.load_libsvm("a1a")
     with TemporaryDirectory() as folder:
-        at = figure1.choose(X, y, Store(Path(folder)))
+        at = figure1.choose(X, y, RunCache(Path(folder)))
     L = at.problem.smoothness
     yield f"a1a ({at.problem.n:,} × {at.problem.features})"
     yield f"L_f/n = {plain(at.l2)}"

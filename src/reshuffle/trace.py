@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.archive import Archive, read_archive, write_archive
-from reshuffle.content import Fingerprint
+from reshuffle.digests import Fingerprint
 from reshuffle.errors import InputError, shown
 from reshuffle.files import Location, write_csv
 from reshuffle.html_tables import ends, html_table, number
+from reshuffle.npz_archive import Archive, read_archive, write_archive
 
 Array = NDArray[np.float64]
 INTERRUPTED = "interrupted after"

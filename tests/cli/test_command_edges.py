@@ -16,9 +16,9 @@ import scipy.sparse as sp
 from click.testing import CliRunner
 from command_line import check_page, fit, run, write_people
 
-from reshuffle.archive import read_archive, write_archive
 from reshuffle.cli import main
 from reshuffle.estimators.model_file import KIND, VERSION
+from reshuffle.npz_archive import read_archive, write_archive
 
 
 @pytest.fixture(scope="module")

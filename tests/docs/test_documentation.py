@@ -79,3 +79,13 @@ def test_the_gallery_is_what_it_says() -> None:
         assert line == "=" * len(title), path
         assert "plt." in text or "plotting.plot_" in text, f"{path} draws nothing"
         assert "fetch_" not in text, f"{path} would download"
+
+
+def test_the_glossary_has_at_most_twelve_words_and_names_files_that_exist() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    rows = re.findall(r"^\| (?!word|---)([^|]+) \|.*\| ([^|]+) \|$", text, re.MULTILINE)
+    assert 0 < len(rows) <= 12
+    for word, where in rows:
+        paths = re.findall(r"`([\w/.]+)`", where)
+        assert paths, word
+        assert all((ROOT / "src" / "reshuffle" / path).exists() for path in paths), word

@@ -18,7 +18,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from skops import io as skops_io
 
 import reshuffle as rs
-from reshuffle.archive import read_archive, write_archive
+from reshuffle.npz_archive import read_archive, write_archive
 
 MODELS: dict[str, Any] = {
     "two classes": rs.RRClassifier(penalty="l1", l1=0.01, class_weight={0: 2.0, 1: 1.0}),

@@ -18,7 +18,7 @@ from reshuffle import theory
 from reshuffle.cli import main
 from reshuffle.experiments import (
     RECIPES,
-    Check,
+    ClaimCheck,
     Numbers,
     Report,
     Settings,
@@ -31,7 +31,7 @@ from reshuffle.experiments import (
     theorems,
 )
 from reshuffle.experiments.claim import Curve
-from reshuffle.store import Store
+from reshuffle.run_cache import RunCache
 
 
 def reproduce(*arguments: str) -> Result:
@@ -109,8 +109,8 @@ def test_a_second_call_reuses_finished_seeds(
 
 def test_other_data_are_another_run(stand_in: Path, tmp_path: Path) -> None:
     X, y = rs.datasets.load_libsvm(stand_in / "a1a")
-    store = Store(tmp_path)
-    other = Store(tmp_path)
+    store = RunCache(tmp_path)
+    other = RunCache(tmp_path)
     solver, problem = rs.ProxRR(epochs=2), rs.Problem(X, y)
     store.solve("run", solver, problem)
     other.solve("run", solver, rs.Problem(X, -y))
@@ -123,7 +123,7 @@ def test_other_data_are_another_run(stand_in: Path, tmp_path: Path) -> None:
 
 def test_the_penalty_is_the_weakest_with_under_half_nonzero(stand_in: Path, tmp_path: Path) -> None:
     X, y = rs.datasets.load_libsvm(stand_in / "a1a")
-    store = Store(tmp_path)
+    store = RunCache(tmp_path)
     chosen = figure1.choose(X, y, store)
     weaker = figure1.task(X, y, chosen.k + 1, store)
     assert 2 * chosen.nonzero < 24 <= 2 * weaker.nonzero
@@ -284,9 +284,9 @@ def test_a_bound_that_is_too_small_is_found_out(
 def test_a_theorem_that_does_not_hold_is_loud(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def one() -> list[comparisons.Comparison]:
+    def one() -> list[comparisons.RateComparison]:
         return [
-            comparisons.Comparison("T", "p", "RR", start, 1.0, 1, exact, 1.0)
+            comparisons.RateComparison("T", "p", "RR", start, 1.0, 1, exact, 1.0)
             for start, exact in (("far", 0.5), ("x*", 1.1))
         ]
 
@@ -310,7 +310,7 @@ def test_a_page_stands_alone_and_shows_what_fails(tmp_path: Path) -> None:
         text="one\n\ntwo",
         configuration={"λ1": "0.1"},
         tables=[Numbers("numbers", ["x", "y"], [["<1>", "2"]])],
-        checks=[Check("It holds.", False, "it is 3")],
+        checks=[ClaimCheck("It holds.", False, "it is 3")],
     )
     assert not report.holds
     page.write(report, tmp_path / "page.html")

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import reshuffle as rs
 from reshuffle.cli import main
 from reshuffle.experiments import Settings, figure2
-from reshuffle.store import Store
+from reshuffle.run_cache import RunCache
 
 
 def reproduce(folder: Path, *options: str) -> Any:
@@ -61,7 +61,7 @@ def test_ray_gives_the_figure_of_threads(mushrooms: Any, tmp_path: Path) -> None
     if importlib.util.find_spec("ray") is None:
         pytest.skip('Ray is an extra: pip install "reshuffle[ray]"')
     X, y = mushrooms
-    store = Store(tmp_path)
+    store = RunCache(tmp_path)
     at = figure2.task(X, y, store)
     results = [
         figure2.methods(3, 0, 50, engine)[figure2.OURS].solve(at.federation)

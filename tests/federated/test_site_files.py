@@ -14,10 +14,10 @@ from test_sites import both
 from test_state_at_clients import SOLVER, interrupted, saved
 
 import reshuffle as rs
-from reshuffle.archive import read_archive, write_archive
 from reshuffle.datasets import Reading, load_data
 from reshuffle.federated.client_state import KIND
 from reshuffle.federated.site_data import load
+from reshuffle.npz_archive import read_archive, write_archive
 
 X = np.arange(12.0).reshape(4, 3)
 y = np.array([1.0, -1.0, 1.0, -1.0])

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import reshuffle as rs
-from reshuffle.archive import read_archive, write_archive
+from reshuffle.npz_archive import read_archive, write_archive
 
 ROOT = Path(__file__).parents[2]
 BATCH = 1000  # inputs of one process

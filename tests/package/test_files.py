@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.archive import read_archive, write_archive
 from reshuffle.errors import FileError
 from reshuffle.files import replacing, write_atomically
+from reshuffle.npz_archive import read_archive, write_archive
 
 ARRAYS = {
     "x": np.arange(6.0).reshape(2, 3),

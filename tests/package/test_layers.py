@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import reshuffle as rs
+from reshuffle import digests
 
 ROOT = Path(rs.__file__).parent
 LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer and those before it
@@ -23,10 +24,10 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
         "capacity",
         "html_tables",
     },
-    {"archive"},
+    {"npz_archive"},
     {"validation"},
     {"core", "code_identity"},
-    {"content", "labels"},
+    {"digests", "labels"},
     {"penalties", "losses"},
     {"rows", "smoothness"},
     {"samples", "design"},
@@ -34,7 +35,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"objective"},
     {"own_loops"},
     {"problem", "oracle"},
-    {"trace", "callbacks", "orders", "steps", "store"},
+    {"trace", "callbacks", "orders", "steps", "run_cache"},
     {"datasets"},
     {"solvers"},
     {"engines"},
@@ -42,7 +43,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"bands"},
     {"plotting"},
     {"theory", "testing"},
-    {"tables", "compared", "comparison"},
+    {"comparison"},
     {"estimators"},
     {"report"},
     {"experiments"},
@@ -137,6 +138,28 @@ def test_what_a_part_can_do_is_not_asked_of_its_class(path: Path) -> None:
         and {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)} & OURS
     ]
     assert asked == []
+
+
+def test_no_class_name_occurs_in_two_modules() -> None:
+    """A name that is read in one place should not mean something else in another."""
+    homes: dict[str, set[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, set()).add(name_of(path))
+    assert {name: sorted(found) for name, found in homes.items() if len(found) > 1} == {}
+
+
+def test_there_is_one_digest() -> None:
+    """sha256 of a content, as ``reshuffle.digests.digest`` computes it: functions of that name are that one."""
+    found = [
+        name_of(path)
+        for path in MODULES
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name == "digest"
+    ]
+    assert found == ["digests"]
+    assert rs.engines.digest is digests.digest
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

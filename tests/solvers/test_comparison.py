@@ -14,9 +14,9 @@ import pytest
 import reshuffle as rs
 from reshuffle.bands import together
 from reshuffle.comparison import compare
+from reshuffle.comparison.table import Spread
 from reshuffle.plotting import plot_gap
 from reshuffle.solvers import Epoch, Method, Solver
-from reshuffle.tables import Spread
 
 mpl.use("Agg")
 STEP = rs.steps.InverseTime()

@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 import reshuffle as rs
-from reshuffle.content import digest
+from reshuffle.digests import digest
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((40, 5)), np.where(np.arange(40) % 2, 1.0, -1.0)

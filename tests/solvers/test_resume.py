@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.archive import read_archive, write_archive
+from reshuffle.npz_archive import read_archive, write_archive
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((40, 6)), np.sign(RNG.standard_normal(40))

@@ -18,7 +18,7 @@ from oracles import random_data, sparse
 
 import reshuffle as rs
 from reshuffle.callbacks import ProgressBar
-from reshuffle.content import digest
+from reshuffle.digests import digest
 
 COLUMNS = ["epoch", "objective", "gradients", "prox_evals", "seconds", "step", "gap"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output, counted
 from reshuffle.cli.fitting import (
     Choices,
-    Task,
+    FitTask,
     counting,
     cross_validated,
     data_of,
@@ -73,7 +73,7 @@ def run(
     return _ended(model, output)
 
 
-def _fitted(task: Task, choices: Choices, cv: bool, output: Output) -> Any:
+def _fitted(task: FitTask, choices: Choices, cv: bool, output: Output) -> Any:
     """The fitted model; the line about the exit code replaces the solver's own warning about convergence."""
     if cv:
         with held_warnings(), output.console.status("following the path"):
@@ -85,7 +85,7 @@ def _fitted(task: Task, choices: Choices, cv: bool, output: Output) -> Any:
         )
 
 
-def _described(file: str, data: Data, task: Task, choices: Choices) -> str:
+def _described(file: str, data: Data, task: FitTask, choices: Choices) -> str:
     n, features = data.X.shape
     if task.classes:
         found = np.unique(task.y)
@@ -100,7 +100,7 @@ def _described(file: str, data: Data, task: Task, choices: Choices) -> str:
     return f"{file}: {rows}{held}, {used}; {name}: {target}"
 
 
-def folds_words(task: Task, choices: Choices) -> str:
+def folds_words(task: FitTask, choices: Choices) -> str:
     """How rows were divided for cross-validation."""
     if choices.time:
         return f"{choices.folds}, in the order of {choices.time}, each judged by later rows"
@@ -111,7 +111,7 @@ def folds_words(task: Task, choices: Choices) -> str:
 
 
 def _about(
-    file: str, data: Data, task: Task, choices: Choices, model: Any, seconds: float
+    file: str, data: Data, task: FitTask, choices: Choices, model: Any, seconds: float
 ) -> dict[str, str]:
     return {
         "file": file,

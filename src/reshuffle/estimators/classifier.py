@@ -74,7 +74,7 @@ class RRClassifier(LinearClassifier, LinearEstimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One shuffled pass over these rows and a prox (an epoch of ProxRR), from the model so far.
 
-        The first call names all ``classes``. Steps shrink over the calls as ``Stream`` says.
+        The first call names all ``classes``. Steps shrink over the calls as ``SampleStream`` says.
         """
         first = not hasattr(self, "coef_")
         X = inputs.design(self, X, reset=first)

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reshuffle.archive import read_archive, write_archive
 from reshuffle.engines import Plain, Task
 from reshuffle.errors import InputError, LostState
 from reshuffle.federated.extrapolation import Choice
+from reshuffle.npz_archive import read_archive, write_archive
 from reshuffle.objective import Array
 
 Passes = Callable[[Array, Array | None], Array]

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.content import digest
 from reshuffle.datasets.columns import Column
 from reshuffle.datasets.encoding import Number, TableEncoding, fill_of
 from reshuffle.datasets.reading import column_names, load_columns
 from reshuffle.datasets.table import Reading
+from reshuffle.digests import digest
 from reshuffle.engines import Plain
 from reshuffle.errors import InputError
 from reshuffle.federated.medians import is_threshold

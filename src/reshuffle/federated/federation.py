@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from reshuffle.cached import cached_property
-from reshuffle.content import digest
+from reshuffle.digests import digest
 from reshuffle.engines import Engine, Failure, Plain, Record, Reply, Session, Task, open_session
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.host import ClientHost, Held, answers

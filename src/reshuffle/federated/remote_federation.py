@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reshuffle.cached import cached_property
-from reshuffle.content import digest
+from reshuffle.digests import digest
 from reshuffle.engines import Engine, Plain, Record, Session, Task
-from reshuffle.engines import digest as digest_of
 from reshuffle.federated.agreement import Agreement
 from reshuffle.federated.curvature import Curved
 from reshuffle.federated.federation import Federation
@@ -86,9 +85,7 @@ class RemoteFederation(Federation):
         everyone = tuple(range(self.count))
         told: dict[str, Plain] = {**self.agreed.record, **(more or {})}
         own = {c: self._told(c) for c in everyone}
-        task = Task(
-            uuid.uuid4().hex, 0, 0.0, x, digest_of(x), everyone, kind=kind, more=told, own=own
-        )
+        task = Task(uuid.uuid4().hex, 0, 0.0, x, digest(x), everyone, kind=kind, more=told, own=own)
         replies = self.collect(task).replies
         return {c: replies[c].more for c in everyone}
 

@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from reshuffle.content import digest
 from reshuffle.datasets.encoding import TableEncoding
 from reshuffle.design import check_rows
+from reshuffle.digests import digest
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.columns import Cells

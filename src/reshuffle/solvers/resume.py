@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from reshuffle.archive import Header, header_of
-from reshuffle.content import Fingerprint
+from reshuffle.digests import Fingerprint
 from reshuffle.errors import InputError, shown
+from reshuffle.npz_archive import Header, header_of
 from reshuffle.objective import Objective
 from reshuffle.solvers.method import Method, State
 from reshuffle.trace import STATE, TRACE, Result, opened_result, result_of, under

@@ -15,7 +15,7 @@ import numpy as np
 
 from reshuffle.callbacks import Callback, ProgressBar
 from reshuffle.capacity import check_unknown
-from reshuffle.content import digest
+from reshuffle.digests import digest
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.objective import Array, FiniteSum, Objective
 from reshuffle.penalties.abilities import check_convex

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from reshuffle.callbacks import progress_bar
-from reshuffle.compared import Comparison, Runs
+from reshuffle.comparison.result import Comparison, Runs
 from reshuffle.errors import DivergenceError, InputError, shown
 from reshuffle.objective import Objective
 from reshuffle.randomness import check_seed
+from reshuffle.run_cache import RunCache, keep
 from reshuffle.solvers.fista import FISTA, stationary
 from reshuffle.solvers.solver import BaseSolver
-from reshuffle.store import Store, keep
 from reshuffle.trace import Result
 from reshuffle.validation import check_number, check_positive
 
@@ -73,7 +73,7 @@ def compare(
         (n, seed, replace(s, seed=seed)) for n, s in _checked(solvers, problem) for seed in wanted
     ]
     with TemporaryDirectory() if folder is None else nullcontext(folder) as place:
-        store = Store(Path(place))
+        store = RunCache(Path(place))
         kept = {job[:2]: store.find(_label(job), job[2], problem) for job in jobs}
         missing = [job for job in jobs if kept[job[:2]] is None]
         with progress_bar("comparing", len(missing), progress) as tick:
@@ -121,7 +121,7 @@ def _checked(solvers: Any, problem: Objective) -> list[tuple[str, BaseSolver]]:
 # --- running ---------------------------------------------------------------------------------------
 
 
-def _minimum(problem: Objective, runs: Runs, store: Store, given: float | None) -> float:
+def _minimum(problem: Objective, runs: Runs, store: RunCache, given: float | None) -> float:
     """P*: what was given, else the lowest value that FISTA or one of the runs has found."""
     lowest = min(float(r.trace["objective"].min()) for by in runs.values() for r in by.values())
     if given is not None:
@@ -145,7 +145,7 @@ def _label(job: Job) -> str:
 
 
 def _run_all(
-    problem: Objective, jobs: list[Job], store: Store, workers: int
+    problem: Objective, jobs: list[Job], store: RunCache, workers: int
 ) -> Iterable[tuple[str, int, Result]]:
     tasks = [(*job, store.path(_label(job), job[2], problem)) for job in jobs]
     if workers == 1 or len(jobs) < 2:

@@ -20,7 +20,7 @@ from reshuffle.validation import check_weights, read_only
 
 
 @dataclass(frozen=True)
-class Stream:
+class SampleStream:
     """What is remembered between calls.
 
     A call makes one shuffled pass with the step
@@ -37,12 +37,12 @@ class Stream:
     largest: float = 0.0
 
     @classmethod
-    def after(cls, problem: Problem, seed: int) -> Stream:
+    def after(cls, problem: Problem, seed: int) -> SampleStream:
         """What a whole fit leaves to the calls that follow it: it counts as one."""
         bounded = problem.loss.curvature < np.inf  # else such calls are refused
         return cls(seed, 1, problem.n, problem.smoothness.L_max if bounded else 0.0)
 
-    def advance(self, part: Problem, x0: NDArray[Any] | None) -> tuple[Result, Stream]:
+    def advance(self, part: Problem, x0: NDArray[Any] | None) -> tuple[Result, SampleStream]:
         """The model after a pass over this part, and what is to be remembered."""
         largest = max(self.largest, part.smoothness.L_max)
         after = replace(self, calls=self.calls + 1, samples=self.samples + part.n, largest=largest)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reshuffle.bands import across
+from reshuffle.comparison.table import Line, Spread, Table
 from reshuffle.errors import InputError
 from reshuffle.files import write_atomically, write_csv
 from reshuffle.html_tables import html_table
-from reshuffle.tables import Line, Spread, Table
 from reshuffle.trace import Result
 from reshuffle.validation import check_positive
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import reshuffle
-from reshuffle.content import digest
+from reshuffle.digests import digest
 from reshuffle.errors import InputError
 from reshuffle.trace import Result
 
 
-class Store:
+class RunCache:
     """Results in a folder, one file per run, named by a digest of all that the run depends on.
 
     That is the solver with its parameters, the content of the problem, the sources of the package, and
