@@ -72,7 +72,7 @@ def judge(kind: str, case: Case, most: int, method: rs.ExactFedRR | None = None)
     seconds = time.process_time() - clock
     shortened = float(steps[-1] / steps[0])
     return Outcome(
-        kind, case.name, reached, float(gaps.min()), passes, shortened, best.converged, seconds
+        kind, case.name, reached, float(gaps.min()), passes, shortened, best.reached, seconds
     )
 
 

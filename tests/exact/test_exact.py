@@ -44,7 +44,7 @@ def test_finds_the_minimiser(loss: str, psi: str, layout: Any) -> None:
     best, scale = minimum(problem), problem.value(np.zeros(problem.shape))
     finish = layout is np.array  # with Newton steps on one layout, without them on the other
     result = shuffled(tol=1e-10, epochs=5000, finish=finish).solve(problem)
-    assert result.converged, result.message
+    assert result.reached, result.message
     assert problem.objective(result.x) - best <= 1e-10 * scale
 
 
@@ -185,7 +185,7 @@ def test_hard_problems_from_any_start(name: str, start: float) -> None:
 def test_no_penalty_at_all() -> None:
     X, y = random_data(rs.losses.Squared(), n=60)
     result = shuffled(tol=1e-10).solve(rs.Problem(X, y, rs.losses.Squared()))
-    assert result.converged
+    assert result.reached
     np.testing.assert_allclose(result.x, np.linalg.lstsq(X, y)[0], atol=1e-8)
 
 

@@ -153,7 +153,7 @@ def test_free_coordinates_are_at_their_minimum(name: str, layout: str, width: in
             above = (problem.objective(result.x) - least) / problem.datafit.at_zero
             # scipy's is a minimum as well; just below λ_max a held feature may lower P a little
             below = -TOL if factor >= 1.0 else -1e-4
-            if not (result.certified and below <= above <= TOL):
+            if not (result.converged and below <= above <= TOL):
                 false.append((kind, given is not None, intercept, factor, above, result.message))
     assert not false, false
 
@@ -181,7 +181,7 @@ def test_the_intercept_of_rare_events_with_a_strong_penalty() -> None:
     y[:10] = -1
     problem = rs.Problem(X, y, penalty=L1(1e3), fit_intercept=True)
     result = rs.ExactProxRR(tol=TOL).solve(problem)
-    assert result.certified
+    assert result.converged
     assert result.x[-1] == pytest.approx(np.log(9.0), abs=1e-2)
     assert rs.RRClassifier(penalty="l1", l1=1e3).fit(X, y).intercept_[0] == pytest.approx(
         np.log(9.0), abs=1e-2

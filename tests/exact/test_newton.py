@@ -469,7 +469,7 @@ def test_a_loss_without_a_second_derivative_has_no_newton_steps() -> None:
     problem = rs.Problem(np.eye(2), np.ones(2), loss=Plain())
     assert not can_finish(problem)
     result = rs.ExactProxRR().solve(problem)  # by epochs alone
-    assert result.converged
+    assert result.reached
     assert "newton" not in result.trace
 
 

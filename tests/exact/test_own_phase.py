@@ -46,7 +46,7 @@ def test_the_phase_of_the_page_reaches_a_certified_minimum(
     problem = rs.Problem(X, y, loss, rs.penalties.ElasticNet(2e-3, 1e-2), ridge=1e-3)
     solver = rs.ExactProxRR(tol=1e-8, phases=[own_phase(X), "shuffled"], eval_every=1)
     result = solver.solve(problem)
-    assert result.certified, result.message
+    assert result.converged, result.message
     assert result.trace["coordinates"][-1] > 0
     assert result.trace["shuffled"][-1] > 0
     best = problem.objective(rs.ExactProxRR(tol=1e-13).solve(problem).x)
@@ -64,7 +64,7 @@ def test_a_phase_alone_may_be_the_whole_method(own_phase: Any, digits: tuple[Any
     X, y = digits
     problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(2e-3, 1e-2))
     result = rs.ExactProxRR(tol=1e-6, phases=[own_phase(X)]).solve(problem)
-    assert result.certified, result.message
+    assert result.converged, result.message
     assert [name for name in result.trace if name in ("newton", "shuffled")] == []
 
 
@@ -77,7 +77,7 @@ def test_every_phase_acts_where_it_is_the_only_one_that_may(name: str) -> None:
     target = y[:300] if several else np.where(y[:300] == 3, 1.0, -1.0)
     problem = rs.Problem(X, target, loss, ridge=0.02)
     result = rs.ExactProxRR(tol=1e-6, phases=[name], epochs=3000).solve(problem)
-    assert result.certified, result.message
+    assert result.converged, result.message
     assert result.trace[name][-1] > 0
     assert [other.name for other in PHASES if other.name in result.trace] == [name]
 

@@ -123,7 +123,7 @@ def test_exact_fedrr_finds_the_pooled_solution(loss: str, psi: str, by: str) -> 
     best = whole.objective(rs.theory.solve(whole))
     solver = rs.ExactFedRR(rounds=5000, tol=1e-10, check_every=25, eval_every=5000)
     result = solver.solve(federation)
-    assert result.converged, result.message
+    assert result.reached, result.message
     np.testing.assert_allclose(result.trace["objective"][-1], best, rtol=1e-12)
     beyond = rs.ExactFedRR(rounds=4 * result.epoch, eval_every=5000).solve(federation)
     assert whole.gradient_mapping(beyond.x) < 1e-9

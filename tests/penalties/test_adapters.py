@@ -62,7 +62,7 @@ def test_a_fit_with_an_operator() -> None:
         rs.Problem(X, Y, penalty=FromPyproximal(Operator(0.01)))
     )
     ours = rs.ExactProxRR(tol=1e-10).solve(rs.Problem(X, Y, penalty=L1(0.01)))
-    assert theirs.converged
+    assert theirs.reached
     np.testing.assert_allclose(theirs.x, ours.x, atol=1e-4)
 
 
@@ -92,7 +92,7 @@ def test_a_cvxpy_expression(shape: tuple[int, ...]) -> None:
 def test_constraints_alone_and_a_fit() -> None:
     penalty = FromCvxpy(lambda x: [cp.norm(x) <= 0.5])
     result = rs.FISTA(tol=1e-5).solve(rs.Problem(FEW, Y, penalty=penalty))
-    assert result.converged
+    assert result.reached
     same = rs.FISTA(tol=1e-5, epochs=5).solve(rs.Problem(FEW, Y, penalty=penalty))
     more = rs.FISTA(tol=1e-5).solve(rs.Problem(FEW, Y, penalty=penalty), resume=same)
     np.testing.assert_array_equal(more.x, result.x)  # what was compiled is no part of the problem

@@ -156,12 +156,12 @@ def test_fits_and_a_federation(psi: Any, build: Build, loss: str) -> None:
     wanted = minimised(function(X, y), build)
     problem = rs.Problem(X, y, kind, psi)
     result = rs.ExactProxRR(tol=1e-11, epochs=5000).solve(problem)
-    assert result.converged, result.message
+    assert result.reached, result.message
     np.testing.assert_allclose(result.x, wanted, atol=1e-5)
     by: Any = "label" if loss == "logistic" else [np.flatnonzero(y <= 0), np.flatnonzero(y > 0)]
     clients = rs.federated.split(problem, clients=2, by=by)
     pooled = rs.ExactFedRR(tol=1e-9, rounds=3000).solve(clients)
-    assert pooled.converged, pooled.message
+    assert pooled.reached, pooled.message
     np.testing.assert_allclose(pooled.x, wanted, atol=1e-5)
 
 

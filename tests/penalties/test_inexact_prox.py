@@ -134,10 +134,10 @@ def test_a_clumsy_prox_never_converges_below_its_error() -> None:
     problem = rs.Problem(X, Y, penalty=Clumsy(1e-2))
     with _quiet():
         result = rs.FISTA(tol=1e-6, epochs=300).solve(problem)
-    assert not result.converged
+    assert not result.reached
     true = RelativeMapping(rs.Problem(X, Y, penalty=rs.penalties.L1(0.01))).at(result.x)
     assert result.trace["relative_mapping"][-1] >= true
-    assert rs.FISTA(tol=1e-6).solve(rs.Problem(X, Y, penalty=Clumsy(1e-9))).converged
+    assert rs.FISTA(tol=1e-6).solve(rs.Problem(X, Y, penalty=Clumsy(1e-9))).reached
 
 
 @named

@@ -48,7 +48,7 @@ def test_who_takes_them(psi: Any, solver: Any) -> None:
     result = solver.solve(problem)
     assert problem.objective(result.x) < problem.objective(np.zeros(6)) - 1e-3
     if isinstance(solver, rs.FISTA):
-        assert result.converged
+        assert result.reached
         assert problem.gradient_mapping(result.x) < 1e-8
 
 
@@ -82,7 +82,7 @@ def test_a_ridge_of_its_own_makes_them_convex() -> None:
     convex = Sum(MCP(0.1, 4.0), L2(1.0))
     assert weak_convexity(convex) == 0.0
     assert convex.strong_convexity == pytest.approx(0.75)
-    assert rs.ExactProxRR().solve(rs.Problem(X, Y, penalty=convex)).converged
+    assert rs.ExactProxRR().solve(rs.Problem(X, Y, penalty=convex)).reached
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def test_fista_reaches_1e_12(loss: str, psi: str) -> None:
     problem = rs.Problem(X, y, LOSSES[loss], chosen, ridge=0.01, fit_intercept=True)
     assert problem.gradient_mapping(rs.theory.solve(problem)) <= 1e-12
     result = rs.FISTA(tol=1e-9).solve(problem)
-    assert result.converged, result.message
+    assert result.reached, result.message
     last = result.trace.last()
     assert last["gap" if "gap" in last else "relative_mapping"] <= 1e-9
 

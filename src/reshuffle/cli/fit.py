@@ -24,6 +24,7 @@ from reshuffle.cli.live import LiveLine
 from reshuffle.datasets import Data, Reading
 from reshuffle.errors import held_warnings
 from reshuffle.estimators.loss_names import loss_word, loss_words
+from reshuffle.estimators.outcome import ended
 from reshuffle.estimators.summary import dense
 from reshuffle.files import check_apart, write_atomically
 from reshuffle.report import HeldOut, fit_page, held_out_numbers, path_page
@@ -165,6 +166,7 @@ def _document(
         "nonzeros": int(np.count_nonzero(coef)),
         "objective": model.objective_,
         "converged": model.converged_,
+        "stationary": ended(model) == "stationary",
         "message": model.message_,
         "epochs": model.n_iter_,
         "seconds": seconds,
@@ -183,7 +185,7 @@ def _ended(model: Any, output: Output) -> int:
     if model.message_.startswith("interrupted"):
         output.note(f"{model.message_}: what was found so far is written")
         return INTERRUPTED
-    if not model.converged_:
+    if ended(model) == "not converged":
         output.note(
             f"the accuracy asked for was not reached ({model.message_}): give more --epochs, a larger --tol or a "
             "stronger penalty"

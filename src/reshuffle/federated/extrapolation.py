@@ -25,6 +25,9 @@ from reshuffle.solvers.method import State
 GROWTH = 2.0  # of the residual beyond its best, at which an extrapolation counts as failed
 PIECE = 1 << 12  # entries of a point at a time
 SAME = 1e-7  # of the residual: changes of it that say nothing about where it would vanish
+LONGEST = 100.0
+"""The most that weights may add up to, in absolute value, in rounds. Far from the solution slopes of Huber's or the quantile
+loss are flat, a round is nearly a translation, and longer extrapolations went to P(x) a million times above its start."""
 RIDGE = 1e-10  # of the least-squares problem, relative to its trace
 
 
@@ -76,7 +79,8 @@ def chosen(norms: Array, gram: Array, slopes: Array, memory: int) -> Choice:
     gram = gram.copy()
     gram[np.diag_indices(last)] += RIDGE * np.trace(gram) + np.finfo(float).tiny
     weights: Array = np.linalg.solve(gram, slopes).astype(np.float64, copy=False)
-    return Choice(last, weights, kept)
+    total = float(np.abs(weights).sum())
+    return Choice(last, weights * (LONGEST / max(total, LONGEST)), kept)
 
 
 def extrapolated(

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.engines import Engine, Record, Task, digest
 from reshuffle.errors import ClientError
 from reshuffle.federated.certificate import FederatedGap, RoundedMapping, certificate_for
@@ -200,10 +201,21 @@ class Rounds(Method):
     def _trusted(self, state: State, measure: float, objective: float) -> float:
         """The measure; infinite where it is measured at a trial point that will not be the result.
 
-        A gap also bounds the gap of every better point; the gradient mapping holds for x alone.
+        A gap also bounds the gap of every better point; the gradient mapping holds for x alone. Where columns differ in size,
+        it can be tiny far from the minimum: a server that has models of P must also have found little left to gain.
         """
-        alone = isinstance(self.measure, RoundedMapping)
-        return np.inf if alone and self.server.rejects(state, objective) else measure
+        if not isinstance(self.measure, RoundedMapping):
+            return measure
+        if self.server.rejects(state, objective):
+            return np.inf
+        promised = self.server.model_decrease(state)
+        return max(measure, promised / self._unit) if promised > 0.0 else measure
+
+    @cached_property
+    def _unit(self) -> float:
+        """f(0), which accuracies are relative to."""
+        zero = np.zeros(self.problem.shape)
+        return self.problem.value_of(self.problem.say(zero, "value")) or 1.0
 
     def close(self) -> None:
         """The session of sites was opened before the run, and is asked about its end."""

@@ -65,6 +65,10 @@ class Server(ABC):
         """Whether x of this state, where P is ``objective``, is a trial point that is worse than the last one."""
         return False
 
+    def model_decrease(self, state: State) -> float:
+        """The decrease of P that the last model of P promised; infinite before the first model, 0 without models."""
+        return 0.0
+
     def doubts(self, state: State) -> str:
         """What whoever gets the model of this state should know and try, where it may be far off."""
         return ""

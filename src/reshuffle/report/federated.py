@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.estimators.outcome import ended
 from reshuffle.federated import FederatedResult, Quality
 from reshuffle.federated.quality import ALL
 from reshuffle.federated.replies import ClientTally, Tally
@@ -69,9 +70,7 @@ def _tiles(model: Any, result: FederatedResult) -> Iterator[tuple[str, str]]:
                 f"{row['r2']:.3f}",
                 f"R² on {row['samples']:,.0f} {of}: 1 is perfect, 0 is the mean",
             )
-    asked = (
-        f": {'converged' if result.converged else 'not converged'}" if result.tol else " were made"
-    )
+    asked = f": {ended(model)}" if result.tol else " were made"
     yield f"{result.epoch:,}", f"rounds{asked}"
     if np.isfinite(model.certificate_.value):
         bound = model.certificate_.measure == "gap"

@@ -318,7 +318,8 @@ class Run:
         if self.method.keeps_best:
             state = state | {BEST: self.best[1], BEST_VALUE: np.array(self.best[:1])}
         x = x if best is None else best
-        return Result(x, self.trace, converged, message, self.epoch, state, self.config, problem)
+        proved = converged and self.method.certificate != RelativeMapping.name
+        return Result(x, self.trace, proved, message, self.epoch, state, self.config, problem)
 
 
 def _answer(callback: Callback, answer: object) -> bool:
