@@ -17,7 +17,6 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {
         "cached",
         "errors",
-        "deprecation",
         "randomness",
         "files",
         "interruption",
