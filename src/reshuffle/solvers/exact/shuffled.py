@@ -11,7 +11,6 @@ from reshuffle.objective import FiniteSum, Visits
 from reshuffle.orders import is_fixed, visits_of
 from reshuffle.solvers.exact.accelerated import distance
 from reshuffle.solvers.exact.movement_monitor import MovementMonitor
-from reshuffle.solvers.exact.newton_steps import Progress
 from reshuffle.solvers.exact.phase import Outcome, Phase
 from reshuffle.solvers.exact.point import Point
 from reshuffle.solvers.exact.review import renewed
@@ -61,7 +60,7 @@ class ShuffledEpoch(Phase):
             end = part.epoch(begin, visits, np.full(blocks, step))
         moved = distance(end.x, view.x)
         point = state.point if moved == 0.0 else Point(sets.extend(end.x, active))
-        newton = state.newton._replace(progress=Progress())  # it belongs to another x
+        newton = state.newton.after_epoch(view.x, end.x)
         new = replace(
             state, point=point, table=end.table, g=end.g, q=end.q, warm=end.warm, newton=newton
         )
