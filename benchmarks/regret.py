@@ -48,6 +48,8 @@ ENOUGH, LEAST, MOST = 0.2, 2, 10
 """Seconds that the repeats of a run may take, and how many there are."""
 HOPELESS = 1.5
 """A sequence that takes so many times the least seconds at its first run is not repeated."""
+SLACK = 8.0
+"""A run is stopped after so many times the least seconds so far, by the clock of a machine that others use too."""
 CAP = 20.0
 """Seconds after which a run is stopped."""
 HALF_DECADES = 26
@@ -123,7 +125,7 @@ def measured(entry: Entry, instance: Instance, tol: float) -> Regret:
     ways = sequences(instance.problem())
     first: dict[str, float] = {}
     for name, arguments in ways.items():
-        cap = min(CAP, 2.0 * min(first.values(), default=np.inf) + 0.05) if first else CAP
+        cap = min(CAP, SLACK * min(first.values()) + 0.5) if first else CAP
         first[name] = seconds_of(instance, tol, arguments, cap)
     least = min(first.values())
     kept = [
@@ -208,12 +210,17 @@ def line(found: Regret) -> str:
     """A row of the table."""
     ms = 1e3
     text = (
-        f"| {found.problem} | {found.accuracy:.0e} | {ms * found.seconds:.3g} | {found.seconds / found.epochs:.2f} "
+        f"| {found.problem} | {found.accuracy:.0e} | {ms * found.seconds:.3g} | {_over(found.seconds, found.epochs)} "
         f"| {found.regret:.2f} | {found.sequence} ({ms * found.best:.3g}) |"
     )
     if np.isfinite(found.peer):
         text += f" {found.whole / found.peer:.2f} | {found.name} ({ms * found.peer:.3g}) |"
     return text
+
+
+def _over(seconds: float, others: float) -> str:
+    """The ratio, where the others came to an end in time."""
+    return f"{seconds / others:.2f}" if others < np.inf else "-"
 
 
 def entries(corpus: bool, named: bool, real: bool, fresh: bool) -> Iterator[Entry]:
