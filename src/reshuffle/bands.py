@@ -29,8 +29,10 @@ LABELS = {
     "bytes": "bytes sent, both ways",
 }
 LOGARITHMIC = ("prox_evals", "seconds", "bytes")
-FLOOR = 1e-16  # the rounding error of an objective of order 1, the lowest that is drawn
-GRID = 200  # places at which runs with rows at different places are compared
+FLOOR = 1e-16
+"""The lowest gap that is drawn: the rounding error of an objective of order 1."""
+GRID = 200
+"""Runs whose rows are at different places are compared at this many places."""
 
 Run = Trace | Result
 

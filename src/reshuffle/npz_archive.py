@@ -30,7 +30,8 @@ from reshuffle.files import Location, opened, replacing
 
 ABOUT, CHECKSUM = "about", "sha256"
 FIRST_KIND = "saved result"
-MOST_MEMBERS = 1000  # a state has some twenty
+MOST_MEMBERS = 1000
+"""A file with more arrays than this is refused; a saved state has some twenty."""
 MAGIC = b"\x93NUMPY\x01\x00"
 HEADER = re.compile(
     rb"\{'descr': '([<>|][fiubU]\d{1,9})', 'fortran_order': False, "

@@ -35,7 +35,8 @@ from reshuffle.validation import (
     read_only,
 )
 
-CLEAR = 1e-9  # of the largest margin: no rounding gives one of this size its sign
+CLEAR = 1e-9
+"""Rounding decides no sign of a margin above this share of the largest one."""
 
 
 class Problem(FiniteSum):

@@ -23,9 +23,8 @@ from reshuffle.validation import read_only
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
 T = TypeVar("T")
-PIECE = (
-    1 << 13
-)  # Rows of a piece: a fraction of a millisecond of work, so that threads share evenly.
+PIECE = 1 << 13
+"""Rows of a piece: a fraction of a millisecond of work, so that threads share evenly."""
 SUMMED = 1 << 10  # Rows whose losses the core adds up before they join a total; calls end there.
 
 

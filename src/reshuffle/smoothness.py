@@ -18,7 +18,8 @@ OVERFLOW = (
     "the squares of X overflow (or vanish), so that no step can be chosen: divide X (or its largest columns) "
     "by a power of ten, or multiply it where it is tiny"
 )
-ROUGH_STEPS = 8  # of the power method: within a few per cent on the sets of benchmarks/cases.py
+ROUGH_STEPS = 8
+"""So many steps of the power method are within a few per cent on the sets of benchmarks/cases.py."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,8 @@ PHASES = {
 KIND, VERSION = "saved result", 3
 TRACE, STATE = "trace/", "state/"
 """What the names of its columns, and of its state's arrays, begin with in a file."""
-MOST_EPOCHS = 2**53  # beyond, the trace's numbers cannot count them
+MOST_EPOCHS = 2**53
+"""Beyond this number the floats of a trace cannot count epochs."""
 
 
 class Trace(Mapping[str, Array]):

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from reshuffle.errors import InputError
 
 Array = NDArray[np.float64]
-CHUNK = 1 << 20  # numbers looked at at a time, so that no mask is as large as the data
+CHUNK = 1 << 20
+"""Numbers are checked this many at a time, so that no mask is as large as the data."""
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

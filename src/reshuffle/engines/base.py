@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from reshuffle.errors import InputError
 
 Array = NDArray[np.float64]
-OVERHEAD = 20  # samples that take about as long as a client costs even when it is small
-MANY = 16  # clients for each part, from which on neighbours make parts that are even enough
+OVERHEAD = 20
+"""Even a small client costs about as much time as this many samples."""
+MANY = 16
+"""With this many clients for each part, parts made of neighbours are even enough."""
 
 
 Plain = str | int | float | NDArray[Any]

@@ -10,7 +10,7 @@ from typing import Any
 
 from reshuffle.engines.base import Failure, Host, Reply, Task, balanced
 from reshuffle.engines.crew import Crew, answers
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, extra
 from reshuffle.validation import check_positive
 
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
@@ -188,10 +188,8 @@ CLUSTER = Cluster()
 
 def _connect(address: str | None, bound: bool) -> tuple[Any, bool]:
     """Ray, and whether it was connected only now; ``bound``: it was imported with ``LOOPBACK`` set."""
-    try:
+    with extra("ray", "ray", 'engine "ray"'):
         import ray
-    except ImportError:
-        raise InputError('engine "ray" needs Ray: pip install "reshuffle[ray]"') from None
     if ray.is_initialized():
         _check_address(ray, address)
         return ray, False

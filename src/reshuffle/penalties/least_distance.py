@@ -76,9 +76,7 @@ def _by_nnls(rows: Array, room: Array, scale: float) -> tuple[Array, Array]:
     system = -np.vstack([rows.T, room[None] / scale])
     aim = np.zeros(len(system))
     aim[-1] = 1.0
-    u, _ = nnls(
-        system, aim, maxiter=30 * rows.shape[0]
-    )  # ten times scipy's: rows may be degenerate
+    u, _ = nnls(system, aim, maxiter=30 * rows.shape[0])  # Degenerate rows take more than scipy's.
     r = system @ u - aim
     rough: Array = -scale * r[:-1] / r[-1]
     multipliers, active = -scale / r[-1] * u, u > 0

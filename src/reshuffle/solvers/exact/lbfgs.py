@@ -66,7 +66,7 @@ class LBFGS(Phase):
         return not view.resting and view.epoch >= late
 
     def cost(self, view: View) -> float:
-        """Of a first call, with its block, and few iterations."""
+        """The cost of a first call, with its block and few iterations."""
         lbfgs = _descent(view.run)
         fit = lbfgs.problem.datafit
         return costs.passes(fit, FEWEST) + (costs.block(fit) if lbfgs.has_metric else 0.0)
@@ -109,7 +109,7 @@ def _descent(run: RunContext) -> QuasiNewton:
 
 
 class Descended(NamedTuple):
-    """What a call did."""
+    """The outcome of a call."""
 
     at: Linearisation
     """f at the end point of the call."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FOUND = 5
 """Epochs after which most of the features that matter have been found."""
 SETTLED = 2
-"""The same for a run that began near the end."""
+"""The same number for a run that began near its end."""
 STEADY = 0.75
 """Where an epoch leaves more than this share of the movement, steps on the face take less time."""
 VISIBLE = 1e-7
@@ -83,7 +83,7 @@ class NewtonCG(Phase):
 
 
 class Taken(NamedTuple):
-    """What a step on the face did."""
+    """The outcome of a step on the face."""
 
     at: Linearisation
     """f at the end point of the step."""

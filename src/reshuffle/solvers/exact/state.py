@@ -31,7 +31,7 @@ class NewtonState(NamedTuple):
     products: float = USUAL_PRODUCTS
     """The products with the Hessian of the last step by conjugate gradients."""
     progress: Progress = Progress()
-    """What one Newton step hands to the next."""
+    """The numbers that one Newton step hands to the next."""
 
     @classmethod
     def of(cls, numbers: Array) -> NewtonState:
