@@ -43,7 +43,7 @@ def trace_of(run: Run) -> Trace:
 
 
 def across(run: Run, against: str, n: int | None = None) -> Array:
-    """What the rows of a run have cost, in one of the units of ``LABELS``."""
+    """The cost of a run at each of its rows, in one of the units of ``LABELS``."""
     trace = trace_of(run)
     if against not in LABELS:
         raise InputError(f"against must be one of {', '.join(LABELS)}, got {against!r}")

@@ -1,4 +1,4 @@
-"""What the package raises and warns with."""
+"""The errors and warnings of the package."""
 
 from __future__ import annotations
 

@@ -41,11 +41,11 @@ DAMAGE: tuple[type[Exception], ...] = (
     OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, RecursionError,
     OverflowError, zipfile.BadZipFile, NotImplementedError, RuntimeError, MemoryError,
 )  # fmt: skip
-"""What making sense of a file that is not as it should be may raise."""
+"""The errors that reading a damaged or forged file may raise."""
 
 
 class Header(NamedTuple):
-    """What an array will be."""
+    """The shape and type of an array that has not been read yet."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]

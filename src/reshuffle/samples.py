@@ -64,7 +64,7 @@ class Samples:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of x."""
+        """The shape of x."""
         return (self.features + self.bias, *self.outputs)
 
     # --- what the core takes -------------------------------------------------------------------
@@ -126,7 +126,7 @@ class Samples:
         return [Range(*ends_of) for ends_of in zip([0, *ends], ends, strict=False)]
 
     def each(self, work: Callable[[Range], T]) -> list[T]:
-        """What ``work`` makes of the pieces, in their order, on as many threads as there should be."""
+        """The results of ``work`` on the pieces, in their order, on as many threads as there should be."""
         if self.threads == 1:
             return [work(part) for part in self.pieces]
         with ThreadPoolExecutor(self.threads) as pool:

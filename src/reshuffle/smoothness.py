@@ -48,7 +48,7 @@ class Smoothness:
         return self
 
     def kept(self, key: Any, make: Callable[[], T]) -> T:
-        """What ``make`` derives from the constants, such as importance copies, kept for as long as the key is the same."""
+        """The value that ``make`` derives from the constants, such as importance copies, kept for as long as the key is the same."""
         if key not in self._kept:
             found = make()
             self._kept.clear()
@@ -78,7 +78,7 @@ class Smoothness:
 
     @property
     def L_f(self) -> float:
-        """Of f, from above: the computed eigenvalue plus its error bound, and at most L̄."""
+        """The smoothness constant of f, from above: the computed eigenvalue plus its error bound, and at most L̄."""
         eigenvalue, error = self.require()._largest_eigenvalue
         return min(eigenvalue + error, self.L_mean)
 

@@ -121,7 +121,7 @@ def check_visits(visits: Any, count: int, name: str = "visits") -> NDArray[np.ui
 
 
 def check_number(name: str, value: Any) -> float:
-    """What a user's function returned, as one real number (NaN and infinity included)."""
+    """The return value of a user's function as one real number (NaN and infinity included)."""
     if type(value) is float:
         return value
     found = np.asarray(value)
@@ -131,7 +131,7 @@ def check_number(name: str, value: Any) -> float:
 
 
 def check_vector(name: str, value: Any, shape: tuple[int, ...]) -> Array:
-    """What a user's function returned, as a float64 array of this shape."""
+    """The return value of a user's function as a float64 array of this shape."""
     try:
         found = as_array(name, value)
     except InputError as error:

@@ -13,7 +13,7 @@ from reshuffle.datasets.chunks import ROWS, Chunk, Values, check_names
 from reshuffle.errors import InputError, extra
 
 INDEX = re.compile(r"__index_level_\d+__")
-"""What pandas calls an index without a name: row numbers, that it does not take for a column either."""
+"""The name that pandas gives to an index without one: row numbers, which pandas does not take for a column either."""
 
 
 def read_parquet(

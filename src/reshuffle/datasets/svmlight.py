@@ -32,7 +32,7 @@ PIECE = 1 << 22
 """Bytes that are parsed at a time, within some 20 ms, so that an interruption is heard."""
 SHOWN = 40  # bytes of a wrong line in a message
 DAMAGE = (ValueError, OSError, EOFError, OverflowError, zlib.error, MemoryError)
-"""What reading a damaged file may raise."""
+"""The errors that reading a damaged file may raise."""
 
 
 def read_svmlight(
@@ -97,7 +97,7 @@ def _parsed(pieces: Iterator[bytes], path: Location) -> tuple[NDArray[Any], ...]
 
 
 def _wrong(path: Location, fault: str, line: int, text: bytes) -> str:
-    """What is wrong with a line that begins so."""
+    """The reason why a line that begins so is refused."""
     start = text.split(b"\n")[0].decode("ascii", "replace").strip()
     if fault == "form":
         return _damaged(path, f"line {line} is {start!r}")

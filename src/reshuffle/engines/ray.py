@@ -157,7 +157,7 @@ class Cluster:
 
     @contextmanager
     def _variables(self, local: bool) -> Iterator[None]:
-        """Those of the environment that a local cluster is started with, as they were afterwards."""
+        """Set the environment variables that a local cluster is started with, and restore them afterwards."""
         asked = os.environ.get(LOOPBACK) == "0"  # Ray reads it when it is imported
         self.bound = self.bound or asked or (local and "ray" not in sys.modules)
         wanted = {LOOPBACK: "0", USAGE: os.environ.get(USAGE, "0")} if local else {}

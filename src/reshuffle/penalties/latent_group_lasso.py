@@ -115,7 +115,7 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
 
     @cached_property
     def penalty(self) -> GroupLasso:
-        """That of the parts of a vector unknown."""
+        """The penalty of the parts of a vector unknown."""
         sizes = [group.size for group in check_lists(self.groups)]
         labels = np.repeat(np.arange(len(sizes)), sizes).tolist()
         return GroupLasso(self.strength, labels, self.weights)

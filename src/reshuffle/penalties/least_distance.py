@@ -45,7 +45,7 @@ def least_move(rows: Array, room: Array, guess: NDArray[np.bool_]) -> Move:
 
 
 def _multipliers(rows: Array, room: Array) -> Array | None:
-    """Of the shortest s that meets these rows, by Cholesky's factors and two corrections; None where they depend."""
+    """The multipliers of the shortest s that meets these rows, by Cholesky's factors and two corrections; None where they depend."""
     from scipy.linalg import cho_factor, cho_solve
 
     if not room.size:
