@@ -138,7 +138,7 @@ class Datafit(Samples):
         return self._summed(product)
 
     def _summed(self, work: Callable[[Range, Array], Array]) -> Array:
-        """What ``work`` adds to an array of the shape of x, over all rows: stretch after stretch, or piece by piece."""
+        """The sum of what ``work`` adds to an array of the shape of x, over all rows: stretch after stretch, or piece by piece."""
         if self.pieces:
             parts = self.each(lambda part: work(part, np.zeros(self.shape)))
             whole: Array = np.sum(parts, axis=0)

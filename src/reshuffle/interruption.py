@@ -46,7 +46,7 @@ def calls_of(work: int, visits: int = CALL.visits) -> Iterator[None]:
 
 @contextmanager
 def until(deadline: float) -> Iterator[None]:
-    """What listens inside ends at this time of ``time.perf_counter`` with ``OutOfTime``; other threads go on."""
+    """Code inside that calls ``listen`` ends with ``OutOfTime`` at this time of ``time.perf_counter``; other threads go on."""
     token = _DEADLINE.set(deadline)
     try:
         yield
