@@ -11,7 +11,6 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.app.message import make_message
 from flwr.app.metadata import Metadata
 from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
-
 from flwr.supercore.task_identity import TaskIdentity
 
 from reshuffle.flower.client import answered
@@ -24,7 +23,10 @@ class LocalGrid:
     """Nodes with their configurations, in any order."""
 
     def __init__(
-        self, nodes: Mapping[int, dict[str, Any]], config: dict[str, Any], change: Change | None = None
+        self,
+        nodes: Mapping[int, dict[str, Any]],
+        config: dict[str, Any],
+        change: Change | None = None,
     ) -> None:
         TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
         self.nodes, self.config, self.change = dict(nodes), config, change

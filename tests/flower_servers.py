@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 PATIENCE = 120.0
 """Seconds until a server that is polled is given up: far more than it takes, since machines may be busy."""
@@ -113,10 +113,15 @@ class Trial:
     def __init__(self, folder: Path, keys: Path | None = None, simulation: bool = False) -> None:
         self.folder, self.keys, self.simulation = folder, keys, simulation
         self.home, self.port = folder / "home", free_port()
-        self.address = f"127.0.0.1:{self.port}"
         self.processes: list[Process] = []
         self.home.mkdir(parents=True)
-        secure = f'root-certificates = "{keys}/ca.crt"' if keys else "insecure = true"
+        self.host("127.0.0.1", {})
+
+    def host(self, address: str, namespaces: dict[str, str]) -> None:
+        """Where the SuperLink listens; and the network namespaces of "server" and of sites."""
+        self.server, self.namespaces = address, namespaces
+        self.address = f"{address}:{self.port}"
+        secure = f'root-certificates = "{self.keys}/ca.crt"' if self.keys else "insecure = true"
         config = f'[superlink]\ndefault = "trial"\n[superlink.trial]\naddress = "{self.address}"\n{secure}\n'
         (self.home / "config.toml").write_text(config)
 
@@ -128,9 +133,12 @@ class Trial:
             "FLWR_HOME": str(home or self.home), "PYTHONPATH": path, "PATH": scripts,
         }  # fmt: skip
 
-    def start(self, *arguments: str, log: str, home: Path | None = None) -> Process:
+    def start(
+        self, *arguments: str, log: str, home: Path | None = None, at: str = "server"
+    ) -> Process:
+        inside = ["ip", "netns", "exec", self.namespaces[at]] if at in self.namespaces else []
         process = Process(
-            [command(arguments[0]), *arguments[1:]], self.folder / log, self.env(home)
+            [*inside, command(arguments[0]), *arguments[1:]], self.folder / log, self.env(home)
         )
         self.processes.append(process)
         return process
@@ -145,7 +153,7 @@ class Trial:
             ]  # fmt: skip
         more = ["--simulation"] if self.simulation else []
         process = self.start(
-            "flower-superlink", *secure, *more, "--host=127.0.0.1", f"--port={self.port}",
+            "flower-superlink", *secure, *more, f"--host={self.server}", f"--port={self.port}",
             "--isolation=subprocess", f"--database={self.folder}/link.db",
             "--disable-runtime-dependency-installation", log="link.log",
         )  # fmt: skip
@@ -155,6 +163,8 @@ class Trial:
     def _healthy(self, process: Process) -> bool:
         if process.popen.poll() is not None:
             raise AssertionError(process.text[-3000:])
+        if self.namespaces:
+            return "Uvicorn running" in process.text
         trusted = ssl.create_default_context(cafile=f"{self.keys}/ca.crt") if self.keys else None
         url = f"http{'s' if self.keys else ''}://{self.address}/health"
         with suppress(OSError), urllib.request.urlopen(url, timeout=2, context=trusted) as answer:
@@ -174,7 +184,7 @@ class Trial:
             ]
         return self.start(
             "flower-supernode", *secure, f"--superlink={self.address}", "--host=127.0.0.1",
-            f"--port={free_port()}", f"--node-config={said}", log=f"node-{key or site}.log", home=home,
+            f"--port={free_port()}", f"--node-config={said}", log=f"node-{key or site}.log", home=home, at=site,
         )  # fmt: skip
 
     def register(self, site: str) -> None:

@@ -44,3 +44,43 @@ def new(folder: Path, sites: str | None, names: str | None, output: Output) -> N
     output.line("\n".join(map(str, files)))
     output.line(f"simulate it with: flwr run {folder} --stream")
     output.document({"folder": folder, "files": files})
+
+
+@flower.command()
+@click.argument("folder", type=Folder())
+@click.option(
+    "--server",
+    "servers",
+    multiple=True,
+    metavar="ADDRESS",
+    help="An address or a name by which the sites reach the server; may be given several times. 127.0.0.1 and localhost "
+    "are always among them.",
+)
+@click.option(
+    "--site",
+    "sites",
+    multiple=True,
+    metavar="NAME",
+    help="A site that gets a key; may be given several times.",
+)
+@click.option("--days", type=click.IntRange(min=1), default=90, show_default=True,
+              help="For which the certificates hold.")  # fmt: skip
+@output_options
+def certs(
+    folder: Path, servers: tuple[str, ...], sites: tuple[str, ...], days: int, output: Output
+) -> None:
+    """Make keys for a trial: an authority, the server's certificate, a key pair for each site.
+
+    The server needs server.crt, server.key, ca.crt and every NAME.pub; a site needs ca.crt and NAME, its private key. ca.key
+    stays where it was made. For a federation that lasts, let each site make its own key and send its public part alone.
+
+    \b
+    Examples:
+      reshuffle flower certs keys --server 10.0.0.1 --site north --site south
+      reshuffle flower certs keys --site east
+    """
+    from reshuffle.flower.certificates import make_keys
+
+    files = make_keys(folder, servers, sites, days)
+    output.line("\n".join(map(str, files)))
+    output.document({"folder": folder, "files": files})

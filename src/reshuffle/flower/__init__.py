@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reshuffle.flower.client import client_app
     from reshuffle.flower.server import server_app
-    from reshuffle.flower.strategy import prox_strategy
+    from reshuffle.flower.strategy import ProxFedAvg
 
-__all__ = ["client_app", "prox_strategy", "server_app"]
+__all__ = ["ProxFedAvg", "client_app", "server_app"]
 
 # Public name -> module that has it. Each message starts a process at a site, which needs the client's part alone.
-_HOMES = {"client_app": "client", "server_app": "server", "prox_strategy": "strategy"}
+_HOMES = {"client_app": "client", "server_app": "server", "ProxFedAvg": "strategy"}
 
 
 def __getattr__(name: str) -> Any:

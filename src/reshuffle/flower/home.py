@@ -42,7 +42,9 @@ def site_of(node: Mapping[str, Any], settings: Settings) -> Site:
             f"node configuration: {unknown[0]!r} is not known; there are {', '.join(KEYS)}"
         )
     if not name:
-        raise InputError('the node configuration must name the site: site="north" data="/data/north.csv"')
+        raise InputError(
+            'the node configuration must name the site: site="north" data="/data/north.csv"'
+        )
     state = str(node.get("state") or _own_folder(name))
     Path(state).mkdir(parents=True, exist_ok=True, mode=0o700)
     if node.get("data"):
@@ -53,7 +55,9 @@ def site_of(node: Mapping[str, Any], settings: Settings) -> Site:
             str(node["data"]), name, texts.get("test"), texts.get("audit"), state, texts["target"] or None, drop
         )  # fmt: skip
     if PARTS[0] not in node:
-        raise InputError('the node configuration must say where its data lies: data="/data/north.csv"')
+        raise InputError(
+            'the node configuration must say where its data lies: data="/data/north.csv"'
+        )
     return _simulated(int(node[PARTS[0]]), name, state, settings)
 
 
@@ -66,10 +70,14 @@ def _simulated(part: int, name: str, state: str, settings: Settings) -> Site:
         train, test = ((np.ascontiguousarray(X[rows]), y[rows]) for rows in rest)
         return Site(train, name, test, state=state)
     if not is_sites(source):
-        raise InputError(f"simulation must be {BUNDLED}, a sites.toml or a folder of files, got {source!r}")
+        raise InputError(
+            f"simulation must be {BUNDLED}, a sites.toml or a folder of files, got {source!r}"
+        )
     _, sites = settings_of(source)
     if len(sites) != count:
-        raise InputError(f"{source} has {len(sites)} sites, and the app has {count}: {settings.sites}")
+        raise InputError(
+            f"{source} has {len(sites)} sites, and the app has {count}: {settings.sites}"
+        )
     one = sites[part]
     return Site(one.data, name, one.test, one.audit, one.state or state, one.target, one.drop)
 

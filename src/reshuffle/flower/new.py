@@ -54,8 +54,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "method", "rounds", "tol", "seed", "step", "participation", "evaluate", "state",
         "acceleration", "objective", "power-rounds",
     ),
-    "What happens when a site stays away. Times are in seconds; round-timeout 0 is no limit.": (
-        "retries", "round-timeout", "on-missing", "on-lost", "wait", "patience",
+    "What happens when a site stays away. Times are in seconds (round-timeout 0: no limit), largest is the bytes of an answer.": (
+        "retries", "round-timeout", "on-missing", "on-lost", "wait", "patience", "largest",
     ),
     "Where the server writes model.npz, report.html, the trace and the checkpoint: a folder on its machine.": (
         "out", "resume", "force",

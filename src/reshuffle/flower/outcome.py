@@ -37,8 +37,14 @@ def report_round(result: Result) -> None:
     """A line of the log. Sites say the value at x with their answers of the next round, so that it is that of the last."""
     row, told = result.trace.last(), []
     for word, name in (("P", "objective"), ("gap", "gap"), ("mapping", "relative_mapping")):
-        known = [value for value in result.trace[name][-2:] if value == value] if name in row else []
-        told += [f"{word} = {known[-1]:.8g}" if name == "objective" else f"{word} = {known[-1]:.3g}"] if known else []
+        known = (
+            [value for value in result.trace[name][-2:] if value == value] if name in row else []
+        )
+        told += (
+            [f"{word} = {known[-1]:.8g}" if name == "objective" else f"{word} = {known[-1]:.3g}"]
+            if known
+            else []
+        )
     before = f" (after round {result.epoch - 1}: {', '.join(told)})" if told else ""
     logger.info("round %d done%s", result.epoch, before)
 

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from reshuffle.callbacks import Checkpoint
+from reshuffle.engines import Failure, Reply, Task
 from reshuffle.engines.flower import Flower, Nodes
 from reshuffle.federated import FederatedResult, Site, Sites
 from reshuffle.flower.outcome import check_folder, report_round, write
@@ -33,12 +34,20 @@ class NodeSites(Sites):
         super().__init__(
             [Site(AT_HOME, name, test) for name, test in zip(nodes.sites, tested, strict=True)],
             loss, penalty, settings.ridge, settings.intercept, standardise=settings.standardise,
-            objective=settings.objective, power_rounds=settings.power_rounds, **settings.cells,
+            objective=settings.objective, power_rounds=settings.power_rounds, watch=self._watch,
+            **settings.cells,
         )  # fmt: skip
 
     @property
     def first_index(self) -> int:
         return self._first
+
+    def _watch(self, task: Task, answer: Reply | Failure, reason: str) -> None:
+        """A line of the log for whatever is no answer."""
+        if reason and isinstance(answer.client, int) and 0 <= answer.client < len(self.sites):
+            logger.warning(
+                "round %d, site %s: %s", task.round, self.sites[answer.client].name, reason
+            )
 
 
 def server_app(loss: Loss | None = None, penalty: Penalty | None = None) -> ServerApp:
@@ -68,7 +77,7 @@ def train(
     checkpoint = check_folder(out, settings.resume, settings.force)
     penalty = penalty if penalty is not None else settings.made_penalty()
     nodes = Nodes(grid, settings.names)
-    engine = Flower(nodes, settings.patience)
+    engine = Flower(nodes, settings.patience, settings.largest)
     solver = settings.solver(engine)
     clock = time.perf_counter()
     for name, node in nodes.find(settings.wait).items():

@@ -66,6 +66,8 @@ class Settings:
     """Seconds for all sites to connect before the first round."""
     patience: float = 120.0
     """Seconds that a round waits for a node that is not connected."""
+    largest: int = 2**28
+    """Bytes of an answer that are taken."""
     out: str = "reshuffle-federation"
     resume: bool = False
     force: bool = False
@@ -79,12 +81,16 @@ class Settings:
         found: dict[str, Any] = {}
         for key, value in config.items():
             if key not in known:
-                raise InputError(f"run configuration: {key!r} is not known; there are {', '.join(known)}")
+                raise InputError(
+                    f"run configuration: {key!r} is not known; there are {', '.join(known)}"
+                )
             kind = type(known[key].default)
             if kind is float and type(value) is int:
                 value = float(value)
             if type(value) is not kind:
-                raise InputError(f"run configuration: {key} must be a {kind.__name__}, got {shown(value)}")
+                raise InputError(
+                    f"run configuration: {key} must be a {kind.__name__}, got {shown(value)}"
+                )
             found[known[key].name] = value
         return cls(**found)
 
@@ -104,7 +110,9 @@ class Settings:
     def cells(self) -> dict[str, Any]:
         """How tables are read."""
         lists = ("drop", "columns", "categories", "missing")
-        return {"impute": self.impute} | {name: list_of(name, getattr(self, name)) for name in lists}
+        return {"impute": self.impute} | {
+            name: list_of(name, getattr(self, name)) for name in lists
+        }
 
     def made_loss(self) -> Loss:
         made: Loss = LOSSES[self.loss]()
@@ -116,7 +124,9 @@ class Settings:
     def model(self, loss: Loss | None = None) -> Model:
         """What every site trains."""
         cells = self.cells
-        read = Cells(cells["impute"], *(cells[n] for n in ("drop", "columns", "categories", "missing")))
+        read = Cells(
+            cells["impute"], *(cells[n] for n in ("drop", "columns", "categories", "missing"))
+        )
         checked = losses.check_loss(loss or self.made_loss())
         return Model(checked, self.ridge, self.intercept, read)
 

@@ -85,7 +85,13 @@ def answer_of(content: Any, client: int, largest: int) -> Reply | Failure:
             return Failure(client, reason, bool(head["diverged"]), bool(head["lost"]))
         more = get_record(content, "more")
         return Reply(
-            head["run"], head["round"], client, head["digest"], head["model"], head.get("check"), more
+            head["run"],
+            head["round"],
+            client,
+            head["digest"],
+            head["model"],
+            head.get("check"),
+            more,
         )
     except (InputError, KeyError) as error:
         told = f"{error} is missing" if isinstance(error, KeyError) else str(error)

@@ -84,13 +84,17 @@ class Nodes:
             twice = [site for site, nodes in found.items() if len(nodes) > 1]
             if twice:
                 ids = " and ".join(str(node.id) for node in found[twice[0]])
-                raise InputError(f"site {twice[0]!r} is claimed by two nodes, {ids}: stop one of them")
+                raise InputError(
+                    f"site {twice[0]!r} is claimed by two nodes, {ids}: stop one of them"
+                )
             missing = [site for site, nodes in found.items() if not nodes]
             if not missing:
                 return {site: nodes[0] for site, nodes in found.items()}
             if time.monotonic() >= deadline:
                 raise InputError(self._told(missing, wait))
-            told = f"waiting for {', '.join(missing)}; nodes that are connected: {len(self._online)}"
+            told = (
+                f"waiting for {', '.join(missing)}; nodes that are connected: {len(self._online)}"
+            )
             if told != waiting:
                 logger.info(told)
             waiting = told
@@ -103,7 +107,9 @@ class Nodes:
     def claiming(self, site: str) -> list[Node]:
         """Nodes that are there and say that they are this site."""
         there = set(self._online.values())
-        return [node for node, record in self.said.items() if record["site"] == site and node in there]
+        return [
+            node for node, record in self.said.items() if record["site"] == site and node in there
+        ]
 
     def _hear(self, node: Node, reply: Any) -> None:
         """Take down which site a node says that it is, or why it is refused."""
@@ -128,7 +134,9 @@ class Nodes:
             self.said[node] = record
 
     def _told(self, missing: Sequence[str], wait: float) -> str:
-        others = sorted({str(r["site"]) for n, r in self.said.items() if n in self._online.values()})
+        others = sorted(
+            {str(r["site"]) for n, r in self.said.items() if n in self._online.values()}
+        )
         reasons = [f"node {node.id} is refused: {why}" for node, why in self.refused.items()]
         known = f"sites that are there: {', '.join(others) or 'none'}"
         return "; ".join(

@@ -38,7 +38,9 @@ def get_record(content: Any, name: str) -> dict[str, Plain]:
     found: dict[str, Plain] = dict(_typed(content, "config_records").get(name, {}))
     wrong = [key for key, value in found.items() if type(value) not in (str, int, float)]
     if wrong:
-        raise InputError(f"{name} must hold numbers and strings, and {wrong[0]!r} is something else")
+        raise InputError(
+            f"{name} must hold numbers and strings, and {wrong[0]!r} is something else"
+        )
     arrays = _typed(content, "array_records").get(f"{name}.arrays", {})
     return found | {key: received(key, array) for key, array in arrays.items()}
 
