@@ -310,7 +310,7 @@ def test_a_node_that_comes_back_as_another_process_is_asked_again(
     homes: Path, tmp_path: Path
 ) -> None:
     """Its reply was lost with the process: the round is not kept waiting for it."""
-    lost = []
+    lost: list[int] = []
 
     def restarts(node: int, content: RecordDict) -> RecordDict | None:
         if node == 7 and grid.sent[-1][1] == "train" and not lost:
@@ -346,7 +346,7 @@ def test_a_node_that_is_gone_is_named(homes: Path, tmp_path: Path) -> None:
 
 def test_arrays_come_back_as_they_were() -> None:
     content = RecordDict()
-    record = {
+    record: dict[str, Any] = {
         "a": np.arange(6.0).reshape(2, 3), "b": np.asfortranarray(np.eye(3)), "c": np.empty(0), "d": np.array(2.5),
         "e": np.array([True, False]), "f": 3, "g": 0.1, "h": "text",
     }  # fmt: skip

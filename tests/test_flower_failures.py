@@ -112,8 +112,7 @@ def test_many_rounds_under_random_kills(homes: Path, tmp_path: Path) -> None:
         run = made.run(app, **config)
         done, next_kill = 0, 5
         while f"round {rounds} done" not in run.text:
-            until(lambda r=run: _last(r) > done or r.popen.poll() is not None, "a round", LONG)  # type: ignore[misc]
-            done = max(done, _last(run))
+            done = _next(run, done)
             if run.popen.poll() is not None and f"round {rounds} done" not in run.text:
                 run = made.run(app, log=f"run-{done}.log", resume=True, **config)
             elif done >= next_kill:
@@ -132,6 +131,12 @@ def test_many_rounds_under_random_kills(homes: Path, tmp_path: Path) -> None:
     print(f"{rounds} rounds, killed: {kills}")
     assert sum(kills.values()) > 0
     assert digest_of(run) == on_threads(homes, **config)
+
+
+def _next(run: Process, done: int) -> int:
+    """The last round that is done, once there is one more or the run has ended."""
+    until(lambda: _last(run) > done or run.popen.poll() is not None, "a round", LONG)
+    return max(done, _last(run))
 
 
 def _last(run: Process) -> int:

@@ -111,7 +111,7 @@ def digest_of(run: Process) -> str:
 
 def test_a_simulation_ends_in_the_model_of_threads(homes: Path, tmp_path: Path) -> None:
     app = app_of(homes, tmp_path)
-    config = {"method": "exact", "rounds": 3, "tol": 0.0}
+    config: dict[str, Any] = {"method": "exact", "rounds": 3, "tol": 0.0}
     with trial(tmp_path / "trial", simulation=True) as made:
         made.link()
         run = made.run(app, **config)
@@ -143,7 +143,13 @@ def test_a_deployment_refuses_wrong_replies_and_ends_in_the_same_model(
 ) -> None:
     app = app_of(homes, tmp_path)
     (app / "federation" / "client.py").write_text(HOSTILE)
-    config = {"method": "fedrr", "rounds": 1, "tol": 0.0, "objective": False, "retries": 6}
+    config: dict[str, Any] = {
+        "method": "fedrr",
+        "rounds": 1,
+        "tol": 0.0,
+        "objective": False,
+        "retries": 6,
+    }
     with trial(tmp_path / "trial") as made:
         made.link()
         for name in ("west", *reversed(NAMES)):
@@ -171,7 +177,13 @@ def test_with_tls_and_keys_a_node_that_is_stopped_comes_back_with_its_state(
     sites = [word for name in (*NAMES, "stranger") for word in ("--site", name)]
     done = CliRunner().invoke(main, ["flower", "certs", str(keys), "--server", "127.0.0.1", *sites])
     assert done.exit_code == 0, done.output
-    config = {"method": "exact", "state": "clients", "rounds": 3, "tol": 0.0, "objective": False}
+    config: dict[str, Any] = {
+        "method": "exact",
+        "state": "clients",
+        "rounds": 3,
+        "tol": 0.0,
+        "objective": False,
+    }
     with trial(tmp_path / "trial", keys) as made:
         made.link()
         for name in NAMES:
