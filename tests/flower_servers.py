@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +86,14 @@ class Process:
         return self.popen.wait(patience)
 
     def stop(self) -> None:
-        """As Ctrl-C or a service manager does."""
+        """As a service manager does: nobody starts it again, and its own process ends as it wants to."""
         family = self.family()
-        self.popen.send_signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            self.popen.wait(15)
+        shells = [one for one in family if one.name() == "sh"]
+        _end(shells)
+        asked = [one for one in family if one not in shells][:1]
+        for one in asked:
+            one.send_signal(signal.SIGTERM)
+        psutil.wait_procs(asked, 15)
         _end(family)
         self.popen.wait()
 
@@ -171,8 +174,12 @@ class Trial:
             return bool(answer.status == 200)
         return False
 
-    def node(self, site: str, key: str = "", **config: str) -> Process:
-        """A SuperNode with a home of its own, and the key of this name."""
+    def node(self, site: str, key: str = "", persistent: bool = True, **config: str) -> Process:
+        """A SuperNode with a home of its own, and the key of this name.
+
+        It is started again when it ends with an error, as by a service manager: for a minute after a node was killed the
+        SuperLink takes it for connected, and refuses another with its key.
+        """
         home = self.folder / f"home-{site}"
         home.mkdir(exist_ok=True)
         said = " ".join(f'{name}="{value}"' for name, value in {"site": site, **config}.items())
@@ -182,8 +189,9 @@ class Trial:
                 f"--root-certificates={self.keys}/ca.crt",
                 f"--auth-supernode-private-key={self.keys}/{key or site}",
             ]
+        again = ["sh", "-c", 'until "$@"; do sleep 1; done', "again"] if persistent else []
         return self.start(
-            "flower-supernode", *secure, f"--superlink={self.address}", "--host=127.0.0.1",
+            *again, command("flower-supernode"), *secure, f"--superlink={self.address}", "--host=127.0.0.1",
             f"--port={free_port()}", f"--node-config={said}", log=f"node-{key or site}.log", home=home, at=site,
         )  # fmt: skip
 
@@ -224,4 +232,32 @@ def trial(folder: Path, keys: Path | None = None, simulation: bool = False) -> I
         made.close()
 
 
-__all__ = ["PATIENCE", "Process", "Trial", "trial", "until"]
+# --- hosts of their own ----------------------------------------------------------------------------
+
+
+def can_have_hosts() -> bool:
+    return os.geteuid() == 0 and shutil.which("ip") is not None
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+@contextmanager
+def three_hosts() -> Iterator[dict[str, str]]:
+    """Three network namespaces on one bridge: the server and two sites, each with an address of its own."""
+    addresses = {"server": "10.77.0.1", "north": "10.77.0.2", "south": "10.77.0.3"}
+    with ExitStack() as ends:
+        ip("link", "add", "rs-bridge", "type", "bridge")
+        ends.callback(ip, "link", "del", "rs-bridge")
+        ip("link", "set", "rs-bridge", "up")
+        for name, address in addresses.items():
+            space = f"rs-{name}"
+            ip("netns", "add", space)
+            ends.callback(ip, "netns", "del", space)
+            ip("link", "add", space, "type", "veth", "peer", "name", "eth0", "netns", space)
+            ip("link", "set", space, "master", "rs-bridge", "up")
+            ip("-n", space, "address", "add", f"{address}/24", "dev", "eth0")
+            for device in ("lo", "eth0"):
+                ip("-n", space, "link", "set", device, "up")
+        yield addresses

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import pytest
 
 pytest.importorskip("flwr", reason='Flower is an extra: pip install "reshuffle[flower]"')
 
-from flower_servers import Process, Trial, trial, until
+from flower_servers import Process, Trial, can_have_hosts, ip, three_hosts, trial, until
 from test_flower_servers import NAMES, app_of, digest_of, homes, on_threads
 
 from reshuffle.flower.certificates import make_keys
@@ -82,7 +81,7 @@ def test_a_node_that_is_killed_and_comes_back_after_a_minute(homes: Path, tmp_pa
         run.says("round 1 done")
         works(nodes["north"], nodes["north"].text.count("Receiving: train"))
         nodes["north"].kill()
-        run.says("round 1, site north", LONG)  # rounds count from 0: Flower has noticed
+        run.says("site north: node", LONG)  # Flower has noticed
         joined(made, homes, "north")
         run.wait(LONG)
     assert digest_of(run) == on_threads(homes, **CONFIG)
@@ -152,42 +151,11 @@ def _last(run: Process) -> int:
 # --- three hosts -----------------------------------------------------------------------------------
 
 
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
 @pytest.fixture
 def hosts() -> Iterator[dict[str, str]]:
-    """Three network namespaces on one bridge: the server and two sites, each with an address of its own."""
-    if os.geteuid() != 0 or shutil.which("ip") is None:
+    if not can_have_hosts():
         pytest.skip("network namespaces need root and iproute2")
-    addresses = {"server": "10.77.0.1", "north": "10.77.0.2", "south": "10.77.0.3"}
-    with ExitStack() as ends:
-        try:
-            ip("link", "add", "rs-bridge", "type", "bridge")
-        except subprocess.CalledProcessError as error:
-            pytest.skip(f"no network namespaces here: {error.stderr.decode()}")
-        ends.callback(ip, "link", "del", "rs-bridge")
-        ip("link", "set", "rs-bridge", "up")
-        for name, address in addresses.items():
-            ip("netns", "add", f"rs-{name}")
-            ends.callback(ip, "netns", "del", f"rs-{name}")
-            ip(
-                "link",
-                "add",
-                f"rs-{name}",
-                "type",
-                "veth",
-                "peer",
-                "name",
-                "eth0",
-                "netns",
-                f"rs-{name}",
-            )
-            ip("link", "set", f"rs-{name}", "master", "rs-bridge", "up")
-            ip("-n", f"rs-{name}", "address", "add", f"{address}/24", "dev", "eth0")
-            for device in ("lo", "eth0"):
-                ip("-n", f"rs-{name}", "link", "set", device, "up")
+    with three_hosts() as addresses:
         yield addresses
 
 
@@ -213,7 +181,7 @@ def test_three_hosts_one_of_them_cut_off_and_coming_back(
         run = made.run(app, **CONFIG)
         run.says("round 1 done")
         ip("link", "set", "rs-south", "down")
-        run.says("round 1, site south", LONG)
+        run.says("site south: node", LONG)
         ip("link", "set", "rs-south", "up")
         run.wait(LONG)
     assert digest_of(run) == on_threads(homes, **CONFIG)

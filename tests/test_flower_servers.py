@@ -188,7 +188,9 @@ def test_with_tls_and_keys_a_node_that_is_stopped_comes_back_with_its_state(
         made.link()
         for name in NAMES:
             made.register(name)
-        stranger = made.node("south", key="stranger", data=str(homes / "south.npz"))
+        stranger = made.node(
+            "south", key="stranger", persistent=False, data=str(homes / "south.npz")
+        )
         nodes = {name: made.node(name, data=str(homes / f"{name}.npz")) for name in NAMES}
         run = made.run(app, **config)
         run.says("round 1 done")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reshuffle.callbacks import Checkpoint
 from reshuffle.engines import Failure, Reply, Task
 from reshuffle.engines.flower import Flower, Nodes
+from reshuffle.errors import ClientError
 from reshuffle.federated import FederatedResult, Site, Sites
 from reshuffle.flower.outcome import check_folder, report_round, write
 from reshuffle.flower.settings import Settings
@@ -90,10 +91,17 @@ def train(
     sites = NodeSites(nodes, made, penalty, settings)
     logger.info("%s, %s", sites, type(solver).__name__)
     out.mkdir(parents=True, exist_ok=True)
-    result = solver.solve(
-        sites,
-        callbacks=[Checkpoint(checkpoint), report_round],
-        resume=checkpoint if settings.resume else None,
-    )
+    try:
+        result = solver.solve(
+            sites,
+            callbacks=[Checkpoint(checkpoint), report_round],
+            resume=checkpoint if settings.resume else None,
+        )
+    except ClientError:
+        if checkpoint.is_file():
+            logger.error(
+                "the rounds so far are in %s: --run-config 'resume=true' goes on", checkpoint
+            )
+        raise
     write(result, out, settings, type(solver).__name__, time.perf_counter() - clock)
     return result
