@@ -19,7 +19,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds until a server that is polled is given up: far more than it takes, since machines may be busy."""
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "OMP_NUM_THREADS": "1",
@@ -214,6 +214,14 @@ class Trial:
         for process in reversed(self.processes):
             if process.popen.poll() is None:
                 process.kill()
+        _end([*self._orphans()])
+
+    def _orphans(self) -> Iterator[psutil.Process]:
+        """What processes of this trial have left behind: its environment names the trial's folder."""
+        for one in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                if one.environ().get("FLWR_HOME", "").startswith(f"{self.folder}{os.sep}"):
+                    yield one
 
 
 def _toml(value: Any) -> str:

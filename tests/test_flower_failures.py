@@ -25,7 +25,7 @@ from reshuffle.flower.certificates import make_keys
 
 pytestmark = pytest.mark.slow
 __all__ = ["homes"]
-LONG = 600.0
+LONG = 900.0
 """Seconds for a run in which a node is lost: Flower notices after a minute."""
 
 

@@ -158,7 +158,7 @@ def test_a_deployment_refuses_wrong_replies_and_ends_in_the_same_model(
         narrow = made.run(app, log="narrow.log", sites="north, west", rounds=1)
         narrow.wait()
         run = made.run(app, largest=10**6, **config)
-        run.wait(300)
+        run.wait(600)
     assert "features of client 1 (west) is 4, of client 0 (north) 30" in narrow.text
     assert "round 1 done" not in narrow.text
     for words in REFUSALS[first:]:
@@ -196,7 +196,7 @@ def test_with_tls_and_keys_a_node_that_is_stopped_comes_back_with_its_state(
         run.says("round 1 done")
         nodes["north"].stop()
         made.node("north", data=str(homes / "north.npz"))
-        run.wait(300)
+        run.wait(600)
         until(lambda: stranger.popen.poll() is not None, "the end of a node whose key nobody knows")
         assert stranger.popen.poll() not in (0, None)
     assert "registered as north" in run.text
