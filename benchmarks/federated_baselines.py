@@ -14,9 +14,8 @@ import numpy as np
 from examples.methods import scaffnew, scaffold
 from examples.methods.scaffnew import Descent
 from reshuffle.federated import Federation, Local, Plan, Server
-from reshuffle.federated.accelerated import Accelerated
-from reshuffle.federated.anderson import extrapolated
-from reshuffle.federated.server import Prox
+from reshuffle.federated.extrapolation import extrapolated
+from reshuffle.federated.server import Extrapolated, Prox
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
 
@@ -74,5 +73,5 @@ class Scaffnew(scaffnew.Scaffnew):
 
     def server(self, federation: Federation, work: Plan) -> Server:
         if self.acceleration:
-            return Accelerated(federation.prox, work.totals, self.acceleration)
+            return Extrapolated(federation.prox, work.totals, self.acceleration)
         return super().server(federation, work)

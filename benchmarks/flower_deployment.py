@@ -24,7 +24,7 @@ from benchmarks.timing import environment
 from reshuffle.flower.certificates import make_keys
 from reshuffle.flower.new import new_app
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "flower"))
 from flower_servers import Process, three_hosts, trial
 
 NAMES = ("north", "south")

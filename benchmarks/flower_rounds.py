@@ -29,9 +29,9 @@ from reshuffle.objective import Array
 ACCURACY = 1e-4
 CLIENTS = 10
 BATCH = 64
-STEPS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+STEPS = (0.1, 0.3, 1.0)
 EPOCHS = (1, 5)
-MUS = (0.001, 0.01, 0.1, 1.0)
+MUS = (0.01, 0.1, 1.0)
 
 
 class Client:
@@ -207,7 +207,7 @@ def _finding(name: str, number: int | None, cap: int, told: str, travelled: floa
 
 
 @click.command()
-@click.option("--cap", default=300, show_default=True, help="Rounds after which a run is given up.")
+@click.option("--cap", default=200, show_default=True, help="Rounds after which a run is given up.")
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("benchmarks/results/flower_rounds.csv")
 )

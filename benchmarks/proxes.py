@@ -3,7 +3,7 @@
     python -m benchmarks.proxes
 
 Milliseconds are those of the processor, on one thread. Peers that are not installed are left out. The distance is that of each answer from ours; the optimality of ours
-is tested elsewhere (tests/test_structured_penalties.py, tests/test_against_cvxpy.py).
+is tested elsewhere (tests/penalties/test_structured_penalties.py, tests/penalties/test_against_cvxpy.py).
 """
 
 from __future__ import annotations

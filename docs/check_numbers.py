@@ -23,7 +23,7 @@ MEASURED = re.compile(
 )
 COMMAND = re.compile(
     r"python -m [\w.]+|reshuffle (?:reproduce|theory|demo|federate|fit|predict|compare|path)\b"
-    r"|tests/test_\w+\.py|<!-- numbers: [^>]+ -->"
+    r"|tests/(?:\w+/)?test_\w+\.py|<!-- numbers: [^>]+ -->"
 )
 GIVEN = "<!-- numbers: by definition -->"
 """For numbers that are chosen or worked out on the page."""
@@ -75,7 +75,7 @@ def exists(command: str) -> bool:
     if modules := re.findall(r"python -m ([\w.]+)", command):
         own = [m for m in modules if m.split(".")[0] in ("benchmarks", "examples", "tests")]
         return all(_module(name) for name in own)
-    if tests := re.findall(r"tests/test_\w+\.py", command):
+    if tests := re.findall(r"tests/(?:\w+/)?test_\w+\.py", command):
         return all((ROOT / path).exists() for path in tests)
     if given := re.findall(r"reshuffle (\w+)", command):
         from reshuffle.cli import main
@@ -112,11 +112,11 @@ def figure_1_constants() -> Words:
 
     import reshuffle as rs
     from reshuffle.experiments import figure1
-    from reshuffle.store import Store
+    from reshuffle.run_cache import RunCache
 
     X, y = rs.datasets.load_libsvm("a1a")
     with TemporaryDirectory() as folder:
-        at = figure1.choose(X, y, Store(Path(folder)))
+        at = figure1.choose(X, y, RunCache(Path(folder)))
     L = at.problem.smoothness
     yield f"a1a ({at.problem.n:,} × {at.problem.features})"
     yield f"L_f/n = {plain(at.l2)}"

@@ -26,7 +26,7 @@ LOSSES: dict[str, rs.losses.Loss] = {
     (f"{_snake(kind.__name__)}_{k}" if k else _snake(kind.__name__)): loss
     for kind in rs.losses.LOSSES
     for k, loss in enumerate(kind.examples())
-    if loss.curvature < np.inf  # others are for Newton steps alone: tests/test_poisson.py
+    if loss.curvature < np.inf  # others are for Newton steps alone: tests/losses/test_poisson.py
 }
 PENALTIES: dict[str, tuple[type, int]] = {
     (f"{_snake(kind.__name__)}_{k}" if k else _snake(kind.__name__)): (kind, k)

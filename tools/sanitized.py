@@ -1,4 +1,4 @@
-"""Run a command on the sanitised core: ``python tools/sanitized.py pytest tests/test_penalties.py``.
+"""Run a command on the sanitised core: ``python tools/sanitized.py pytest tests/penalties/test_penalties.py``.
 
 The core is built with AddressSanitizer and UndefinedBehaviorSanitizer (g++), and the first invalid read or write,
 overflow of a signed integer, misaligned or null access ends the process with a report.

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from reshuffle.callbacks import Checkpoint
-    from reshuffle.compared import Comparison
-    from reshuffle.comparison import compare
+    from reshuffle.comparison import Comparison, compare
     from reshuffle.errors import (
         ClientError,
         ConversionWarning,
@@ -52,7 +51,7 @@ __version__ = "0.2.0.dev0"
 _HOMES = {
     "Checkpoint": "callbacks",
     "ClientError": "errors",
-    "Comparison": "compared",
+    "Comparison": "comparison",
     "ConversionWarning": "errors",
     "DivergenceError": "errors",
     "ExactProxRR": "solvers",

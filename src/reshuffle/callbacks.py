@@ -78,8 +78,8 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
 
     def finish(self, result: Result) -> None:
         """A run that reached its accuracy is whole, however many epochs it might still have had."""
-        if result.converged:
-            end = ", converged" if result.certified else ", stationary"
+        if result.reached:
+            end = ", converged" if result.converged else ", stationary"
             self._show(result, end, total=result.epoch)
         elif result.epoch < (self._bar.tasks[0].total or 0):
             self._show(result, ", stopped")

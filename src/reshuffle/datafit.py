@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.errors import InputError
-from reshuffle.interruption import WORK, cuts, listen
+from reshuffle.interruption import CALL, cuts, listen
 from reshuffle.penalties.forms import NO_PENALTY, Form, native_form
 from reshuffle.samples import Range, Samples
 from reshuffle.validation import read_only
@@ -21,9 +21,6 @@ from reshuffle.validation import read_only
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
 SHORT = 1 << 13  # Stored values: fewer are read in less time than they are left out.
-LEAST = (
-    1 << 10
-)  # Visits of one call of the core, where rows are not far too long: a call costs microseconds.
 NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
 NOTHING = np.empty(0)
 """A table that is not wanted."""
@@ -236,8 +233,8 @@ class Datafit(Samples):
 
         ``samples`` are the visited ones, ``besides`` what a visit costs but for the values of its row.
         """
-        most = max(int(WORK / (self.longest + besides + 1.0)) // batch, 1) * batch
-        if most >= min(count, LEAST) or self.rows.dense:
+        most = max(int(CALL.work / (self.longest + besides + 1.0)) // batch, 1) * batch
+        if most >= min(count, CALL.visits) or self.rows.dense:
             yield from ((k, min(k + most, count)) for k in range(0, max(count, 1), most))
             return
         lengths = np.diff(self.rows.indptr)[samples()].astype(np.float64)
@@ -245,7 +242,7 @@ class Datafit(Samples):
         start = 0
         while start < count:
             done = work[start - 1] if start else 0.0
-            stop = int(np.searchsorted(work, done + WORK, side="right"))
+            stop = int(np.searchsorted(work, done + CALL.work, side="right"))
             stop = min(start + max((stop - start) // batch, 1) * batch, count)
             yield start, stop
             start = stop

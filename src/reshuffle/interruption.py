@@ -11,13 +11,37 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
-WORK = 1 << 24  # values and coordinates of one call: about a tenth of a second where memory is slow
+
+@dataclass
+class CallSize:
+    """How much one call of the core may do before Python is heard again."""
+
+    work: int = 1 << 24
+    """Values and coordinates that a call reads: about a tenth of a second where memory is slow."""
+    visits: int = 1 << 10
+    """Visits of a call, where rows are not far too long: a call costs microseconds."""
+
+
+CALL = CallSize()
+"""The size of calls in this process."""
 _DEADLINE: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 
 
 class OutOfTime(BaseException):
     """Time is up. Not an ``Exception``: nobody on the way should take it for a failure of theirs."""
+
+
+@contextmanager
+def calls_of(work: int, visits: int = CALL.visits) -> Iterator[None]:
+    """Calls are of this size inside, in all threads: smaller ones are interrupted sooner, and cost more."""
+    before = CALL.work, CALL.visits
+    CALL.work, CALL.visits = work, visits
+    try:
+        yield
+    finally:
+        CALL.work, CALL.visits = before
 
 
 @contextmanager
@@ -37,14 +61,14 @@ def listen() -> None:
 
 
 def cuts(count: int, work: Callable[[int], int], grain: int = 1) -> list[slice]:
-    """Where calls over so many entries begin and end, each of ``WORK`` at most, or of one entry that is more.
+    """Where calls over so many entries begin and end, each of ``CALL.work`` at most, or of one entry that is more.
 
     ``work(k)`` is what the entries before k cost. A call takes a multiple of ``grain`` entries where it takes that
     many: sums over groups of entries then do not depend on where calls end.
     """
     found, start = [], 0
     while start < count:
-        stop = bisect_right(range(count + 1), work(start) + WORK, lo=start, key=work) - 1
+        stop = bisect_right(range(count + 1), work(start) + CALL.work, lo=start, key=work) - 1
         stop = max(stop, start + 1)
         if stop < count and stop - start > grain:
             stop -= (stop - start) % grain

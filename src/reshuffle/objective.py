@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
-from reshuffle.content import Fingerprint, digest
 from reshuffle.datafit import ALONE, Copies, Datafit
 from reshuffle.deprecation import renamed
+from reshuffle.digests import Fingerprint, digest
 from reshuffle.errors import InputError, shown
 from reshuffle.interruption import listen
 from reshuffle.penalties import Penalty, Zero, ability, strong_convexity

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.cached import cached_property
-from reshuffle.content import digest
+from reshuffle.digests import digest
 from reshuffle.errors import InputError, shown
 from reshuffle.objective import Array, FiniteSum, check_penalty
 from reshuffle.smoothness import Smoothness

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
 from reshuffle.capacity import check_unknown
-from reshuffle.content import digest, on_demand
 from reshuffle.core import native
 from reshuffle.datafit import ALONE, NO_VISITS, Copies, Datafit
 from reshuffle.design import check_rows
+from reshuffle.digests import digest, on_demand
 from reshuffle.errors import InputError, shown
 from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.losses.targets import check_targets

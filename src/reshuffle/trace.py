@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.archive import Archive, read_archive, write_archive
-from reshuffle.content import Fingerprint
+from reshuffle.digests import Fingerprint
 from reshuffle.errors import InputError, shown
 from reshuffle.files import Location, write_csv
 from reshuffle.html_tables import ends, html_table, number
+from reshuffle.npz_archive import Archive, read_archive, write_archive
 
 Array = NDArray[np.float64]
 INTERRUPTED = "interrupted after"
@@ -120,8 +120,8 @@ class Trace(Mapping[str, Array]):
 class Result:
     """Where a run ended.
 
-    ``x`` is the last iterate, ``converged`` whether ``tol`` was reached, in the measure that the trace has a
-    column of; ``certified`` whether P(x) - P* ≤ tol·f(0) is proved. ``message`` says why the run
+    ``x`` is the last iterate, ``converged`` whether P(x) - P* ≤ tol·f(0) is proved, and ``stationary`` whether the gradient
+    mapping, which proves no distance, reached ``tol`` where there is no bound. ``message`` says why the run
     stopped and what was measured, ``epoch`` how many epochs it did. ``state`` and ``config`` are what a resumed run needs.
 
     Examples
@@ -144,9 +144,14 @@ class Result:
     """Digests of the problem's parts; empty in results of version 0.1.0, which cannot be resumed."""
 
     @property
-    def certified(self) -> bool:
-        """Whether P(x) - P* ≤ tol·f(0) is proved: ``tol`` was reached, by a bound rather than the gradient mapping."""
-        return self.converged and "gap" in self.trace
+    def stationary(self) -> bool:
+        """Whether the gradient mapping reached ``tol``, for a loss and penalty without a bound on P(x) - P*."""
+        return self.message.startswith(STATIONARY)
+
+    @property
+    def reached(self) -> bool:
+        """Whether ``tol`` was reached, in the measure that the trace has a column of."""
+        return self.converged or self.stationary
 
     @property
     def interrupted(self) -> bool:
@@ -181,7 +186,7 @@ class Result:
         lines = {
             "problem": header.get("problem", "?"),
             "solver": f"{self.config.get('solver', '?')}, seed {self.config.get('seed', '?')}",
-            "ended": f"{'converged: ' if self.certified else ''}{self.message}",
+            "ended": f"{'converged: ' if self.converged else ''}{self.message}",
             "objective": f"{first['objective']:.5g} at the start, {last['objective']:.10g} now",
             "coefficients": f"{np.count_nonzero(self.x)} of {self.x.size} are not zero",
             "epochs": f"{self.epoch}",
@@ -255,7 +260,7 @@ def result_of(stored: Archive) -> Result:
     return Result(
         x=x,
         trace=Trace(columns, _texts(about["header"])),
-        converged=bool(about["converged"]),
+        converged=bool(about["converged"]) and "gap" in columns,
         message=str(about["message"]),
         epoch=epoch,
         state=under(STATE, arrays),

@@ -17,7 +17,7 @@ MOST = 25  # lines: more would not fit on a screen
 
 
 @dataclass
-class Line:
+class SiteLine:
     """A client."""
 
     name: str
@@ -34,7 +34,7 @@ class Board(AbstractContextManager["Board"]):
     """Told of every answer (``watch`` of a federation), it shows a line per client while the run goes on."""
 
     def __init__(self, names: Sequence[str], shown: bool) -> None:
-        self.lines = [Line(name) for name in names]
+        self.lines = [SiteLine(name) for name in names]
         self._shown = shown
         self._live = Live(
             get_renderable=self.table,

@@ -12,6 +12,7 @@ from reshuffle.cli.common import Output
 from reshuffle.cli.fitting import Choices, data_of, estimator, task_of
 from reshuffle.cli.tables import show
 from reshuffle.comparison import compare
+from reshuffle.comparison.table import Table as Costs
 from reshuffle.datasets import Reading
 from reshuffle.errors import held_warnings
 from reshuffle.estimators.penalty_names import penalty_of
@@ -23,7 +24,6 @@ from reshuffle.report.words import data_table
 from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
 from reshuffle.solvers.solver import Solver
 from reshuffle.steps import InverseTime
-from reshuffle.tables import Table as Costs
 
 
 def methods(names: tuple[str, ...], epochs: int) -> dict[str, Solver]:

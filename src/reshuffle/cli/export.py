@@ -12,7 +12,7 @@ from reshuffle.datasets import Reading, stream_parts
 from reshuffle.datasets.encoding import TableEncoding
 from reshuffle.errors import InputError
 from reshuffle.estimators import load
-from reshuffle.estimators.onnx_export import Agreement, agreement, made_up
+from reshuffle.estimators.onnx_export import OnnxAgreement, agreement, made_up
 from reshuffle.estimators.onnx_graph import onnx_graph
 from reshuffle.files import check_apart, write_atomically
 
@@ -37,7 +37,7 @@ def export(model: str, onnx: Path, rows: str | None, reading: Reading, output: O
             for part in parts
             if part.X.shape[0]
         ]
-    whole = Agreement(
+    whole = OnnxAgreement(
         sum(part.rows for part in found),
         max((part.difference for part in found), default=0.0),
         sum(part.labels for part in found),

@@ -31,8 +31,8 @@ from reshuffle.federated import (
     Sites,
     split,
 )
+from reshuffle.federated.replies import Tally
 from reshuffle.federated.solvers import FederatedSolver
-from reshuffle.federated.tally import Tally
 from reshuffle.losses import Logistic
 from reshuffle.penalties import ElasticNet
 from reshuffle.problem import Problem
@@ -115,7 +115,7 @@ def run(options: Options, output: Output) -> int:
     if result.interrupted:
         output.note(f"{result.message}: go on with --resume")
         return INTERRUPTED
-    return NOT_CONVERGED if options.tol and not result.converged else 0
+    return NOT_CONVERGED if options.tol and not result.reached else 0
 
 
 def _document(
@@ -128,6 +128,7 @@ def _document(
     travelled = {kind: vars(one) for kind, one in result.tally.by_kind().items()}
     return result.trace.last() | ended | files | {
         "converged": result.converged,
+        "stationary": result.stationary,
         "certificate": {"measure": model.certificate_.measure, "value": model.certificate_.value},
         "classes": getattr(model, "classes_", None),
         "features": model.n_features_in_,

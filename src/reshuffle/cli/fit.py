@@ -12,7 +12,7 @@ import numpy as np
 from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output, counted
 from reshuffle.cli.fitting import (
     Choices,
-    Task,
+    FitTask,
     counting,
     cross_validated,
     data_of,
@@ -24,6 +24,7 @@ from reshuffle.cli.live import LiveLine
 from reshuffle.datasets import Data, Reading
 from reshuffle.errors import held_warnings
 from reshuffle.estimators.loss_names import loss_word, loss_words
+from reshuffle.estimators.outcome import ended
 from reshuffle.estimators.summary import dense
 from reshuffle.files import check_apart, write_atomically
 from reshuffle.report import HeldOut, fit_page, held_out_numbers, path_page
@@ -73,7 +74,7 @@ def run(
     return _ended(model, output)
 
 
-def _fitted(task: Task, choices: Choices, cv: bool, output: Output) -> Any:
+def _fitted(task: FitTask, choices: Choices, cv: bool, output: Output) -> Any:
     """The fitted model; the line about the exit code replaces the solver's own warning about convergence."""
     if cv:
         with held_warnings(), output.console.status("following the path"):
@@ -85,7 +86,7 @@ def _fitted(task: Task, choices: Choices, cv: bool, output: Output) -> Any:
         )
 
 
-def _described(file: str, data: Data, task: Task, choices: Choices) -> str:
+def _described(file: str, data: Data, task: FitTask, choices: Choices) -> str:
     n, features = data.X.shape
     if task.classes:
         found = np.unique(task.y)
@@ -100,7 +101,7 @@ def _described(file: str, data: Data, task: Task, choices: Choices) -> str:
     return f"{file}: {rows}{held}, {used}; {name}: {target}"
 
 
-def folds_words(task: Task, choices: Choices) -> str:
+def folds_words(task: FitTask, choices: Choices) -> str:
     """How rows were divided for cross-validation."""
     if choices.time:
         return f"{choices.folds}, in the order of {choices.time}, each judged by later rows"
@@ -111,7 +112,7 @@ def folds_words(task: Task, choices: Choices) -> str:
 
 
 def _about(
-    file: str, data: Data, task: Task, choices: Choices, model: Any, seconds: float
+    file: str, data: Data, task: FitTask, choices: Choices, model: Any, seconds: float
 ) -> dict[str, str]:
     return {
         "file": file,
@@ -165,6 +166,7 @@ def _document(
         "nonzeros": int(np.count_nonzero(coef)),
         "objective": model.objective_,
         "converged": model.converged_,
+        "stationary": ended(model) == "stationary",
         "message": model.message_,
         "epochs": model.n_iter_,
         "seconds": seconds,
@@ -183,7 +185,7 @@ def _ended(model: Any, output: Output) -> int:
     if model.message_.startswith("interrupted"):
         output.note(f"{model.message_}: what was found so far is written")
         return INTERRUPTED
-    if not model.converged_:
+    if ended(model) == "not converged":
         output.note(
             f"the accuracy asked for was not reached ({model.message_}): give more --epochs, a larger --tol or a "
             "stronger penalty"

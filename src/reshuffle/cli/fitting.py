@@ -56,7 +56,7 @@ class Choices:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class FitTask:
     """Rows to learn from, rows held out, and what is to be predicted."""
 
     X: Any
@@ -86,7 +86,7 @@ def data_of(file: str, reading: Reading, choices: Choices) -> Data:
     return load_data(file, reading, lambda y, aside: rows_of(y, aside, choices).learn)
 
 
-def task_of(data: Data, choices: Choices) -> Task:
+def task_of(data: Data, choices: Choices) -> FitTask:
     """The rows, split; the target as labels or numbers."""
     classes = _classes(data.y, choices)
     loss = choices.loss or ("logistic" if classes else "squared")
@@ -95,7 +95,7 @@ def task_of(data: Data, choices: Choices) -> Task:
         check_log_target(y, classes, loss)
     rows = rows_of(data.y, data.aside, choices)
     groups = None if rows.groups is None else rows.groups[rows.learn]
-    return Task(
+    return FitTask(
         data.X[rows.learn], y[rows.learn], data.X[rows.held], y[rows.held], classes, loss,
         groups, choices.log_target, _columns(data),
     )  # fmt: skip
@@ -143,7 +143,7 @@ def _columns(data: Data) -> NDArray[Any] | None:
     return column_groups(data.encoding) if hasattr(data.encoding, "columns") else None
 
 
-def _group_lasso(task: Task, choices: Choices, strength: float) -> GroupLasso:
+def _group_lasso(task: FitTask, choices: Choices, strength: float) -> GroupLasso:
     """A group for each column: its categories come and go together."""
     if task.columns is None:
         raise InputError(
@@ -155,7 +155,7 @@ def _group_lasso(task: Task, choices: Choices, strength: float) -> GroupLasso:
     return GroupLasso(strength, task.columns)
 
 
-def estimator(task: Task, choices: Choices, callbacks: Any = None) -> Any:
+def estimator(task: FitTask, choices: Choices, callbacks: Any = None) -> Any:
     """One model at a given strength."""
     l1, l2 = choices.l1, choices.l2
     named = "elasticnet" if l1 and l2 else "l1" if l1 else "l2"
@@ -167,7 +167,7 @@ def estimator(task: Task, choices: Choices, callbacks: Any = None) -> Any:
     return RRClassifier(**options) if task.classes else RRRegressor(**options)
 
 
-def cross_validated(task: Task, choices: Choices) -> Any:
+def cross_validated(task: FitTask, choices: Choices) -> Any:
     """The model of a path that does best on held-out folds."""
     if choices.l1 is not None or choices.l2 is not None:
         raise InputError("--l1 and --l2 are found by cross-validation here: leave them out")
@@ -186,7 +186,7 @@ def cross_validated(task: Task, choices: Choices) -> Any:
     return RRClassifierCV(**options) if task.classes else RRRegressorCV(**options)
 
 
-def _shared(task: Task, choices: Choices) -> dict[str, Any]:
+def _shared(task: FitTask, choices: Choices) -> dict[str, Any]:
     options: dict[str, Any] = {
         "loss": task.loss, "positive": choices.positive, "fit_intercept": choices.intercept,
         "solver": choices.solver, "max_iter": choices.epochs, "random_state": choices.seed, "tol": choices.tol,

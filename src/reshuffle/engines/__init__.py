@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reshuffle.digests import digest
 from reshuffle.engines.base import (
     Engine,
     Failure,
@@ -15,7 +16,6 @@ from reshuffle.engines.base import (
     Task,
     balanced,
     checksum,
-    digest,
     open_session,
     size_of,
 )

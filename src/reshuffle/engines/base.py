@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -181,12 +180,6 @@ def size_of(record: Record) -> int:
         else 8
         for value in record.values()
     )
-
-
-def digest(x: NDArray[Any]) -> str:
-    """sha256 of the bytes of an array."""
-    flat = np.ascontiguousarray(x)
-    return hashlib.sha256(flat.data if flat.size else b"").hexdigest()
 
 
 def balanced(sizes: Sequence[int], parts: int) -> list[list[int]]:

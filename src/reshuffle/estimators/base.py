@@ -17,8 +17,8 @@ from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.nested import Nested
 from reshuffle.estimators.outcome import Certificate, certificate_of, in_our_words, retell
 from reshuffle.estimators.penalty_names import penalty_of
+from reshuffle.estimators.sample_stream import SampleStream, chunk
 from reshuffle.estimators.solver_names import seed_of, solver_of, tol_of
-from reshuffle.estimators.stream import Stream, chunk
 from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
 from reshuffle.trace import Result
@@ -84,7 +84,7 @@ class LinearEstimator(Linear, Hooks, Nested):
         certificate = certificate_of(result, solver.tol)
         retell(held, type(self).__name__, result, certificate)
         self._keep(result, problem, certificate, watch)
-        self.stream_ = Stream.after(problem, seed)
+        self.stream_ = SampleStream.after(problem, seed)
         tasks.end(result.x)
         return self
 
@@ -123,7 +123,7 @@ class LinearEstimator(Linear, Hooks, Nested):
             raise InputError(
                 "early_stopping must be False for partial_fit, which holds no rows out, got True"
             )
-        stream = getattr(self, "stream_", None) or Stream(seed=seed_of(self.random_state))
+        stream = getattr(self, "stream_", None) or SampleStream(seed=seed_of(self.random_state))
         part = chunk(data, self._penalty(data.shape), self.fit_intercept)
         self.loss_, self.penalty_ = part.loss, part.penalty
         start = self._solution() if hasattr(self, "coef_") else None

@@ -55,7 +55,7 @@ class RRClassifier(LinearClassifier, LinearEstimator):
     coef_ : of shape (1, features) for two classes, (classes, features) for more.
     intercept_ : one number per row of ``coef_``; for more than two classes they sum to zero.
     classes_, n_features_in_, feature_names_in_ : the labels; the columns and, where X had them, their names.
-    n_iter_, converged_, message_ : the epochs made, whether ``tol`` was reached, and why the run ended.
+    n_iter_, converged_, message_ : the epochs made, whether P(x) - P* ≤ tol·f(0) is proved, and why the run ended.
     certificate_, objective_, trace_ : what is proved about P, its value, and the run, epoch by epoch.
     loss_, penalty_ : the objects that were used.
 
@@ -74,7 +74,7 @@ class RRClassifier(LinearClassifier, LinearEstimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One shuffled pass over these rows and a prox (an epoch of ProxRR), from the model so far.
 
-        The first call names all ``classes``. Steps shrink over the calls as ``Stream`` says.
+        The first call names all ``classes``. Steps shrink over the calls as ``SampleStream`` says.
         """
         first = not hasattr(self, "coef_")
         X = inputs.design(self, X, reset=first)

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle import losses
-from reshuffle.archive import read_archive, write_archive
-from reshuffle.content import digest
 from reshuffle.datasets.rows_encoding import encoding_of
+from reshuffle.digests import digest
 from reshuffle.errors import InputError, shown
 from reshuffle.estimators.described import Described, plain, restored
 from reshuffle.estimators.outcome import Certificate
@@ -20,6 +19,7 @@ from reshuffle.estimators.summary import dense
 from reshuffle.files import Location
 from reshuffle.losses import Loss
 from reshuffle.losses.squared import SquaredOutputs
+from reshuffle.npz_archive import read_archive, write_archive
 
 KIND, VERSION = "model file", 2
 NUMBERS = ("lambda_", "lambda_min_", "lambda_1se_", "objective_", "n_iter_", "n_samples_fit_")

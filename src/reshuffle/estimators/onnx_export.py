@@ -22,7 +22,7 @@ NEAR_SINGLE = 1e-3
 
 
 @dataclass(frozen=True)
-class Agreement:
+class OnnxAgreement:
     """How near the graph came to the model."""
 
     rows: int
@@ -68,7 +68,7 @@ def to_onnx(model: Any, rows: Any) -> Any:
     return pipeline_graph(model, rows)
 
 
-def agreement(graph: Any, model: Any, rows: Any) -> Agreement:
+def agreement(graph: Any, model: Any, rows: Any) -> OnnxAgreement:
     """Run the graph on rows and compare; an ``InputError`` where it predicts something else."""
     encoding = getattr(model, "encoding_", None)
     if isinstance(encoding, TableEncoding):
@@ -100,7 +100,7 @@ def run(graph: Any, feeds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return dict(zip(names, session.run(None, feeds), strict=True))
 
 
-def compared(found: dict[str, NDArray[Any]], model: Any, X: Any, near: float) -> Agreement:
+def compared(found: dict[str, NDArray[Any]], model: Any, X: Any, near: float) -> OnnxAgreement:
     """Outputs of a graph beside the answers of the model to the same rows."""
     bare = _bare(model) if isinstance(model, Linear) else model
     first, *others = found.values()
@@ -127,7 +127,7 @@ def compared(found: dict[str, NDArray[Any]], model: Any, X: Any, near: float) ->
                 "The graph was not written"
             )
         labels = int(np.count_nonzero(other))
-    return Agreement(len(predicted), worst, labels)
+    return OnnxAgreement(len(predicted), worst, labels)
 
 
 def _labels(values: Any) -> NDArray[Any]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from reshuffle.errors import DivergenceError, Held, not_converged, warn_user
 from reshuffle.solvers.recession import NO_MINIMISER
-from reshuffle.trace import Result
+from reshuffle.trace import STATIONARY, Result
+
+Ending = Literal["converged", "stationary", "not converged"]
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,11 @@ def certificate_of(result: Result, tol: float) -> Certificate:
     return Certificate(measure, value, float(tol), trace.header.get("certificate", measure))
 
 
-def ended(model: Any) -> str:
-    """'converged' where the accuracy asked for is proved, 'stationary' where the gradient mapping reached it."""
-    if not model.converged_:
-        return "not converged"
-    return "converged" if model.certificate_.measure == "gap" else "stationary"
+def ended(model: Any) -> Ending:
+    """'converged' where the accuracy asked for is proved, 'stationary' where only the gradient mapping reached it."""
+    if model.converged_:
+        return "converged"
+    return "stationary" if model.message_.startswith(STATIONARY) else "not converged"
 
 
 def stalled(result: Result) -> bool:

@@ -65,7 +65,7 @@ class Path:
              f"{self.n_iters[k]:,}", words[bool(self.converged[k])])
             for k in some
         ]  # fmt: skip
-        columns = ("λ", "features", "objective", "epochs", "converged")
+        columns = ("λ", "features", "objective", "epochs", "proved")
         return html_table(f"Path of {len(self)} strengths", columns, rows, note)
 
 
@@ -174,7 +174,7 @@ def _retell(held: Held, name: str, lambdas: Array, results: list[Result], solver
     for message, category in dict.fromkeys(held):
         if not issubclass(category, not_converged()):
             warn_user(message, category)
-    missed = [k for k, result in enumerate(results) if not result.converged]
+    missed = [k for k, result in enumerate(results) if not result.reached]
     if missed and any(issubclass(category, not_converged()) for _, category in held):
         worst = max(certificate_of(results[k], solver.tol).value for k in missed)
         limit = f"a larger max_iter than {solver.limit}, "

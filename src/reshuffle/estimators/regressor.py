@@ -39,6 +39,6 @@ class RRRegressor(LinearRegression, LinearEstimator):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """One shuffled pass over these rows and a prox (an epoch of ProxRR), from the model so far.
 
-        Steps shrink over the calls as ``Stream`` says.
+        Steps shrink over the calls as ``SampleStream`` says.
         """
         return self._advance(self.prepared(X, y, sample_weight, reset=not hasattr(self, "coef_")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from reshuffle.experiments.recipe import Check, Numbers, Report, Settings
+from reshuffle.experiments.recipe import ClaimCheck, Numbers, Report, Settings
 
 RECIPES = {
     "figure1": "ProxSGD, RR (heuristic) and ProxRR on a1a, and the exact method",
@@ -17,7 +17,7 @@ RECIPES = {
 PAPER = ("figure1", "figure2", "theorems")
 """Those of the paper."""
 
-__all__ = ["PAPER", "RECIPES", "Check", "Numbers", "Report", "Settings", "run"]
+__all__ = ["PAPER", "RECIPES", "ClaimCheck", "Numbers", "Report", "Settings", "run"]
 
 
 def run(name: str, settings: Settings) -> Report:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle.experiments.recipe import Check, Numbers
+from reshuffle.experiments.recipe import ClaimCheck, Numbers
 from reshuffle.objective import Array
 from reshuffle.trace import Trace
 
@@ -85,25 +85,25 @@ def ladder(curves: Mapping[str, Curve]) -> list[Rung]:
     return rungs
 
 
-def check(curves: Mapping[str, Curve], ours: str) -> list[Check]:
+def check(curves: Mapping[str, Curve], ours: str) -> list[ClaimCheck]:
     """The three parts of the claim, each against every accuracy of the ladder."""
     rungs, start = ladder(curves), float(curves[ours].median[0])
     reached = rungs[-1].accuracy if rungs else start
     slowest = max((rung.slowdown(ours) for rung in rungs), default=np.inf)
     least = min((rung.saving(ours) for rung in rungs), default=0.0)
     return [
-        Check(
+        ClaimCheck(
             f"All methods reach a tenth of the gap at the start ({LEAST * start:.2g}).",
             reached <= LEAST * start,
             f"all reach {reached:.2g}",
         ),
-        Check(
+        ClaimCheck(
             f"Per data pass they behave alike: at equal accuracy {ours} takes at most {ALIKE:g} "
             "times the passes of the fastest other method.",
             slowest <= ALIKE,
             f"{slowest:.2f} times in the worst case",
         ),
-        Check(
+        ClaimCheck(
             f"{ours} needs a small fraction of the prox evaluations: at equal accuracy at most "
             f"1/{1 / FRACTION:.0f} of what any other method needs.",
             least >= 1 / FRACTION,

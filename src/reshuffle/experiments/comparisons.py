@@ -39,7 +39,7 @@ Bound = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RateComparison:
     """The epoch t ≥ 1 at which the exact error comes closest to its bound, or exceeds it most."""
 
     theorem: str
@@ -62,7 +62,7 @@ class Comparison:
         return self.exact <= self.bound * (1 + 1e-9) + 1e-20
 
 
-def everything() -> Iterator[Comparison]:
+def everything() -> Iterator[RateComparison]:
     """All theorems, on all problems, for all steps and starts."""
     yield from proximal()
     yield from decreasing()
@@ -71,7 +71,7 @@ def everything() -> Iterator[Comparison]:
     yield from federated()
 
 
-def proximal() -> Iterator[Comparison]:
+def proximal() -> Iterator[RateComparison]:
     """ProxRR and ProxSO with f or ψ strongly convex, and the exact shuffling radius."""
     for kind, loss, problem in _problems():
         formula = theory.proxrr_f_bound if kind == "f" else theory.proxrr_psi_bound
@@ -92,7 +92,7 @@ def _problems() -> Iterator[tuple[str, str, Problem]]:
         yield "ψ", loss, psi_strongly_convex(loss)
 
 
-def decreasing() -> Iterator[Comparison]:
+def decreasing() -> Iterator[RateComparison]:
     """The decreasing steps for the horizons T = 1, 2, 4, …, 64, with ProxSO."""
     for loss in LOSSES:
         problem = psi_strongly_convex(loss)
@@ -106,10 +106,10 @@ def decreasing() -> Iterator[Comparison]:
                 error = float(shuffled_once_by(epochs, all_orders(3), x0, x_star)[-1])
                 bound = float(theory.decreasing_bound(c, T, radius))
                 start = _name(x0, x_star)
-                yield Comparison("ProxRR, decreasing", loss, "SO", start, 1.0, T, error, bound)
+                yield RateComparison("ProxRR, decreasing", loss, "SO", start, 1.0, T, error, bound)
 
 
-def proximal_sgd() -> Iterator[Comparison]:
+def proximal_sgd() -> Iterator[RateComparison]:
     """All 3⁶ sequences of indices; the epoch is a single step."""
     for kind, loss, problem in _problems():
         x_star = theory.solve(problem)
@@ -123,7 +123,7 @@ def proximal_sgd() -> Iterator[Comparison]:
                 yield closest(f"ProxSGD, {kind}", loss, "SGD", start, fraction / 2, errors, bounds)
 
 
-def importance() -> Iterator[Comparison]:
+def importance() -> Iterator[RateComparison]:
     """Importance copies with the corrected weights."""
     problem = unequal()
     x_star = theory.solve(problem)
@@ -137,7 +137,7 @@ def importance() -> Iterator[Comparison]:
             yield from walk.compare("importance copies", "squared", fraction, bound)
 
 
-def federated() -> Iterator[Comparison]:
+def federated() -> Iterator[RateComparison]:
     """FedRR and FedSO: heterogeneous clients of any sizes, equal ones, homogeneous ones."""
     for sizes in ((3, 1), (2, 2, 2)):
         problem = psi_strongly_convex("logistic", sum(sizes))
@@ -154,7 +154,7 @@ def federated() -> Iterator[Comparison]:
 
 def _federation(
     theorem: str, clients: list[Problem], x_star: Array, formula: Callable[..., Array]
-) -> Iterator[Comparison]:
+) -> Iterator[RateComparison]:
     sizes = [client.n for client in clients]
     name = "clients of " + ", ".join(map(str, sizes))
     for x0 in starts(x_star):
@@ -165,7 +165,7 @@ def _federation(
             yield from walk.compare(theorem, name, fraction, partial(formula, c, step=step))
 
 
-def mistakes() -> Iterator[Comparison]:
+def mistakes() -> Iterator[RateComparison]:
     """γ = 3/L_max, and a prox with γ for γn: each first without the mistake, then with it."""
     problem = psi_strongly_convex("squared")
     x_star, orders = theory.solve(problem), all_orders(3)
@@ -198,7 +198,7 @@ class _Walk:
 
     def compare(
         self, theorem: str, problem: str, step: float, bound: Bound
-    ) -> Iterator[Comparison]:
+    ) -> Iterator[RateComparison]:
         for method, walk, T in (("RR", reshuffled, self.T_rr), ("SO", shuffled_once, self.T_so)):
             errors = walk(self.epoch, self.orders, self.x0, self.x_star, T)
             start, bounds = _name(self.x0, self.x_star), bound(np.arange(T + 1.0))
@@ -211,16 +211,16 @@ def _name(x0: Array, x_star: Array) -> str:
 
 def closest(
     theorem: str, problem: str, method: str, start: str, step: float, errors: Array, bounds: Array
-) -> Comparison:
+) -> RateComparison:
     """The comparison of errors and bounds at t = 0, 1, … that says most."""
     t = 1 + int(np.argmax(errors[1:] / bounds[1:]))
     values = float(errors[t]), float(bounds[t])
-    return Comparison(theorem, problem, method, start, step, t, *values)
+    return RateComparison(theorem, problem, method, start, step, t, *values)
 
 
-def tightest(found: Iterable[Comparison]) -> dict[tuple[str, str], dict[str, Comparison]]:
+def tightest(found: Iterable[RateComparison]) -> dict[tuple[str, str], dict[str, RateComparison]]:
     """Of every theorem and method, and of each start, the comparison closest to failing."""
-    best: dict[tuple[str, str], dict[str, Comparison]] = {}
+    best: dict[tuple[str, str], dict[str, RateComparison]] = {}
     for one in found:
         starts = best.setdefault((one.theorem, one.method), {})
         if one.start not in starts or one.ratio > starts[one.start].ratio:

@@ -20,10 +20,10 @@ from reshuffle.experiments.figures import drawing
 from reshuffle.experiments.recipe import Numbers, Report, Settings, load, write_traces
 from reshuffle.penalties import ElasticNet
 from reshuffle.problem import Problem
+from reshuffle.run_cache import RunCache
 from reshuffle.solvers import ExactProxRR, ProxRR, ProxSGD, Solver
 from reshuffle.solvers.fista import FISTA, stationary
 from reshuffle.steps import InverseTime
-from reshuffle.store import Store
 from reshuffle.trace import Result
 
 DATA, OURS, EXACT = "a1a", "ProxRR", "ExactProxRR"
@@ -42,7 +42,7 @@ The last panel adds the exact method, which goes on to the minimiser."""
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class CurveTask:
     """The problem with λ1 = λ_max/2^k, and its solution."""
 
     problem: Problem
@@ -53,7 +53,7 @@ class Task:
     minimum: float
 
 
-def task(X: Any, y: Any, k: float, store: Store) -> Task:
+def task(X: Any, y: Any, k: float, store: RunCache) -> CurveTask:
     """The elastic net with λ1 = λ_max/2^k and λ2 = L_f/n, solved by FISTA to 1e-12."""
     plain = Problem(X, y)
     l1 = strongest(plain) / 2**k
@@ -62,7 +62,7 @@ def task(X: Any, y: Any, k: float, store: Store) -> Task:
     label = f"minimum-{k:.6g}"
     found = store.solve(label, FISTA(tol=0.0), problem, callbacks=[stationary(problem)])
     nonzero, minimum = int(np.count_nonzero(found.x)), float(found.trace["objective"].min())
-    return Task(problem, k, l1, l2, nonzero, minimum)
+    return CurveTask(problem, k, l1, l2, nonzero, minimum)
 
 
 def strongest(plain: Problem) -> float:
@@ -70,7 +70,7 @@ def strongest(plain: Problem) -> float:
     return float(np.abs(plain.gradient(np.zeros(plain.shape))).max())
 
 
-def given(X: Any, y: Any, l1: float, store: Store) -> Task:
+def given(X: Any, y: Any, l1: float, store: RunCache) -> CurveTask:
     """The task with this λ1."""
     largest = strongest(Problem(X, y))
     if not 0 < l1 < largest:
@@ -80,7 +80,7 @@ def given(X: Any, y: Any, l1: float, store: Store) -> Task:
     return task(X, y, float(np.log2(largest / l1)), store)
 
 
-def choose(X: Any, y: Any, store: Store) -> Task:
+def choose(X: Any, y: Any, store: RunCache) -> CurveTask:
     """The weakest penalty of these under which fewer than half of the coordinates are nonzero."""
     chosen = task(X, y, 0, store)
     for k in count(1):
@@ -111,7 +111,7 @@ def run(settings: Settings) -> Report:
     seeds, epochs = settings.amounts()
     data = load(settings, DATA)
     X, y = data.X, data.y
-    store = Store(settings.out / "runs")
+    store = RunCache(settings.out / "runs")
     chosen = choose(X, y, store) if settings.l1 is None else given(X, y, settings.l1, store)
     halvings = [chosen.k - j for j in range(1, STRONGER + 1) if chosen.k - j > 0]
     stronger = [] if settings.quick else halvings
@@ -145,8 +145,8 @@ Runs = dict[str, list[Result]]
 
 
 def _runs(
-    at: Task,
-    store: Store,
+    at: CurveTask,
+    store: RunCache,
     seeds: list[int],
     solvers: Callable[[int], dict[str, Solver]],
     tick: Callable[[], None],
@@ -162,14 +162,14 @@ def _runs(
     return found
 
 
-def _curves(at: Task, runs: Runs) -> dict[str, Curve]:
+def _curves(at: CurveTask, runs: Runs) -> dict[str, Curve]:
     return {
         name: Curve.of([result.trace for result in results], at.minimum, at.problem.n)
         for name, results in runs.items()
     }
 
 
-def _last(at: Task, runs: Runs, curves: dict[str, Curve]) -> Numbers:
+def _last(at: CurveTask, runs: Runs, curves: dict[str, Curve]) -> Numbers:
     rows = []
     for name, curve in curves.items():
         sparse = np.median([np.count_nonzero(result.x) for result in runs[name]])
@@ -188,7 +188,7 @@ def _last(at: Task, runs: Runs, curves: dict[str, Curve]) -> Numbers:
     return Numbers(f"After the last epoch (x*: {at.nonzero} nonzero)", columns, rows)
 
 
-def _penalties(found: list[tuple[Task, dict[str, Curve]]]) -> Numbers:
+def _penalties(found: list[tuple[CurveTask, dict[str, Curve]]]) -> Numbers:
     names = list(found[0][1])
     columns = ["λ1", "nonzero", "γ0·n·λ1"]
     columns += [f"gap, {name.split()[0]}" for name in names] + ["claim"]
@@ -203,7 +203,7 @@ def _penalties(found: list[tuple[Task, dict[str, Curve]]]) -> Numbers:
     return Numbers(title, columns, rows)
 
 
-def _configuration(at: Task, seeds: list[int], epochs: int, store: Store) -> dict[str, str]:
+def _configuration(at: CurveTask, seeds: list[int], epochs: int, store: RunCache) -> dict[str, str]:
     problem, L = at.problem, at.problem.smoothness
     return {
         "rows": f"{problem.n:,} × {problem.features}, sha256 {problem.fingerprint['data'][:16]}…",
@@ -219,7 +219,7 @@ def _configuration(at: Task, seeds: list[int], epochs: int, store: Store) -> dic
     }
 
 
-def _csv(at: Task, runs: Runs, path: Path) -> Path:
+def _csv(at: CurveTask, runs: Runs, path: Path) -> Path:
     columns = ("gradients", "prox_evals", "seconds", "step", "objective")
     return write_traces(path, runs, at.minimum, columns)
 

@@ -13,7 +13,7 @@ from reshuffle.bands import band
 from reshuffle.callbacks import progress_bar
 from reshuffle.experiments.figures import drawing
 from reshuffle.experiments.recipe import (
-    Check,
+    ClaimCheck,
     Numbers,
     Report,
     Settings,
@@ -24,9 +24,9 @@ from reshuffle.federated import ExactFedRR, Federation, FedRR, LocalSGD, split
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.objective import Array
 from reshuffle.problem import Problem
+from reshuffle.run_cache import RunCache
 from reshuffle.solvers.fista import FISTA, stationary
 from reshuffle.steps import InverseTime
-from reshuffle.store import Store
 from reshuffle.trace import Result
 
 DATA = "mushrooms"
@@ -46,7 +46,7 @@ Runs = Mapping[str, list[Result]]
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class SplitTask:
     """The federation and its minimum."""
 
     federation: Federation
@@ -54,13 +54,13 @@ class Task:
     minimum: float
 
 
-def task(X: Any, y: Any, store: Store, clients: int = CLIENTS) -> Task:
+def task(X: Any, y: Any, store: RunCache, clients: int = CLIENTS) -> SplitTask:
     """λ2 = L_f/N, split iid; the pooled problem solved by FISTA to 1e-12."""
     plain = Problem(X, y)
     l2 = plain.smoothness.L_f / plain.n
     pooled = Problem(X, y, ridge=l2)
     found = store.solve("minimum", FISTA(tol=0.0), pooled, callbacks=[stationary(pooled)])
-    return Task(split(pooled, clients, seed=0), l2, float(found.trace["objective"].min()))
+    return SplitTask(split(pooled, clients, seed=0), l2, float(found.trace["objective"].min()))
 
 
 def methods(rounds: int, seed: int, local_pass: int, engine: Any) -> dict[str, FederatedSolver]:
@@ -81,7 +81,7 @@ def run(settings: Settings) -> Report:
     """Run the recipe; figure, numbers and finished seeds go to ``settings.out``."""
     seeds, rounds = settings.amounts(seeds=(10, 2), epochs=(100, 40))
     data = load(settings, DATA)
-    store, clients = Store(settings.out / "runs"), settings.clients or CLIENTS
+    store, clients = RunCache(settings.out / "runs"), settings.clients or CLIENTS
     at = task(data.X, data.y, store, clients)
     local_pass = round(at.federation.n / clients)
     runs: dict[str, list[Result]] = {}
@@ -111,14 +111,14 @@ def run(settings: Settings) -> Report:
 # --- what is claimed ------------------------------------------------------------------------------
 
 
-def work(at: Task, results: list[Result], accuracy: float) -> tuple[float, float]:
+def work(at: SplitTask, results: list[Result], accuracy: float) -> tuple[float, float]:
     """Rounds and data passes until the median gap is this small; infinite where it never is."""
     rounds, passes, gaps = _columns(at, results)
     reached = np.flatnonzero(np.median(gaps, axis=0) <= accuracy)
     return (float(rounds[reached[0]]), float(passes[reached[0]])) if reached.size else (np.inf,) * 2
 
 
-def check(at: Task, runs: Runs) -> list[Check]:
+def check(at: SplitTask, runs: Runs) -> list[ClaimCheck]:
     """'The advantage is clear both from the perspective of the number of communication rounds and data
     passes'; and of a fifth of the local steps: 'Clearly, the latter performs better in terms of
     communication rounds and local steps'.
@@ -130,20 +130,20 @@ def check(at: Task, runs: Runs) -> list[Check]:
     common = float(max(gap[-1] for gap in gaps.values()))
     full, less = (work(at, runs[name], common) for name in (PASS, FIFTH))
     return [
-        Check(
+        ClaimCheck(
             f"At the best accuracy that Local SGD reaches ({best:.1e}) FedRR needs fewer rounds and "
             "fewer data passes than either.",
             ours[0] < others[0] and ours[1] < others[1],
             f"{ours[0]:.0f} rounds against {others[0]:.0f}, {ours[1]:.0f} passes against "
             f"{others[1]:.0f}",
         ),
-        Check(
+        ClaimCheck(
             f"At an accuracy that both reach ({common:.1e}) Local SGD with a fifth of the local steps "
             "needs fewer local steps.",
             less[1] < full[1],
             f"{less[1]:.0f} passes against {full[1]:.0f}",
         ),
-        Check(
+        ClaimCheck(
             "It also needs fewer rounds.",
             less[0] < full[0],
             f"{less[0]:.0f} rounds against {full[0]:.0f}",
@@ -156,13 +156,13 @@ def check(at: Task, runs: Runs) -> list[Check]:
 # --- tables and pictures ---------------------------------------------------------------------------
 
 
-def _columns(at: Task, results: list[Result]) -> tuple[Array, Array, Array]:
+def _columns(at: SplitTask, results: list[Result]) -> tuple[Array, Array, Array]:
     trace = results[0].trace
     gaps = np.array([result.trace["objective"] for result in results]) - at.minimum
     return trace["epoch"], trace["gradients"] / at.federation.n, gaps
 
 
-def _numbers(at: Task, runs: Runs) -> Numbers:
+def _numbers(at: SplitTask, runs: Runs) -> Numbers:
     start = float(_columns(at, runs[OURS])[2][0, 0])
     accuracies = [start * factor for factor in (1e-1, 1e-2, 1e-3, 1e-4)]
     rows = []
@@ -178,7 +178,12 @@ def _numbers(at: Task, runs: Runs) -> Numbers:
 
 
 def _configuration(
-    at: Task, seeds: list[int], rounds: int, local_pass: int, settings: Settings, store: Store
+    at: SplitTask,
+    seeds: list[int],
+    rounds: int,
+    local_pass: int,
+    settings: Settings,
+    store: RunCache,
 ) -> dict[str, str]:
     L = at.federation.smoothness
     return {
@@ -196,12 +201,12 @@ def _configuration(
     }
 
 
-def _csv(at: Task, runs: Runs, path: Path) -> Path:
+def _csv(at: SplitTask, runs: Runs, path: Path) -> Path:
     columns = ("gradients", "bytes_up", "bytes_down", "seconds", "step", "objective")
     return write_traces(path, runs, at.minimum, columns, "round")
 
 
-def _draw(at: Task, runs: Runs, stem: Path) -> None:
+def _draw(at: SplitTask, runs: Runs, stem: Path) -> None:
     with drawing(stem, (9.0, 4.4)) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
         most = runs[OURS][0].epoch

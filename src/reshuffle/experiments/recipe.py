@@ -40,7 +40,7 @@ class Settings:
         return listed, self.epochs or epochs[self.quick]
 
 
-class Data(NamedTuple):
+class RecipeData(NamedTuple):
     """The data of a recipe."""
 
     X: Any
@@ -51,13 +51,13 @@ class Data(NamedTuple):
     """Whether it is the set that the paper has here."""
 
 
-def load(settings: Settings, name: str) -> Data:
+def load(settings: Settings, name: str) -> RecipeData:
     """The paper's set of that name, or the data that the settings ask for."""
     asked = settings.dataset or name
     file = datasets.fetch(asked, folder=settings.data, progress=settings.progress)
     X, y = datasets.load_libsvm(file)
     found = datasets.identity(file)
-    return Data(X, y, found.label, found.name == name)
+    return RecipeData(X, y, found.label, found.name == name)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Check:
+class ClaimCheck:
     """A claim with a stated criterion, and what the run found."""
 
     claim: str
@@ -95,7 +95,7 @@ class Report:
     text: str
     configuration: dict[str, str]
     tables: Sequence[Numbers]
-    checks: Sequence[Check]
+    checks: Sequence[ClaimCheck]
     figures: Sequence[Path] = field(default_factory=list)
     """PNG files."""
     files: Sequence[Path] = field(default_factory=list)

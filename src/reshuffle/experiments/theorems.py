@@ -9,11 +9,11 @@ import numpy as np
 
 from reshuffle import theory
 from reshuffle.callbacks import progress_bar
-from reshuffle.experiments.comparisons import STEPS, Comparison, everything, mistakes, tightest
+from reshuffle.experiments.comparisons import STEPS, RateComparison, everything, mistakes, tightest
 from reshuffle.experiments.figures import drawing
 from reshuffle.experiments.paths import all_orders, proxrr, shuffled_once
 from reshuffle.experiments.recipe import (
-    Check,
+    ClaimCheck,
     Numbers,
     Report,
     Settings,
@@ -103,12 +103,12 @@ def slope(horizons: Sequence[int] | Array, errors: Array) -> float:
 
 
 def _checks(
-    found: list[Comparison], wrong: list[Comparison], slopes: dict[str, float]
-) -> list[Check]:
+    found: list[RateComparison], wrong: list[RateComparison], slopes: dict[str, float]
+) -> list[ClaimCheck]:
     broken = [one for one in found if not one.holds]
     worst = max(one.ratio for one in found)
     checks = [
-        Check(
+        ClaimCheck(
             "Every bound holds in every comparison.",
             not broken,
             f"{len(found) - len(broken)} of {len(found)} hold, the closest at {worst:.3f} of its bound",
@@ -116,7 +116,7 @@ def _checks(
     ]
     for right, mistaken in zip(wrong[::2], wrong[1::2], strict=True):
         checks.append(
-            Check(
+            ClaimCheck(
                 f"A mistake breaks a bound: {mistaken.method}.",
                 right.holds and not mistaken.holds,
                 f"{mistaken.ratio:.3g} times the bound, {right.ratio:.3g} without the mistake",
@@ -124,7 +124,7 @@ def _checks(
         )
     for name, (power, tolerance) in RATES.items():
         checks.append(
-            Check(
+            ClaimCheck(
                 f"{name}: E‖x_T - x*‖² falls like T^{power:g}, to within {tolerance:g}.",
                 abs(slopes[name] - power) <= tolerance,
                 f"T^{slopes[name]:.2f}",
@@ -133,7 +133,7 @@ def _checks(
     return checks
 
 
-def _tightest(found: list[Comparison]) -> Numbers:
+def _tightest(found: list[RateComparison]) -> Numbers:
     columns = ["theorem", "order", "far: exact", "bound", "ratio", "x*: exact", "bound", "ratio"]
     rows = []
     for (theorem, method), best in tightest(found).items():
@@ -142,17 +142,17 @@ def _tightest(found: list[Comparison]) -> Numbers:
     return Numbers("E‖x_t - x*‖², where it comes closest to the bound", columns, rows)
 
 
-def _mistakes(wrong: list[Comparison]) -> Numbers:
+def _mistakes(wrong: list[RateComparison]) -> Numbers:
     columns = ["mistake", "t", "exact", "bound", "ratio"]
     rows = [[one.method, str(one.epoch), *_cells(one)] for one in wrong]
     return Numbers("Mistakes, to be found out", columns, rows)
 
 
-def _cells(one: Comparison) -> list[str]:
+def _cells(one: RateComparison) -> list[str]:
     return [f"{v:.2g}" if v >= 0.01 else f"{v:.0e}" for v in (one.exact, one.bound, one.ratio)]
 
 
-def _csv(rows: list[Comparison], path: Path) -> Path:
+def _csv(rows: list[RateComparison], path: Path) -> Path:
     columns = ("theorem", "problem", "method", "start", "step", "epoch", "exact", "bound")
     write_csv(path, columns, ([getattr(one, name) for name in columns] for one in rows))
     return path

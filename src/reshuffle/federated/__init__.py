@@ -7,8 +7,8 @@ from reshuffle.federated.local import Load, Local
 from reshuffle.federated.newton import FedNewton
 from reshuffle.federated.outcome import FederatedResult, Learned
 from reshuffle.federated.partition import split
+from reshuffle.federated.plan import Plan
 from reshuffle.federated.quality import Quality
-from reshuffle.federated.rounds import Plan
 from reshuffle.federated.server import Averaging, ControlVariates, Server
 from reshuffle.federated.site import Site
 from reshuffle.federated.sites import Sites

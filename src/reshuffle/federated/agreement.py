@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.content import digest
 from reshuffle.datasets.encoding import TableEncoding
+from reshuffle.digests import digest
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError
 from reshuffle.federated.encodings import Below, agree_encoding, pooled

@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from reshuffle.content import digest
+from reshuffle.digests import digest
 from reshuffle.engines import Failure, Reply, Task
 from reshuffle.errors import InputError
 
@@ -14,7 +14,7 @@ from reshuffle.errors import InputError
 class Audit:
     """Adds a line of JSON to a file: when, which way, what kind, how many bytes, their sha256.
 
-    The digest is of the message's content (``reshuffle.content.digest``), so that the other side's copy
+    The digest is of the message's content (``reshuffle.digests.digest``), so that the other side's copy
     can be compared with it.
     """
 

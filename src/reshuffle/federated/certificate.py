@@ -23,7 +23,7 @@ from reshuffle.losses import Loss
 from reshuffle.objective import Array
 from reshuffle.penalties import Able, ability
 from reshuffle.penalties.inexact import COLD
-from reshuffle.solvers.certificate import Certificate, RelativeMapping, Value
+from reshuffle.solvers.certificate import Measure, RelativeMapping, Value
 
 EPS = float(np.finfo(float).eps)
 ROUNDING = 16.0 * EPS
@@ -39,7 +39,7 @@ class Dual(NamedTuple):
     """An upper bound on (1/n) Σ_i w_i l*(s_i)."""
 
 
-class FederatedGap(Certificate):
+class FederatedGap(Measure):
     """(P(x) - D(αs))/f(0) from above, with the s of ``Dual`` and the largest feasible α ≤ 1.
 
     D(s) = -(1/n) Σ_i w_i l*(s_i, y_i) - Ψ*(-(1/n) Σ_i w_i s_i a_i),    Ψ = ψ + (ridge/2)‖·‖².

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.content import digest
 from reshuffle.datasets.columns import Column
 from reshuffle.datasets.encoding import Number, TableEncoding, fill_of
 from reshuffle.datasets.reading import column_names, load_columns
 from reshuffle.datasets.table import Reading
+from reshuffle.digests import digest
 from reshuffle.engines import Plain
 from reshuffle.errors import InputError
 from reshuffle.federated.medians import is_threshold
@@ -62,7 +62,7 @@ class Cells:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class SiteColumns:
     """The columns of a table that a model may read, and the names to leave out that it does not have."""
 
     columns: dict[str, Column]
@@ -145,7 +145,7 @@ class Columns:
 
 def read(
     path: str | os.PathLike[str], target: str | None, cells: Cells, drop: Sequence[str] = ()
-) -> tuple[Columns, NDArray[Any]]:
+) -> tuple[SiteColumns, NDArray[Any]]:
     """A CSV or Parquet file as columns and targets.
 
     ``drop`` are columns of this site alone, which it must have; those of ``cells`` it may have.
@@ -168,4 +168,4 @@ def read(
     with in_words_of_sites():
         columns, y = load_columns(path, reading)
     unused = tuple(n for n in (*cells.drop, *cells.categories) if n not in names)
-    return Columns(columns, reading, unused), y
+    return SiteColumns(columns, reading, unused), y

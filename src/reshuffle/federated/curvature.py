@@ -12,7 +12,7 @@ from typing import NamedTuple, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.federated.local import Load, Local, LocalEpoch
+from reshuffle.federated.local import Load, Local, LocalEpoch, travels
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
@@ -70,6 +70,7 @@ class Answer(NamedTuple):
         return cls(numbers[: head - 1], float(numbers[head - 1]), gradient, hessian)
 
 
+@travels
 @dataclass(frozen=True)
 class Curved(Local):
     """f_m and its derivatives at a point, for an unknown of this shape."""

@@ -8,11 +8,12 @@ from typing import Literal, cast
 import numpy as np
 
 from reshuffle.errors import InputError, not_converged, warn_user
-from reshuffle.federated.accelerated import Accelerated
+from reshuffle.federated.client_state_server import ClientStateServer
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Corrected, Local
 from reshuffle.federated.newton import FedNewton
-from reshuffle.federated.rounds import Plan, Rounds, plan
+from reshuffle.federated.plan import Plan, plan
+from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.scales import (
     Metric,
     Rescaled,
@@ -23,9 +24,8 @@ from reshuffle.federated.scales import (
     rescaled,
     units,
 )
-from reshuffle.federated.server import ControlVariates, Prox, Server
+from reshuffle.federated.server import ControlVariates, Extrapolated, Prox, Server
 from reshuffle.federated.solvers import FederatedSolver
-from reshuffle.federated.summed import Summed
 from reshuffle.orders import Order, ShuffleOnce, check_order
 from reshuffle.solvers.sampling import inverse
 from reshuffle.validation import check_positive
@@ -159,9 +159,9 @@ class ExactFedRR(FederatedSolver):
     def _server(self, prox: Prox, work: Plan) -> Server:
         chosen = self._chosen  # and so the server's to halve
         if self.state == "clients":
-            return Summed(prox, work.totals, self.acceleration, adaptive=chosen)
+            return ClientStateServer(prox, work.totals, self.acceleration, adaptive=chosen)
         if self.acceleration and hasattr(self.step, "value"):  # a step that does not change
-            return Accelerated(prox, work.totals, self.acceleration, adaptive=chosen)
+            return Extrapolated(prox, work.totals, self.acceleration, adaptive=chosen)
         return ControlVariates(prox, work.totals)
 
     @property

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from reshuffle.cached import cached_property
-from reshuffle.content import digest
+from reshuffle.digests import digest
 from reshuffle.engines import Engine, Failure, Plain, Record, Reply, Session, Task, open_session
 from reshuffle.errors import InputError, shown
-from reshuffle.federated.answers import answers
-from reshuffle.federated.client import ClientHost, Held
+from reshuffle.federated.host import ClientHost, Held, answers
 from reshuffle.federated.local import Load, Local
 from reshuffle.losses import Loss
 from reshuffle.objective import Array, FiniteSum, Objective, check_penalty
@@ -21,7 +20,7 @@ from reshuffle.penalties import Penalty
 from reshuffle.smoothness import Smoothness
 
 if TYPE_CHECKING:
-    from reshuffle.federated.rounds import Plan
+    from reshuffle.federated.plan import Plan
 
 
 def _settings(client: FiniteSum, penalty: bool) -> dict[str, Any]:
@@ -77,7 +76,7 @@ class Federation(Objective):
 
     sizes: Any
     """N_m of each client."""
-    late: ClassVar[bool] = False
+    remote: ClassVar[bool] = False
     """Whether P(x) is known only from what the clients answer, a round later."""
 
     watch: Callable[[Task, Reply | Failure, str], None] | None = None

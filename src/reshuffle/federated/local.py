@@ -7,25 +7,47 @@ its random numbers begin, and a factor that makes the sum of its steps proportio
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from reshuffle.datafit import Datafit
+from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError
 from reshuffle.objective import Array, FiniteSum, Visits
-from reshuffle.orders import Order, Reshuffle, is_fixed, visits_of, with_replacement
+from reshuffle.orders import (
+    Cyclic,
+    Order,
+    Reshuffle,
+    ShuffleOnce,
+    is_fixed,
+    visits_of,
+    with_replacement,
+)
 from reshuffle.randomness import Stream
 from reshuffle.solvers.sampling import permuted, resampled, smoothness_of
 from reshuffle.solvers.slope_table import slope_table_of
 from reshuffle.validation import check_vector
 
+Work = TypeVar("Work", bound="Local")
 BLIND = 0.01  # of a step along the slope: passes over a quadratic move x by a step or more
 
 LocalEpoch = Callable[[Array, float, int, Stream, Array | None], Array]
 """(x, γ, round, random numbers of the round, control variate) -> the client's model."""
+
+
+KINDS: dict[str, type[Any]] = {}
+"""Kinds of local work that travel to sites, by name."""
+ORDERS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in (Reshuffle, ShuffleOnce, Cyclic)}
+MAYBE = {"": None, "yes": True, "no": False}
+
+
+def travels(kind: type[Work]) -> type[Work]:
+    """Register a kind of local work, a dataclass of plain settings, for sites."""
+    KINDS[kind.__name__] = kind
+    return kind
 
 
 class Load(NamedTuple):
@@ -42,7 +64,7 @@ class Load(NamedTuple):
         return Load(passes * self.visits, passes * self.steps, self.smoothness)
 
 
-class Group(NamedTuple):
+class ClientGroup(NamedTuple):
     """Clients with consecutive numbers, and where their random numbers begin."""
 
     problems: Sequence[FiniteSum]
@@ -71,7 +93,7 @@ class Local(ABC):
             zero = np.zeros(client.shape)
             self.bind(client.first(), 0, 1.0)(zero, 1.0, 0, Stream(self.seed, 0), zero)
 
-    def bind_group(self, group: Group) -> GroupEpoch | None:
+    def bind_group(self, group: ClientGroup) -> GroupEpoch | None:
         """The work of many small clients in one call, where there is such a call; the same bits."""
         return None
 
@@ -140,6 +162,7 @@ class Local(ABC):
         return epoch
 
 
+@travels
 @dataclass(frozen=True)
 class Shuffled(Local):
     """One pass over the samples in shuffled order (FedRR, FedSO)."""
@@ -171,7 +194,7 @@ class Shuffled(Local):
 
         return epoch
 
-    def bind_group(self, group: Group) -> GroupEpoch | None:
+    def bind_group(self, group: ClientGroup) -> GroupEpoch | None:
         plain = type(self.order) is Reshuffle and not self.importance
         fits = [p.datafit for p in group.problems if p.datafit is not None]
         if not plain or len(fits) < len(group.problems):
@@ -189,6 +212,7 @@ class Shuffled(Local):
         return epoch
 
 
+@travels
 @dataclass(frozen=True)
 class Sampled(Local):
     """A number of steps on samples drawn with replacement (Local SGD)."""
@@ -213,6 +237,7 @@ class Sampled(Local):
         return epoch
 
 
+@travels
 @dataclass(frozen=True)
 class Corrected(Local):
     """Passes along differences to the slopes at x, plus their mean, less h (ExactFedRR).
@@ -264,3 +289,43 @@ class Corrected(Local):
             return y
 
         return epoch
+
+
+# --- the same work as a record of names and numbers ----------------------------------------------
+
+
+def described(local: Local) -> dict[str, Plain]:
+    """Local work of this package as a record; parts of one's own cannot travel so."""
+    if KINDS.get(type(local).__name__) is not type(local):
+        raise InputError(
+            f"{type(local).__name__} is not known to sites: use FedRR, LocalSGD, ExactFedRR or FedNewton"
+        )
+    record: dict[str, Plain] = {"work": type(local).__name__}
+    for field in fields(local):  # type: ignore[arg-type]
+        value = getattr(local, field.name)
+        if field.name == "order":
+            name = type(value).__name__
+            if ORDERS.get(name) is not type(value):
+                raise InputError(f"order {value!r} is not known to sites: use {', '.join(ORDERS)}")
+            record[field.name] = name
+        elif field.name == "importance":
+            record[field.name] = next(word for word, meant in MAYBE.items() if meant is value)
+        else:
+            record[field.name] = np.array(value) if isinstance(value, tuple) else value
+    return record
+
+
+def local_of(record: Record) -> Local:
+    """The local work that a record describes."""
+    kind = KINDS.get(str(record.get("work")))
+    if kind is None:
+        raise InputError(f"there is no local work {record.get('work')!r}")
+    settings: dict[str, Any] = {field.name: record[field.name] for field in fields(kind)}
+    if "order" in settings:
+        settings["order"] = ORDERS[settings["order"]]()
+    if "importance" in settings:
+        settings["importance"] = MAYBE[settings["importance"]]
+    if "shape" in settings:
+        settings["shape"] = tuple(int(length) for length in settings["shape"])
+    local: Local = kind(**settings)
+    return local

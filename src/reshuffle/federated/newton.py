@@ -9,7 +9,8 @@ from reshuffle.errors import InputError, shown
 from reshuffle.federated.curvature import Curved
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.newton_server import NewtonServer
-from reshuffle.federated.rounds import Plan, Rounds
+from reshuffle.federated.plan import Plan
+from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.server import Server
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.penalties import ability

@@ -87,6 +87,12 @@ class NewtonServer(Server):
         best = Search(*state["search"].tolist()).objective
         return bool(objective > best + native.ROUNDING * abs(best))
 
+    def model_decrease(self, state: State) -> float:
+        search = Search(*state["search"].tolist())
+        if search.done:
+            return 0.0
+        return search.decrease if np.isfinite(search.objective) else np.inf
+
     def _state(self, x: Array, base: Array, active: NDArray[np.bool_], search: Search) -> State:
         return {"x": x, "base": base, "active": active.astype(float), "search": np.array(search)}
 

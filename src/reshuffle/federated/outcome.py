@@ -9,10 +9,10 @@ from typing import Any
 from reshuffle.datasets.rows_encoding import Encoding, RowsEncoding
 from reshuffle.engines import Record
 from reshuffle.errors import ClientError
-from reshuffle.federated.gathered import Gathered
-from reshuffle.federated.held_out import HeldOut
+from reshuffle.federated.held_out import HeldOutMetrics
 from reshuffle.federated.quality import Quality
-from reshuffle.federated.tally import Tally
+from reshuffle.federated.remote_federation import RemoteFederation
+from reshuffle.federated.replies import Tally
 from reshuffle.losses import Loss
 from reshuffle.objective import Array
 from reshuffle.penalties import Penalty
@@ -61,7 +61,7 @@ class FederatedResult(Result):
 
 
 def ended(
-    sites: Gathered, first: int, result: Result, evaluate: int | None, tol: float
+    sites: RemoteFederation, first: int, result: Result, evaluate: int | None, tol: float
 ) -> FederatedResult:
     """The result with what a model needs, and how good it is on held-out data.
 
@@ -75,7 +75,7 @@ def ended(
         except ClientError as error:
             logger.warning("how good the final model is at the sites is not known: %s", error)
     if found and evaluate is not None:
-        held = HeldOut(sites, evaluate)
+        held = HeldOutMetrics(sites, evaluate)
         told = held.told(found)
         result = replace(result, state=result.state | told)
         result.trace.amend(**held.columns(told))
@@ -85,7 +85,7 @@ def ended(
     return FederatedResult.of(result, learned=learned, held_out=quality, tally=sites.tally, tol=tol)
 
 
-def _learned(sites: Gathered, first: int) -> Learned:
+def _learned(sites: RemoteFederation, first: int) -> Learned:
     agreed = sites.agreed
     record: Any = agreed.record
     return Learned(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from reshuffle.engines import Record
-from reshuffle.federated.metrics import overall
+from reshuffle.federated.held_out import overall
 
 ALL = "all sites"
 """The row of the samples of all sites together."""

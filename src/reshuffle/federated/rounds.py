@@ -12,58 +12,27 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.engines import Engine, Record, Task, digest
 from reshuffle.errors import ClientError
 from reshuffle.federated.certificate import FederatedGap, RoundedMapping, certificate_for
-from reshuffle.federated.collect import TRAFFIC, Collect, Found, Policy
+from reshuffle.federated.client_state_server import Sums
+from reshuffle.federated.delayed import Reported, RoundEpoch
 from reshuffle.federated.federation import Federation
-from reshuffle.federated.held_out import HeldOut
-from reshuffle.federated.local import Load, Local
+from reshuffle.federated.held_out import HeldOutMetrics
+from reshuffle.federated.plan import Plan
+from reshuffle.federated.replies import TRAFFIC, Found, Gathering, Policy
 from reshuffle.federated.server import Server
-from reshuffle.federated.sums import Sums
 from reshuffle.objective import Array
 from reshuffle.orders import shuffled
 from reshuffle.randomness import generator
-from reshuffle.solvers.method import Check, Epoch, Method, Seen, State
+from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.sampling import inverse
 from reshuffle.steps import Schedule
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What the clients' work amounts to, all together."""
-
-    local: Local
-    positions: list[int]
-    """Where each client's random numbers begin."""
-    factors: list[float]
-    totals: Array
-    """τ_m/γ: the length of each client's epoch, proportional to N_m."""
-    visits: Array
-    smoothness: float
-    """Of the functions of single steps, over all clients."""
-
-
-def plan(federation: Federation, local: Local, loads: Sequence[Load] | None = None) -> Plan:
-    """Make the sum of each client's steps S·N_m/N, where S counts the steps of all.
-
-    With one sample per step and no copies that is N_m, and all factors are 1. ``loads`` are the clients',
-    where they are known already.
-    """
-    loads = loads or federation.loads(local)
-    visits = np.array([load.visits for load in loads])
-    steps = np.array([load.steps for load in loads])
-    totals = steps.sum() * federation.sizes / federation.n
-    factors = totals / steps
-    smoothness = max(f * load.smoothness for f, load in zip(factors, loads, strict=True))
-    positions = np.concatenate([[0], np.cumsum(visits)[:-1]])
-    return Plan(local, positions.tolist(), factors.tolist(), totals, visits, float(smoothness))
-
 
 logger = logging.getLogger("reshuffle")
 
@@ -91,7 +60,7 @@ class Rounds(Method):
         self.plan, self.server, self.schedule = work, server, schedule
         self.engine, self.policy, self.seed = engine, policy, seed
         self.tol, certify = tol, tol > 0.0
-        self.held_out = None if evaluate is None else HeldOut(federation, evaluate)
+        self.held_out = None if evaluate is None else HeldOutMetrics(federation, evaluate)
         self.safe_step, self.instead = inverse(work.smoothness), ""
         self.run = uuid.uuid4().hex
         self.header |= {"clients": str(federation.count), "samples": str(federation.n)}
@@ -99,16 +68,16 @@ class Rounds(Method):
         self.session = federation.open(engine, work)
         self.setup_seconds = time.perf_counter() - clock
         self.letter = federation.letter(work)
-        self.late = federation.late
+        self.evaluates = not federation.remote
         self.measure = certificate_for(federation)
         self.certificate, self.certifies = self.measure.name, certify
         told = "value" if federation.tells else ""
         wanted = f"{told} {self.measure.wants if certify else ''}".split()
         self.wants = " ".join(dict.fromkeys(wanted))
-        if self.late and self.wants:
+        if not self.evaluates and self.wants:
             self.letter[0]["wants"] = self.wants
         average = policy.on_missing == "average" and not server.needs_all
-        self.collect = Collect(
+        self.gathering = Gathering(
             self.session,
             type(engine).__name__,
             policy,
@@ -129,43 +98,30 @@ class Rounds(Method):
         held = {} if self.held_out is None else self.held_out.columns(state)
         return dict(zip(TRAFFIC, state["traffic"].tolist(), strict=True)) | held
 
+    # --- a round ---------------------------------------------------------------------------------
+
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
+        """Configure the round, ask the clients, combine their replies; the prox of R is the server's last step."""
         given, step = step, self.server.shortened(state, step)
-        task = self._task(state, epoch, step)
-        shares = self.problem.sizes / self.problem.n
-        found = self.collect(task, Sums(task.x.shape, shares) if self.server.sums else None)
-        traffic = state["traffic"] + found.traffic
+        task = self._configure(state, epoch, step)
+        found, sums = self._ask(task)
+        state = state | {"traffic": state["traffic"] + found.traffic}
         if found.lost:
-            logger.warning(
-                "round %d: %s; all clients begin anew from x",
-                epoch,
-                found.told(self.problem.called),
-            )
-            anew = state | self.server.restarted(state) | {"traffic": traffic}
-            return self.advance(anew, epoch, given)
+            told = found.told(self.problem.called)
+            logger.warning("round %d: %s; all clients begin anew from x", epoch, told)
+            return self.advance(state | self.server.restarted(state), epoch, given)
         if found.diverged:
             self.blame = found.diverged
-            return Epoch(state | {"x": np.full_like(state["x"], np.nan), "traffic": traffic}, 0, 0)
-        seen, answered = self._seen(state | {"traffic": traffic}, found), sorted(found.replies)
-        new = self._step(state, found, step, epoch) | {"traffic": traffic}
+            return Epoch(state | {"x": np.full_like(state["x"], np.nan)}, 0, 0)
+        reported, answered = self._reported(state, found, sums), sorted(found.replies)
+        new = self._combine(state, found, sums, step, epoch) | {"traffic": state["traffic"]}
         if self.held_out is not None:
             new |= self.held_out.after(epoch + 1, state | new)
-        visits, samples = self.plan.visits[answered].sum(), self.problem.sizes[answered].sum()
-        gradients = self.plan.local.gradients(int(visits), int(samples), epoch)
-        if self.late and self.certifies:
-            gradients += int(samples)
-        return Epoch(new, gradients, 1, step, self.server.stalled(new), seen=seen)
+        gradients, stalled = self._gradients(answered, epoch), self.server.stalled(new)
+        return RoundEpoch(new, gradients, 1, step, stalled, reported=reported)
 
-    def certify(self, state: State) -> Check:
-        with np.errstate(over="ignore", invalid="ignore"):  # at a trial point that is too far out
-            check = super().certify(state)
-            objective = self.objective(state) if check.value <= self.tol else np.nan
-        return check._replace(value=self._trusted(state, check.value, objective))
-
-    def doubts(self, state: State) -> str:
-        return self.server.doubts(state) or self.instead
-
-    def _task(self, state: State, epoch: int, step: float) -> Task:
+    def _configure(self, state: State, epoch: int, step: float) -> Task:
+        """Who takes part, and what each is sent: x, its control variate, and the words of the server."""
         chosen, x = self._participants(epoch), self.server.message(state)
         held = self.server.controls(state)
         controls = {} if held is None else {c: held[c] for c in chosen}
@@ -177,58 +133,93 @@ class Rounds(Method):
             more={**always, **more}, own=told,
         )  # fmt: skip
 
-    def _step(self, state: State, found: Found, step: float, epoch: int) -> State:
-        if found.sums is not None:
+    def _ask(self, task: Task) -> tuple[Found, Sums | None]:
+        """The replies; added up as they come, where the server wants sums alone."""
+        sums = self.server.sums(task.x.shape, self.problem.sizes / self.problem.n)
+        return self.gathering(task, None if sums is None else sums.take), sums
+
+    def _combine(
+        self, state: State, found: Found, sums: Sums | None, step: float, epoch: int
+    ) -> State:
+        """The server's step: x⁺ = prox_{γ(S/M)R}( mean_m x̂_m ), or its own combination of the models."""
+        if sums is not None:
             said = {c: reply.more for c, reply in found.replies.items()}
-            return self.server.add_up(state, found.sums.model.value(), said, step, epoch)
+            return self.server.add_up(state, sums.model.value(), said, step, epoch)
         models = {c: found.replies[c].model for c in sorted(found.replies)}
         found.replies.clear()  # so that a server that takes them out of ``models`` lets go of them
         return self.server.step(state, models, step)
 
+    def _gradients(self, answered: list[int], epoch: int) -> int:
+        """Gradients that the clients evaluated, with those for the certificate."""
+        visits, samples = self.plan.visits[answered].sum(), self.problem.sizes[answered].sum()
+        found = self.plan.local.gradients(int(visits), int(samples), epoch)
+        return found + (int(samples) if not self.evaluates and self.certifies else 0)
+
+    def certify(self, state: State) -> Check:
+        with np.errstate(over="ignore", invalid="ignore"):  # at a trial point that is too far out
+            check = super().certify(state)
+            objective = self.objective(state) if check.value <= self.tol else np.nan
+        return check._replace(value=self._trusted(state, check.value, objective))
+
+    def doubts(self, state: State) -> str:
+        return self.server.doubts(state) or self.instead
+
     # --- what the clients say of x, where the driver cannot know ---------------------------------
 
     def objective(self, state: State) -> float:
-        return np.nan if self.late else super().objective(state)
+        return super().objective(state) if self.evaluates else np.nan
 
-    def look(self, state: State) -> Seen:
+    def ask_about(self, state: State) -> Reported:
+        """What the clients know of x, by a question of its own: for the end of a run."""
         if not self.wants:
-            return Seen(np.nan, np.nan, state)
+            return Reported(np.nan, np.nan, state)
         try:
             found = self.problem.say(state["x"], self.wants)
         except ClientError as error:  # the model is there all the same
             logger.warning("P(x) of the last round is not known: %s", error)
-            return Seen(np.nan, np.nan, state)
-        return self._seen_in(state, found)
+            return Reported(np.nan, np.nan, state)
+        return self._report(state, found)
 
-    def _seen(self, state: State, found: Found) -> Seen | None:
+    def _reported(self, state: State, found: Found, sums: Sums | None) -> Reported | None:
         """P(x) and the certificate, where all clients took part."""
-        if not self.late or len(found.replies) < self.problem.count:
+        if self.evaluates or len(found.replies) < self.problem.count:
             return None
-        totals = {} if found.sums is None else found.sums.totals
+        totals = {} if sums is None else sums.totals
         said = {c: reply.more for c, reply in found.replies.items()}
-        return self._seen_in(state, said, {name: total.value() for name, total in totals.items()})
+        return self._report(state, said, {name: total.value() for name, total in totals.items()})
 
-    def _seen_in(
+    def _report(
         self, state: State, said: Mapping[int, Record], totals: Mapping[str, Array] | None = None
-    ) -> Seen:
+    ) -> Reported:
         x, objective, measure = state["x"], np.nan, np.nan
         if self.problem.tells:
             objective = self.problem.objective(x, self.problem.value_of(said))
         if self.certifies:
             measure = self.measure.of(x, said, totals)
-        return Seen(objective, self._trusted(state, measure, objective), state)
+        return Reported(objective, self._trusted(state, measure, objective), state)
 
     def _trusted(self, state: State, measure: float, objective: float) -> float:
         """The measure; infinite where it is measured at a trial point that will not be the result.
 
-        A gap also bounds the gap of every better point; the gradient mapping holds for x alone.
+        A gap also bounds the gap of every better point; the gradient mapping holds for x alone. Where columns differ in size,
+        it can be tiny far from the minimum: a server that has models of P must also have found little left to gain.
         """
-        alone = isinstance(self.measure, RoundedMapping)
-        return np.inf if alone and self.server.rejects(state, objective) else measure
+        if not isinstance(self.measure, RoundedMapping):
+            return measure
+        if self.server.rejects(state, objective):
+            return np.inf
+        promised = self.server.model_decrease(state)
+        return max(measure, promised / self._unit) if promised > 0.0 else measure
+
+    @cached_property
+    def _unit(self) -> float:
+        """f(0), which accuracies are relative to."""
+        zero = np.zeros(self.problem.shape)
+        return self.problem.value_of(self.problem.say(zero, "value")) or 1.0
 
     def close(self) -> None:
         """The session of sites was opened before the run, and is asked about its end."""
-        if not self.late:
+        if self.evaluates:
             self.session.close()
 
     # --- clients -------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from reshuffle.engines import Plain, Record
-from reshuffle.federated.local import Corrected, Load, LocalEpoch
+from reshuffle.federated.client_state_server import Sums
+from reshuffle.federated.local import Corrected, Load, LocalEpoch, travels
 from reshuffle.federated.server import Server
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.penalties import Penalty, Zero
@@ -218,6 +219,7 @@ class ScaledPenalty:
         return point.reshape(u.shape)
 
 
+@travels
 @dataclass(frozen=True, eq=False)
 class Rescaled(Corrected):
     """The passes of ``Corrected`` in u, for the metric that all clients agreed on."""
@@ -257,9 +259,8 @@ class Rescaling(Server):
     def needs_all(self) -> bool:  # type: ignore[override]
         return self.server.needs_all
 
-    @property
-    def sums(self) -> bool:  # type: ignore[override]
-        return self.server.sums
+    def sums(self, shape: tuple[int, ...], shares: Array) -> Sums | None:
+        return self.server.sums(shape, shares)
 
     def start(self, x0: Array) -> State:
         u = self.metric.inner(x0)

@@ -12,13 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from reshuffle.content import digest
 from reshuffle.datasets.encoding import TableEncoding
 from reshuffle.design import check_rows
+from reshuffle.digests import digest
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.columns import Cells
-from reshuffle.federated.tables import PLAIN, Source, Table, load
+from reshuffle.federated.site_data import PLAIN, SiteTable, Source, load
 from reshuffle.labels import check_apart
 from reshuffle.losses import Loss
 from reshuffle.penalties import L2
@@ -61,10 +61,10 @@ class Site:
         if not texts:
             raise InputError(f"drop must be a list of names of columns, got {shown(self.drop)}")
 
-    def table(self, cells: Cells) -> Table:
+    def table(self, cells: Cells) -> SiteTable:
         return load(self.data, self.target, cells, self.drop)
 
-    def test_table(self, cells: Cells, agreed: Table) -> Table | None:
+    def test_table(self, cells: Cells, agreed: SiteTable) -> SiteTable | None:
         """The held-out data; of a table the columns that the site's data has."""
         if self.test is None:
             return None
@@ -106,7 +106,7 @@ class Model:
     def labelled(self) -> bool:
         return self.loss.targets in LABELLED
 
-    def report(self, table: Table, version: str, moments: bool) -> dict[str, Plain]:
+    def report(self, table: SiteTable, version: str, moments: bool) -> dict[str, Plain]:
         """What a site says of itself before the first round, and all that it says."""
         columns = table.columns
         if columns is None:
@@ -141,12 +141,12 @@ class Model:
         }
         return record | more
 
-    def _rows(self, table: Table) -> tuple[tuple[int, int, Any, bool], tuple[Any, ...]]:
+    def _rows(self, table: SiteTable) -> tuple[tuple[int, int, Any, bool], tuple[Any, ...]]:
         """Samples, features, weights and whether rows are dense; and what the rows hold."""
         rows, n, features = check_rows(table.X)
         return (n, features, check_weights(table.sample_weight, n), rows.dense), tuple(rows)
 
-    def problem(self, table: Table, agreed: Record, weight: float = 1.0) -> Problem:
+    def problem(self, table: SiteTable, agreed: Record, weight: float = 1.0) -> Problem:
         """The client's problem, as all sites have agreed on it."""
         X: Any = table.X
         d = int(agreed["features"])
@@ -166,7 +166,7 @@ class Model:
         return problem if weight == 1.0 else problem.weighted(weight)
 
     def _of_labels(
-        self, X: Any, table: Table, classes: Sequence[Any], convex: L2 | None
+        self, X: Any, table: SiteTable, classes: Sequence[Any], convex: L2 | None
     ) -> Problem:
         """One that knows all classes, also those that do not occur here."""
         signs = self.loss.targets == "signs"

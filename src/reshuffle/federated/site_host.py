@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reshuffle.engines import Failure, Plain, Reply, Task, checksum
 from reshuffle.errors import InputError
-from reshuffle.federated.at_home import Memory
 from reshuffle.federated.audit import Audit
-from reshuffle.federated.client import ClientHost, Held, seen
-from reshuffle.federated.loaded import Loaded
-from reshuffle.federated.metrics import metrics
+from reshuffle.federated.client_state import ClientStates
+from reshuffle.federated.columns import Cells
+from reshuffle.federated.held_out import metrics
+from reshuffle.federated.host import ClientHost, Held, seen
+from reshuffle.federated.local import local_of
 from reshuffle.federated.scales import moments
 from reshuffle.federated.site import Model, Site
-from reshuffle.federated.work import local_of
+from reshuffle.federated.site_data import SiteTable
 from reshuffle.problem import Problem
 
 NOTHING = np.empty(0)
@@ -37,7 +40,7 @@ class SiteHost:
     sites: Sequence[Site]
     model: Model
     version: str
-    _memory: Memory = field(default_factory=Memory, init=False, repr=False)
+    _memory: ClientStates = field(default_factory=ClientStates, init=False, repr=False)
     _tables: dict[int, Loaded] = field(default_factory=dict, init=False, repr=False)
     _ready: dict[tuple[str, tuple[int, ...]], Any] = field(
         default_factory=dict, init=False, repr=False
@@ -201,8 +204,63 @@ class SiteHost:
         return found
 
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"_tables": {}, "_ready": {}, "_memory": Memory()}
+        return vars(self) | {"_tables": {}, "_ready": {}, "_memory": ClientStates()}
 
 
 def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+
+
+Stamp = dict[str, tuple[int, ...]]
+"""Of each file that is mapped: which one it is, its size, when it was last written."""
+
+
+@dataclass(eq=False)
+class Loaded:
+    """A table, with the stamp of the folder that it is mapped from."""
+
+    site: Site
+    table: SiteTable
+    stamp: Stamp
+    test: SiteTable | None = None
+    """Held-out data, where the site has some."""
+    data: str = ""
+    """Its sha256, as ``Model.report`` says it, once it is known."""
+
+    @classmethod
+    def of(cls, site: Site, cells: Cells) -> Loaded:
+        stamp = _stamp(site)  # before anything is read
+        table = site.table(cells)
+        if table.columns is not None:
+            table.columns.check_filled()
+        return cls(site, table, stamp, site.test_table(cells, table))
+
+    def check(self, agreed: str, model: Model) -> None:
+        """Refuse a folder that was written to since it was mapped, and data other than what was ``agreed`` on.
+
+        Rows of a mapped file are read when they are used. Were it shorter by then, the system would end the process.
+        """
+        now = _stamp(self.site)
+        for name in dict.fromkeys([*self.stamp, *now]):
+            if self.stamp.get(name) != now.get(name):
+                what = "is no longer there" if name not in now else "was written to"
+                raise InputError(f"its data changed during the run: {name} {what}; start anew")
+        if agreed and not self.data:  # loaded by a new process
+            self.data = str(model.report(self.table, "", moments=False)["data"])
+        if agreed and agreed != self.data:
+            raise InputError(
+                f"its data changed during the run: sha256 {self.data[:12]}…, agreed on was {agreed[:12]}…; "
+                "start anew"
+            )
+
+
+def _stamp(site: Site) -> Stamp:
+    """Of the files of a folder; a single file is read whole, and may change afterwards."""
+    if not isinstance(site.data, (str, os.PathLike)) or not Path(site.data).is_dir():
+        return {}
+    found: Stamp = {}
+    for entry in sorted(Path(site.data).iterdir()):
+        if entry.suffix == ".npy":
+            about = entry.stat()
+            found[str(entry)] = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+    return found

@@ -16,14 +16,13 @@ import numpy as np
 from reshuffle.engines import Engine, Record, Task, digest, open_session
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.agreement import agree
-from reshuffle.federated.collect import Collect, Policy, Watch
 from reshuffle.federated.columns import Cells
-from reshuffle.federated.gathered import NOTHING, Gathered
 from reshuffle.federated.quality import ALL
+from reshuffle.federated.remote_federation import NOTHING, RemoteFederation
+from reshuffle.federated.replies import Gathering, Policy, Tally, Watch
 from reshuffle.federated.site import Model, Site
+from reshuffle.federated.site_data import Source
 from reshuffle.federated.site_host import SiteHost
-from reshuffle.federated.tables import Source
-from reshuffle.federated.tally import Tally
 from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.objective import Array, check_penalty
 from reshuffle.penalties import strong_convexity
@@ -145,12 +144,12 @@ class Sites:
         return self.sites[client].called(client)
 
     @contextmanager
-    def gather(self, engine: Engine, policy: Policy | None = None) -> Iterator[Gathered]:
+    def gather(self, engine: Engine, policy: Policy | None = None) -> Iterator[RemoteFederation]:
         """The sites on an engine, after their handshake."""
         session = open_session(engine, [1] * len(self.sites), self.make_host)
         tally = Tally(self.names, self.watch)
         try:
-            collect = Collect(
+            collect = Gathering(
                 session,
                 type(engine).__name__,
                 policy or Policy(),
@@ -162,7 +161,7 @@ class Sites:
             mu = strong_convexity(self.penalty)
             below = partial(self._below, collect)
             agreed = agree(said, self.called, self.model, mu, self.standardise, below)
-            yield Gathered(
+            yield RemoteFederation(
                 session,
                 collect,
                 agreed,
@@ -176,16 +175,16 @@ class Sites:
         finally:
             session.close()
 
-    def _hello(self, collect: Collect) -> dict[int, Record]:
+    def _hello(self, collect: Gathering) -> dict[int, Record]:
         return self._ask(collect, "hello", NOTHING, {"moments": int(self.standardise)})
 
-    def _below(self, collect: Collect, names: list[str], at: Array) -> Array:
+    def _below(self, collect: Gathering, names: list[str], at: Array) -> Array:
         """How many values of these columns are below these thresholds, over all sites."""
         said = self._ask(collect, "below", at, {"names": json.dumps(names)})
         total: Array = np.sum([np.asarray(r["below"]) for r in said.values()], axis=0, dtype=float)
         return total
 
-    def _ask(self, collect: Collect, kind: str, x: Array, more: Record) -> dict[int, Record]:
+    def _ask(self, collect: Gathering, kind: str, x: Array, more: Record) -> dict[int, Record]:
         everyone = tuple(range(len(self.sites)))
         task = Task(uuid.uuid4().hex, 0, 0.0, x, digest(x), everyone, kind=kind, more=more)
         replies = collect(task).replies

@@ -7,14 +7,17 @@ from typing import Any, ClassVar, Literal
 
 from reshuffle.engines import check_engine
 from reshuffle.errors import InputError, shown
-from reshuffle.federated.collect import Policy
+from reshuffle.federated.delayed import DelayedRun
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Local, Sampled, Shuffled
 from reshuffle.federated.outcome import FederatedResult, ended
-from reshuffle.federated.rounds import Plan, Rounds, plan
+from reshuffle.federated.plan import Plan, plan
+from reshuffle.federated.replies import Policy
+from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.server import Averaging, Server
 from reshuffle.orders import Order, Reshuffle, check_order
 from reshuffle.penalties.abilities import check_convex
+from reshuffle.solvers.run import Run
 from reshuffle.solvers.sampling import bind_step, inverse
 from reshuffle.solvers.solver import LIMITS, BaseSolver
 from reshuffle.steps import Setting, check_step
@@ -100,6 +103,10 @@ class FederatedSolver(BaseSolver):
             result = super().solve(gathered, x0, **settings)
             return ended(gathered, problem.first_index, result, self.evaluate, self.tol)
 
+    def loop(self, problem: Any) -> type[Run]:
+        """Where clients alone know P(x), it comes with the replies of the next round."""
+        return DelayedRun if problem.remote else Run
+
     def local(self, federation: Federation) -> Local:
         """What each client does in a round."""
         kind = self.local_class
@@ -136,7 +143,7 @@ class FederatedSolver(BaseSolver):
         if self.evaluate is not None and not problem.tested:
             raise InputError(
                 "evaluate is for federated.Sites with test data, and "
-                + ("no site has any" if problem.late else "this federation has none")
+                + ("no site has any" if problem.remote else "this federation has none")
             )
 
     def plan(self, federation: Federation) -> Plan:

@@ -14,7 +14,7 @@ from reshuffle.errors import InputError
 from reshuffle.federated import Site
 from reshuffle.federated.site_host import SiteHost
 from reshuffle.flower.home import name_of, site_of
-from reshuffle.flower.settings import Settings
+from reshuffle.flower.settings import RunSettings
 from reshuffle.losses import Loss
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def answered(message: Message, context: Context, loss: Loss | None = None) -> Me
 
     content = message.content
     node: Any = context.node_config
-    settings = Settings.of(context.run_config)
+    settings = RunSettings.of(context.run_config)
     if get_record(content, "task").get("kind") == WHO:
         content = RecordDict()
         add_record(content, "who", _introduced(node, settings))
@@ -59,7 +59,7 @@ def answered(message: Message, context: Context, loss: Loss | None = None) -> Me
     return Message(answer_content(answer), reply_to=message)
 
 
-def _introduced(node: Any, settings: Settings) -> dict[str, str | int]:
+def _introduced(node: Any, settings: RunSettings) -> dict[str, str | int]:
     """What a node says of itself before the handshake: its site, whether it has held-out rows, how it counts columns."""
     name = name_of(node, settings)
     try:

@@ -13,7 +13,7 @@ from reshuffle.cli.sites_file import is_sites, settings_of
 from reshuffle.datasets import breast_cancer
 from reshuffle.errors import InputError
 from reshuffle.federated import Site
-from reshuffle.flower.settings import Settings
+from reshuffle.flower.settings import RunSettings
 from reshuffle.flower.written import list_of
 
 KEYS = ("site", "data", "test", "audit", "state", "target", "drop")
@@ -24,7 +24,7 @@ PLACE = "FLWR_HOME"
 BUNDLED = "breast_cancer"
 
 
-def name_of(node: Mapping[str, Any], settings: Settings) -> str:
+def name_of(node: Mapping[str, Any], settings: RunSettings) -> str:
     """Which site a node is; empty where its configuration does not say so."""
     if "site" in node:
         return str(node["site"])
@@ -33,7 +33,7 @@ def name_of(node: Mapping[str, Any], settings: Settings) -> str:
     return names[part] if isinstance(part, int) and 0 <= part < len(names) else ""
 
 
-def site_of(node: Mapping[str, Any], settings: Settings) -> Site:
+def site_of(node: Mapping[str, Any], settings: RunSettings) -> Site:
     """The site of a node."""
     name = name_of(node, settings)
     unknown = [key for key in node if key not in (*KEYS, *PARTS)]
@@ -61,7 +61,7 @@ def site_of(node: Mapping[str, Any], settings: Settings) -> Site:
     return _simulated(int(node[PARTS[0]]), name, state, settings)
 
 
-def _simulated(part: int, name: str, state: str, settings: Settings) -> Site:
+def _simulated(part: int, name: str, state: str, settings: RunSettings) -> Site:
     """The site that a node of a simulation plays."""
     count, source = len(settings.names), settings.simulation
     if source == BUNDLED:

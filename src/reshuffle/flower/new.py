@@ -12,7 +12,7 @@ from reshuffle import __version__
 from reshuffle.cli.sites_file import settings_of
 from reshuffle.errors import InputError
 from reshuffle.files import write_atomically
-from reshuffle.flower.settings import Settings
+from reshuffle.flower.settings import RunSettings
 
 PACKAGE = "federation"
 SERVER = '''"""The server's part: finds the sites, makes the rounds, writes the model."""
@@ -75,7 +75,7 @@ def new_app(folder: Path, sites: str | None = None, names: str | None = None) ->
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is there already: give the name of a new folder")
-    settings = Settings(**_settings(folder, sites, names))
+    settings = RunSettings(**_settings(folder, sites, names))
     name = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-") or "federation"
     project = PROJECT.format(
         name=_toml(name), version=__version__, package=PACKAGE, config=_config(settings)
@@ -110,7 +110,7 @@ def _settings(folder: Path, sites: str | None, names: str | None) -> dict[str, A
     return found
 
 
-def _config(settings: Settings) -> str:
+def _config(settings: RunSettings) -> str:
     lines: list[str] = []
     for comment, keys in GROUPS.items():
         lines += [f"# {comment}"]

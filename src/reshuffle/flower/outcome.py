@@ -11,7 +11,7 @@ from reshuffle.cli.federate_model import write_model
 from reshuffle.cli.federate_picture import draw
 from reshuffle.errors import InputError
 from reshuffle.federated import FederatedResult
-from reshuffle.flower.settings import Settings
+from reshuffle.flower.settings import RunSettings
 from reshuffle.trace import Result
 
 logger = logging.getLogger("reshuffle")
@@ -50,7 +50,7 @@ def report_round(result: Result) -> None:
 
 
 def write(
-    result: FederatedResult, out: Path, settings: Settings, method: str, seconds: float
+    result: FederatedResult, out: Path, settings: RunSettings, method: str, seconds: float
 ) -> None:
     """Write result.npz, trace.csv, federation.png, model.npz and report.html, and say where they are."""
     result.save(out / "result.npz")

@@ -12,7 +12,7 @@ from reshuffle.engines.flower import Flower, Nodes
 from reshuffle.errors import ClientError
 from reshuffle.federated import FederatedResult, Site, Sites
 from reshuffle.flower.outcome import check_folder, report_round, write
-from reshuffle.flower.settings import Settings
+from reshuffle.flower.settings import RunSettings
 from reshuffle.losses import Loss
 from reshuffle.penalties import L2, Penalty
 
@@ -28,7 +28,7 @@ logger = logging.getLogger("reshuffle")
 class NodeSites(Sites):
     """Sites that are described by their nodes."""
 
-    def __init__(self, nodes: Nodes, loss: Loss, penalty: Any, settings: Settings) -> None:
+    def __init__(self, nodes: Nodes, loss: Loss, penalty: Any, settings: RunSettings) -> None:
         said = {str(record["site"]): record for record in nodes.said.values()}
         self._first = int(all(said[name]["first"] for name in nodes.sites))
         tested = [AT_HOME if said[name]["test"] else None for name in nodes.sites]
@@ -63,13 +63,13 @@ def server_app(loss: Loss | None = None, penalty: Penalty | None = None) -> Serv
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        train(grid, Settings.of(context.run_config), loss, penalty)
+        train(grid, RunSettings.of(context.run_config), loss, penalty)
 
     return app
 
 
 def train(
-    grid: Any, settings: Settings, loss: Loss | None = None, penalty: Penalty | None = None
+    grid: Any, settings: RunSettings, loss: Loss | None = None, penalty: Penalty | None = None
 ) -> FederatedResult:
     """Find the nodes of all sites, train over them, and write the files of the run."""
     logging.basicConfig(format="%(message)s")

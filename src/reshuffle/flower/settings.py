@@ -26,7 +26,7 @@ DECREASING = ("fedrr", "fedso", "local-sgd")
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """The run configuration. Names are those of the keys, with an underscore for a hyphen."""
 
     sites: str = "north, south"
@@ -75,7 +75,7 @@ class Settings:
     """In a simulation: a file sites.toml, a folder with a file for each site, or the bundled set to be shared out."""
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Settings:
+    def of(cls, config: Mapping[str, Any]) -> RunSettings:
         """The settings of a run configuration; what is not known, or of another kind, is refused."""
         known = {field.name.replace("_", "-"): field for field in fields(cls)}
         found: dict[str, Any] = {}

@@ -33,7 +33,7 @@ class ProxFedAvg(FedAvg):
         added by node id, which is the same in every round, but another one whenever a node without a registered key is
         started again.
     partial : average those that answered instead of raising ``ClientError``. That solves another problem in that round.
-    **settings : of ``FedAvg``.
+    settings : further arguments, which go to ``FedAvg``.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class Projected(NamedTuple):
     rounds: int
 
 
-class Split(NamedTuple):
+class CylinderSplit(NamedTuple):
     """Parts with Σ_g v_g = x, Σ_g w_g ‖v_g‖, and how much more this may be than the least."""
 
     parts: Array
@@ -87,7 +87,7 @@ def project(
     return Projected(point, largest * y, largest * parts, largest * largest * left, rounds)
 
 
-def split(x: Array, groups: Members, weights: Array) -> Split:
+def split(x: Array, groups: Members, weights: Array) -> CylinderSplit:
     """The least Σ_g w_g ‖v_g‖ with Σ_g v_g = x; infinite where a coordinate that is not zero lies in no group.
 
     By proximal steps on the dual, max ⟨x, y⟩ with ‖y_g‖ ≤ w_g: y becomes the projection of y + tx, whose parts, over t,
@@ -95,7 +95,10 @@ def split(x: Array, groups: Members, weights: Array) -> Split:
     upper and a lower bound. x_j counts where t·x_j is as large as y_j: t grows until the small ones do.
     """
     members, starts, _ = groups
-    best, covered = Split(np.zeros(members.size), np.inf, np.inf), np.zeros(x.size, dtype=bool)
+    best, covered = (
+        CylinderSplit(np.zeros(members.size), np.inf, np.inf),
+        np.zeros(x.size, dtype=bool),
+    )
     covered[members] = True
     if not np.isfinite(x).all() or x[~covered].any():
         return best
@@ -116,11 +119,13 @@ def split(x: Array, groups: Members, weights: Array) -> Split:
         gap = native.apart_from_support(y, v, members, starts, weights)
         if gap > best.gap / STEP:
             t *= STEP
-        best = min(best, Split(v, float(weights @ _norms(v, starts)), gap), key=lambda s: s.gap)
+        best = min(
+            best, CylinderSplit(v, float(weights @ _norms(v, starts)), gap), key=lambda s: s.gap
+        )
         if best.gap <= ENOUGH * best.value:
             break
     parts = largest * best.parts + takes * (free * whole)[members]
-    return Split(parts, largest * best.value, largest * best.gap)
+    return CylinderSplit(parts, largest * best.value, largest * best.gap)
 
 
 def _norms(parts: Array, starts: NDArray[np.int64]) -> Array:

@@ -73,8 +73,8 @@ class GroupNorms(ByContent):
             return 1.0
         if not self.l1.any() and not np.any(g.ravel()[self.labels < 0]):  # a quotient per group
             norms = self._norms(g.ravel())
-            beyond = norms > self.bounds
-            return float((self.bounds[beyond] / norms[beyond]).min() * FAR_BELOW)
+            ratios = self.bounds / np.where(norms > 0.0, norms, np.inf)
+            return min(1.0, float(ratios.min(where=norms > 0.0, initial=1.0))) * FAR_BELOW
         low, high = 0.0, 1.0
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)

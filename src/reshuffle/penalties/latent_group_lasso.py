@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 from reshuffle.penalties.base import Array, DualByNorm
-from reshuffle.penalties.cylinders import Split, project, split
+from reshuffle.penalties.cylinders import CylinderSplit, project, split
 from reshuffle.penalties.group_lasso import GroupLasso
 from reshuffle.penalties.inexact import COLD, Approximate
 from reshuffle.penalties.overlapping import (
@@ -77,7 +77,7 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
         """An upper bound, as a rule 1e-13 above the lower one; +inf where no group has x_j ≠ 0."""
         return self.split(x).value
 
-    def split(self, x: Array) -> Split:
+    def split(self, x: Array) -> CylinderSplit:
         """x = Σ_g v_g with the least Σ_g w_g ‖v_g‖, smallest group first, and how much more it may be than the least."""
         flat = np.ascontiguousarray(x.ravel(), dtype=np.float64)
         return split(flat, self._structure(flat.size), self._weights(flat.size))

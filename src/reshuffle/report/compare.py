@@ -11,7 +11,7 @@ from reshuffle.report import html, pictures, words
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from reshuffle.compared import Comparison
+    from reshuffle.comparison.result import Comparison
 
 COSTS = {
     "passes": "Passes over the data, which gradients cost.",

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.estimators.outcome import ended
 from reshuffle.federated import FederatedResult, Quality
 from reshuffle.federated.quality import ALL
-from reshuffle.federated.tally import Part, Tally
+from reshuffle.federated.replies import ClientTally, Tally
 from reshuffle.report import html, pictures, words
 from reshuffle.report.fit import coefficients_part, proof_part
 from reshuffle.trace import Trace
@@ -69,9 +70,7 @@ def _tiles(model: Any, result: FederatedResult) -> Iterator[tuple[str, str]]:
                 f"{row['r2']:.3f}",
                 f"R² on {row['samples']:,.0f} {of}: 1 is perfect, 0 is the mean",
             )
-    asked = (
-        f": {'converged' if result.converged else 'not converged'}" if result.tol else " were made"
-    )
+    asked = f": {ended(model)}" if result.tol else " were made"
     yield f"{result.epoch:,}", f"rounds{asked}"
     if np.isfinite(model.certificate_.value):
         bound = model.certificate_.measure == "gap"
@@ -141,7 +140,7 @@ def _sites_part(tally: Tally, rounds: int) -> html.Markup:
     )
 
 
-def _site(part: Part, total: int, rounds: int) -> Sequence[str]:
+def _site(part: ClientTally, total: int, rounds: int) -> Sequence[str]:
     known = part.samples is not None
     return (
         part.name,

@@ -10,6 +10,7 @@ import numpy as np
 
 from reshuffle import __version__
 from reshuffle.estimators.loss_names import loss_words
+from reshuffle.estimators.outcome import ended
 
 
 def proof(model: Any) -> tuple[str, bool]:
@@ -34,7 +35,7 @@ def proof(model: Any) -> tuple[str, bool]:
             f"{found.value:.1g} of the norm of the gradient at the empty model. For this loss and penalty no other "
             "measure is available: it shows that the run no longer moves, and proves no distance from the minimum."
         )
-    if model.converged_:
+    if ended(model) != "not converged":
         return text, not convex
     return (
         text + f" The accuracy asked for, {found.tol:.1g}, was not reached: {model.message_}.",

@@ -93,7 +93,7 @@ def free_coordinates(form: Form) -> NDArray[np.bool_]:
     return ~held if held.all() else form.free
 
 
-class Certificate(ABC):
+class Measure(ABC):
     """A measure of optimality, relative to x = 0."""
 
     name: ClassVar[str]
@@ -119,7 +119,7 @@ class Certificate(ABC):
         """
 
 
-class RelativeMapping(Certificate):
+class RelativeMapping(Measure):
     """‖x - prox(x - τ∇f(x))‖/(τ‖∇f(0)‖) with τ = 1/L̄ (``typical_curvature``).
 
     Where the prox is found by iterations, the bound on its error is added to the norm, which is then not smaller
@@ -149,7 +149,7 @@ class RelativeMapping(Certificate):
         return float(np.linalg.norm(self.problem.gradient(zero))) or 1.0
 
 
-class Proof(Certificate):
+class Proof(Measure):
     """Always infinite: there is no dual point, and only Newton steps give a bound."""
 
     name = "gap"
@@ -164,7 +164,7 @@ class Proof(Certificate):
         return np.inf
 
 
-class Gap(Certificate):
+class Gap(Measure):
     """(P(x) - D(α·s))/f(0), with s the slopes at x and α ≤ 1 the largest that makes the point feasible.
 
     D(s) = -(1/n) Σ_i w_i l*(s_i, y_i) - Ψ*(-(1/n) Σ_i w_i s_i a_i),    Ψ = ψ + (ridge/2)‖·‖².
@@ -227,7 +227,7 @@ class Gap(Certificate):
         return np.where(slopes > 0, more, less) * slopes
 
 
-def certificate_of(problem: Objective) -> Certificate:
+def certificate_of(problem: Objective) -> Measure:
     """The duality gap where there is one, and the gradient mapping elsewhere."""
     fit: Datafit | None = getattr(problem, "datafit", None)
     has_dual = ability(problem.penalty, "has_dual")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,18 +22,8 @@ State = dict[str, NDArray[Any]]
 """All that an epoch changes, as arrays: ``x``, and whatever else the method carries. Never changed in place."""
 
 
-class Seen(NamedTuple):
-    """What an epoch found out about the point that it began from."""
-
-    objective: float
-    """P(x)."""
-    measure: float
-    """What ``tol`` is compared with."""
-    state: State
-    """The state with that x again, for where it is good enough."""
-
-
-class Epoch(NamedTuple):
+@dataclass(frozen=True)
+class Epoch:
     """What one epoch did."""
 
     state: Any
@@ -47,8 +38,6 @@ class Epoch(NamedTuple):
     """Seconds of compilation during the epoch, which the trace leaves out."""
     epochs: int = 1
     """How many epochs were made at once."""
-    seen: Seen | None = None
-    """For a method that is ``late``."""
 
 
 class Check(NamedTuple):
@@ -73,8 +62,8 @@ class Method(ABC):
     """A step beyond which an end above the start is the step's fault, and an error."""
     certificate: str
     """The column of the trace that ``tol`` is compared with."""
-    late: bool = False
-    """Whether P(x) and the certificate of an epoch's end are known only when the next one is done."""
+    evaluates: bool = True
+    """Whether P(x) and the certificate can be computed where the method runs."""
     watched: bool = False
     """Whether someone looks at every epoch, so that no more than one should be made at once."""
     keeps_best: bool = False
@@ -174,10 +163,6 @@ class Method(ABC):
     def doubts(self, state: Any) -> str:
         """Advice for a run that ends here before it has converged; most methods have none."""
         return ""
-
-    def look(self, state: State) -> Seen:
-        """The facts about x that a ``late`` method can find without a further epoch."""
-        return Seen(np.nan, np.nan, state)
 
     def check_state(self, state: State) -> None:
         """Refuse a saved state that no run of this method on this problem can have.

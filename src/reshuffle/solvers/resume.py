@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from reshuffle.archive import Header, header_of
-from reshuffle.content import Fingerprint
+from reshuffle.digests import Fingerprint
 from reshuffle.errors import InputError, shown
+from reshuffle.npz_archive import Header, header_of
 from reshuffle.objective import Objective
 from reshuffle.solvers.method import Method, State
 from reshuffle.trace import STATE, TRACE, Result, opened_result, result_of, under
@@ -66,7 +66,7 @@ class Previous:
                 result = result_of(stored)
         check_columns(list(result.trace), columns)
         check_numbers(result.state, fresh)
-        _check_progress(result, method.late)
+        _check_progress(result, method.evaluates)
         method.check_state(result.state)
         _check_objective(result, method)
         return result
@@ -109,13 +109,13 @@ def check_columns(found: list[str], wanted: list[str]) -> None:
         raise InputError(f"resume: the saved trace has the columns {found}, this run's {wanted}")
 
 
-def _check_progress(result: Result, late: bool) -> None:
-    """Refuse counts and seconds that are none. P(x) may be missing where it comes ``late``."""
+def _check_progress(result: Result, evaluates: bool) -> None:
+    """Refuse counts and seconds that are none. P(x) may be missing where the method does not evaluate it."""
     row, first = result.trace.last(), result.trace["objective"][0]
     counts = ("epoch", "gradients", "prox_evals", "seconds", "step")
     wrong = [name for name in counts if not 0 <= row[name] < 2.0**63]
     known = first > -np.inf and np.isfinite(row["objective"])  # x0 may lie outside of a constraint
-    if wrong or row["epoch"] > result.epoch or not (known or late):
+    if wrong or row["epoch"] > result.epoch or not (known or not evaluates):
         names = ", ".join(wrong or ["epoch", "objective"])
         raise InputError(f"resume: the last row of the saved trace is not one of a run ({names})")
 
@@ -123,8 +123,8 @@ def _check_progress(result: Result, late: bool) -> None:
 def _check_objective(result: Result, method: Method) -> None:
     """Refuse P(x) that is not that of x, at the best point where the method returns that one."""
     row, state = result.trace.last(), result.state
-    if method.late:
-        return  # it is the clients' to know
+    if not method.evaluates:
+        return  # P(x) is not known here
     if method.keeps_best:
         name, said, true = BEST, float(state[BEST_VALUE][0]), method.problem.objective(state[BEST])
     elif row["epoch"] == result.epoch:

@@ -14,7 +14,7 @@ from reshuffle.errors import DivergenceError, InputError, not_converged, shown, 
 from reshuffle.interruption import OutOfTime, until
 from reshuffle.objective import Array, Objective
 from reshuffle.solvers.certificate import RelativeMapping
-from reshuffle.solvers.method import Check, Epoch, Method, Seen
+from reshuffle.solvers.method import Check, Epoch, Method
 from reshuffle.solvers.recession import why_endless
 from reshuffle.solvers.resume import BEST, BEST_VALUE, Previous
 from reshuffle.trace import INTERRUPTED, STATIONARY, Result, Trace
@@ -46,7 +46,6 @@ class Run:
         self.config = solver.config(problem)
         self.epoch, self.gradients, self.prox_evals, self.seconds = 0, 0, 0, 0.0
         self.trace, self.stalled, self.best = Trace(), "", (np.inf, x0)
-        self.settled = False
         previous = None if resume is None else Previous(resume)
         if previous:
             previous.check_run(self.config, problem)
@@ -97,7 +96,7 @@ class Run:
         self.method.watched = bool(callbacks) or self.solver.eval_every is not None
         if not self.trace:
             self.start_objective = self._evaluate(self._certify())
-            if np.isnan(self.start_objective) and not self.method.late:
+            if np.isnan(self.start_objective) and self.method.evaluates:
                 self._refuse_start()
         else:
             self.start_objective = self.trace["objective"][0]
@@ -108,8 +107,6 @@ class Run:
                 if not message:
                     measure = np.nan  # of a state that an interruption may leave behind
                     measure = self._epoch_in_time()
-                    if self.settled:  # before that epoch, which is not counted
-                        continue
                     message = self._look(measure, callbacks)
                     if message and self._stop(measure)[1]:  # the last epoch reached tol as well
                         message, converged = self._stop(measure)
@@ -119,11 +116,6 @@ class Run:
             message = self._late()
         if self.trace.latest("epoch") != self.epoch:
             self._evaluate(measure)
-        if self.method.late and not self.settled:
-            measure = self._amend(self.method.look(self.state))
-            message, converged = (
-                self._stop(measure) if measure <= self.solver.tol else (message, converged)
-            )
         return self._finish(converged, message)
 
     def _refuse_start(self) -> NoReturn:
@@ -236,10 +228,10 @@ class Run:
         if not np.isfinite(self.method.x_of(done.state)).all():
             self._raise_divergence(step)
         seconds = self.seconds + time.perf_counter() - clock - done.setup_seconds
-        if done.seen is not None and self._amend(done.seen) <= self.solver.tol:
-            self.settled, self.state, self.seconds = True, done.seen.state, seconds
-            self.gradients += done.gradients
-            return done.seen.measure
+        return self._accept(done, step, seconds)
+
+    def _accept(self, done: Epoch, step: float, seconds: float) -> float:
+        """Go on from the end of an epoch; its certificate, NaN where it is not due."""
         vars(self).update(  # in one call, which no signal interrupts
             state=done.state, seconds=seconds, epoch=self.epoch + done.epochs, stalled=done.stalled,
             step=step if done.step is None else done.step,
@@ -250,22 +242,9 @@ class Run:
         last = self.epoch >= self.solver.limit or self.stalled
         return self._certify() if due or last else np.nan
 
-    def _amend(self, seen: Seen) -> float:
-        """Write into the last row what is known of it only now; the certificate, NaN where there is none."""
-        if self.trace.latest("epoch") == self.epoch:
-            self.trace.amend(**{"objective": seen.objective, self.method.certificate: seen.measure})
-        if np.isnan(self.start_objective):
-            self.start_objective = self.trace["objective"][0]
-        if seen.objective < self.best[0]:
-            self.best = seen.objective, self.method.x_of(seen.state)
-        grown = seen.objective > BLOW_UP * (1.0 + abs(self.start_objective))
-        if grown and not self.method.takes_back:
-            self._raise_divergence(self.step)
-        return seen.measure if self.solver.tol > 0 else np.nan
-
     def _certify(self) -> float:
-        """The measure that ``tol`` is compared with; NaN where it was not requested, or comes late."""
-        if not self.solver.tol > 0 or self.method.late:
+        """The measure that ``tol`` is compared with; NaN where none is wanted or it cannot be had here."""
+        if not self.solver.tol > 0 or not self.method.evaluates:
             return np.nan
         clock = time.perf_counter()
         done = self.method.certify(self.state)
@@ -279,7 +258,7 @@ class Run:
 
     def _evaluate(self, measure: float) -> float:
         objective = check_number("objective(state)", self.method.objective(self.state))
-        watched = self.trace and not (self.method.takes_back or self.method.late)
+        watched = self.trace and self.method.evaluates and not self.method.takes_back
         if watched and not objective <= BLOW_UP * (1.0 + abs(self.start_objective)):
             self._raise_divergence(self.step)
         counts = (self.epoch, objective, self.gradients, self.prox_evals, self.seconds, self.step)
@@ -339,7 +318,8 @@ class Run:
         if self.method.keeps_best:
             state = state | {BEST: self.best[1], BEST_VALUE: np.array(self.best[:1])}
         x = x if best is None else best
-        return Result(x, self.trace, converged, message, self.epoch, state, self.config, problem)
+        proved = converged and self.method.certificate != RelativeMapping.name
+        return Result(x, self.trace, proved, message, self.epoch, state, self.config, problem)
 
 
 def _answer(callback: Callback, answer: object) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from reshuffle.callbacks import Callback, ProgressBar
 from reshuffle.capacity import check_unknown
-from reshuffle.content import digest
+from reshuffle.digests import digest
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.objective import Array, FiniteSum, Objective
 from reshuffle.penalties.abilities import check_convex
@@ -161,7 +161,7 @@ class BaseSolver:
         progress: bool,
         resume: Result | str | os.PathLike[str] | None,
     ) -> Result:
-        run = Run(self, problem, start, resume)
+        run = self.loop(problem)(self, problem, start, resume)
         with ExitStack() as stack:
             stack.callback(run.method.close)
             if not progress:
@@ -170,6 +170,10 @@ class BaseSolver:
             result = run.go([*callbacks, bar])
             bar.finish(result)
             return result
+
+    def loop(self, problem: Objective) -> type[Run]:
+        """The loop that runs the method on this problem."""
+        return Run
 
     def check_problem(self, problem: Any) -> None:
         """Refuse what this solver cannot minimise."""

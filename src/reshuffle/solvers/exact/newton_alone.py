@@ -11,7 +11,7 @@ from reshuffle.errors import InputError
 from reshuffle.objective import Array
 from reshuffle.problem import Problem
 from reshuffle.smoothness import OVERFLOW
-from reshuffle.solvers.certificate import Certificate, Gap, Proof, certificate_of
+from reshuffle.solvers.certificate import Gap, Measure, Proof, certificate_of
 from reshuffle.solvers.exact.decrement import STALLED, stalled_at
 from reshuffle.solvers.exact.newton import LOOSEST
 from reshuffle.solvers.exact.newton_bound import certified
@@ -134,7 +134,7 @@ class NewtonAlone(Method):
         made, *progress = arrays["newton"].tolist()
         return NewtonRun(arrays["x"], arrays["inner"], int(made), Progress(*progress))
 
-    def _measure(self) -> Certificate:
+    def _measure(self) -> Measure:
         """The duality gap where there is one."""
         measure = certificate_of(self.problem)
         return measure if measure.name == Gap.name else Proof(self.problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from reshuffle.problem import Problem
-from reshuffle.solvers.certificate import Certificate, FreeCoordinates, Proof
+from reshuffle.solvers.certificate import FreeCoordinates, Measure, Proof
 from reshuffle.solvers.exact.newton_steps import form_of
 from reshuffle.solvers.second_order import Linearisation
 
@@ -20,7 +20,7 @@ def is_separable(problem: Problem) -> bool:
 
 def certified(
     problem: Problem,
-    measured: Callable[[], Certificate],
+    measured: Callable[[], Measure],
     at: Linearisation,
     bound: float,
     tol: float,

@@ -15,7 +15,7 @@ from reshuffle.penalties import ability
 from reshuffle.penalties.abilities import rows
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream, generator
-from reshuffle.solvers.certificate import Certificate
+from reshuffle.solvers.certificate import Measure
 from reshuffle.solvers.exact import costs
 from reshuffle.solvers.exact.point import Point
 from reshuffle.solvers.exact.state import ExactState
@@ -52,7 +52,7 @@ class RunContext:
     solver: ExactProxRR
     sets: WorkingSets
     phases: tuple[Phase, ...]
-    measure: Certificate
+    measure: Measure
     largest: float
     """L of the functions that an epoch visits, without the ridge."""
     needs_proof: bool

@@ -1,0 +1,70 @@
+"""Learning from one part of the data after another: an epoch of ProxRR per call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from reshuffle.datafit import Datafit
+from reshuffle.design import check_rows
+from reshuffle.estimators.inputs import Prepared
+from reshuffle.penalties import Penalty
+from reshuffle.problem import Problem
+from reshuffle.solvers import ProxRR
+from reshuffle.trace import Result
+from reshuffle.validation import check_weights, read_only
+
+
+@dataclass(frozen=True)
+class SampleStream:
+    """What is remembered between calls.
+
+    A call makes one shuffled pass with the step
+
+        γ = 1/(L + μ·s/2)  where μ > 0,    γ = 1/(L·√(1 + c))  elsewhere,
+
+    with L the largest L_i of all rows so far, s their number, c the calls so far, and μ the strong convexity
+    of the penalty: 1/L at first, the largest that the theory of ProxRR allows, and then as 2/(μs) or 1/√c.
+    """
+
+    seed: int
+    calls: int = 0
+    samples: int = 0
+    largest: float = 0.0
+
+    @classmethod
+    def after(cls, problem: Problem, seed: int) -> SampleStream:
+        """What a whole fit leaves to the calls that follow it: it counts as one."""
+        bounded = problem.loss.curvature < np.inf  # else such calls are refused
+        return cls(seed, 1, problem.n, problem.smoothness.L_max if bounded else 0.0)
+
+    def advance(self, part: Problem, x0: NDArray[Any] | None) -> tuple[Result, SampleStream]:
+        """The model after a pass over this part, and what is to be remembered."""
+        largest = max(self.largest, part.smoothness.L_max)
+        after = replace(self, calls=self.calls + 1, samples=self.samples + part.n, largest=largest)
+        if not largest > 0:  # rows of zeros alone: nothing can be learnt from them
+            return ProxRR(step=1.0, epochs=1, seed=self.seed).solve(part, x0), after
+        mu = part.strong_convexity
+        slower = np.sqrt(1.0 + self.calls)
+        step = 1.0 / (largest + mu * self.samples / 2.0 if mu > 0 else largest * slower)
+        solver = ProxRR(step=float(step), epochs=1, seed=self.seed + self.calls)
+        return solver.solve(part, x0), after
+
+
+def chunk(data: Prepared, penalty: Penalty, fit_intercept: bool) -> Problem:
+    """The problem of some rows, in which not every class need be present."""
+    if data.codes is None:
+        return data.problem(penalty, fit_intercept)
+    outputs, loss = data.outputs, data.loss
+    every = np.arange(outputs[0]) if outputs else np.array([-1.0, 1.0])
+    empty = sp.csr_matrix((every.size, data.X.shape[1]))
+    whole = Problem(empty, every, loss, penalty, fit_intercept=fit_intercept)
+    rows, n, features = check_rows(data.X)
+    targets = read_only(data.y.astype(whole.targets.dtype))
+    weights = check_weights(data.weights, n)
+    fit = Datafit(rows, targets, weights, loss, bool(fit_intercept), features, outputs)
+    return whole.with_datafit(fit)

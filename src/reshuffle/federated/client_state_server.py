@@ -1,0 +1,242 @@
+"""The server of ExactFedRR with state at the clients: it holds sums over clients, and nothing of a single one."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from reshuffle.engines import Plain, Record, Reply
+from reshuffle.errors import InputError
+from reshuffle.federated.extrapolation import (
+    ResidualMonitor,
+    check_slots,
+    chosen,
+    remembered,
+    slots,
+)
+from reshuffle.federated.host import ARRAYS
+from reshuffle.federated.server import Prox, Server
+from reshuffle.objective import Array
+from reshuffle.solvers.method import State
+
+ONWARD = (1.0, 0.0)
+"""``anew`` of a round that goes on from the last: τ stays, and clients go on from what ``kept`` says."""
+
+
+class ClientStateServer(Server):
+    """x⁺ = prox_{γ(S/M)R}( (1/M) Σ_m z_m ), the mean extrapolated like every z_m.
+
+    The state has x, ``point`` (the mean of the z_m), the mean images (1/M) Σ_m T_m(z_j) of the rounds j
+    that are remembered (large ones in temporary files), and ``norms`` and ``gram`` of the residuals, sums over
+    clients; what the clients are to do next (``weights``, ``kept``, ``anew``); and the round
+    after which each last took part. With ``memory`` 0 nothing is extrapolated, and clients may stay away:
+    the mean then changes by what those that took part send.
+
+    Where the residual says that γ is too long (``ResidualMonitor``), an ``adaptive`` server halves it and keeps x
+    and the h_m: z_m ← x - ½(x - z_m) at every client, and so for the mean. x = prox_τ(z) is the prox_{τ/2} of that.
+    """
+
+    def __init__(self, prox: Prox, totals: Array, memory: int, adaptive: bool = False) -> None:
+        super().__init__(prox, totals)
+        self.memory, self.adaptive = memory, adaptive
+
+    def sums(self, shape: tuple[int, ...], shares: Array) -> Sums:
+        return Sums(shape, shares)
+
+    @property
+    def needs_all(self) -> bool:  # type: ignore[override]
+        return self.memory > 0
+
+    def start(self, x0: Array) -> State:
+        state: State = {
+            "x": x0,
+            "point": x0,
+            "first": x0[None][: 0 if self.memory else 1],  # where clients that come later begin
+            "norms": np.empty(0),
+            "gram": np.empty(0),
+            "weights": np.empty(0),
+            "kept": np.zeros(3, dtype=np.int64),
+            "since": np.zeros(self.totals.size, dtype=np.int64),
+            "key": np.frombuffer(uuid.uuid4().bytes, dtype=np.uint8),
+            "pace": np.array(ResidualMonitor()),
+            "anew": np.array(ONWARD),
+        }
+        return state | slots("image", [], self.memory, x0.shape)
+
+    def restarted(self, state: State) -> State:
+        factor = ResidualMonitor.of(state["pace"]).factor
+        return self.start(state["x"]) | {"pace": np.array(ResidualMonitor(factor))}
+
+    def check_state(self, state: State) -> None:
+        count = check_slots(state, self.memory, "image")
+        if (len(state["norms"]), len(state["gram"])) != (count, max(count - 1, 0) ** 2):
+            raise InputError(
+                f"resume: the saved state remembers {count} rounds, and {len(state['norms'])} residuals with "
+                f"{len(state['gram'])} products"
+            )
+
+    def shortened(self, state: State, step: float) -> float:
+        return step * ResidualMonitor.of(state["pace"]).factor
+
+    def doubts(self, state: State) -> str:
+        return ResidualMonitor.of(state["pace"]).doubts
+
+    def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+        """What clients need to know besides x: how to go on from what they remember."""
+        base, start, stop = state["kept"].tolist()
+        ratio, back = state["anew"].tolist()
+        own: dict[int, dict[str, Plain]] = {
+            c: {"since": int(since), "total": float(total)}
+            for c, (since, total) in enumerate(zip(state["since"], self.totals, strict=True))
+        }
+        key = state["key"].tobytes().hex()
+        return {
+            "key": key, "base": base, "start": start, "stop": stop, "weights": state["weights"],
+            "ratio": ratio, "back": int(back),
+        }, own  # fmt: skip
+
+    def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
+        raise NotImplementedError("this server adds up what comes, and keeps no model")
+
+    def add_up(
+        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
+    ) -> State:
+        """The next state, from Σ_m r_m over those that answered and what they said with it."""
+        clients, count = sorted(said), self.totals.size
+        since = state["since"].copy()
+        new = int(np.sum(since[clients] == 0))
+        since[clients] = number + 1
+        image = total  # in its place: (1/M) Σ_m T_m(z)
+        image /= count
+        image += state["point"]
+        if number and new and not self.memory:
+            # they began at x, and are counted as if they had been where all began
+            image += new / count * (state["x"] - state["first"][0])
+        length = step * (self.totals.sum() / count)
+        if self.memory:
+            changed = self._accelerated(state, image, [said[c] for c in clients], length)
+        else:  # the clients go on from their latest image, and keep nothing more
+            changed = {"x": self.prox(image, length), "point": image, "kept": np.array([-1, 0, 0])}
+        return state | changed | {"since": since}
+
+    def _accelerated(self, state: State, image: Array, said: list[Record], length: float) -> State:
+        """What changes: the next mean of the z_m, and what is remembered from then on."""
+        square, slopes, changes = (
+            np.sum([np.asarray(record[name]) for record in said], axis=0)
+            for name in ("square", "slopes", "changes")
+        )
+        size, norm = len(state["norms"]), float(np.sqrt(square))
+        pace = ResidualMonitor.of(state["pace"]).after(norm)
+        before = float(state["norms"][0]) if size == 1 else None
+        trouble = pace.trouble(norm, before) if self.adaptive else ""
+        if trouble:
+            return self._begun_anew(state, image, trouble == "grew", length, pace)
+        gram = np.zeros((size, size))
+        if size:
+            gram[:-1, :-1] = state["gram"].reshape(size - 1, size - 1)
+            gram[-1, :] = gram[:, -1] = changes
+        norms = np.append(state["norms"], norm)
+        images = [*remembered(state, "image", self.memory), image]
+        choice = chosen(norms, gram, slopes, self.memory)
+        point = choice.point(images)
+        start, stop, _ = choice.kept.indices(len(images))
+        images[-1] = spilled(image)
+        inner = slice(start, stop - 1)
+        return slots("image", images[start:stop], self.memory, image.shape) | {
+            "x": self.prox(point, length),
+            "point": point,
+            "norms": norms[start:stop],
+            "gram": gram[inner, inner].ravel(),
+            "weights": choice.weights,
+            "kept": np.array([choice.base, start, stop]),
+            "pace": np.array(pace),
+            "anew": np.array(ONWARD),
+        }
+
+    def _begun_anew(
+        self, state: State, image: Array, back: bool, length: float, pace: ResidualMonitor
+    ) -> State:
+        """From the x and h_m of this round (``back``) or of the next, with half the step."""
+        z, last = state["point"] if back else image, len(state["norms"])
+        x = self.prox(z, length)
+        none: Any = np.empty(0)
+        return slots("image", [], self.memory, x.shape) | {
+            "x": x, "point": x - 0.5 * (x - z), "norms": none, "gram": none, "weights": none,
+            "kept": np.array([last, last + 1, last + 1]),
+            "pace": np.array(pace.anew()),
+            "anew": np.array([0.5, float(back)]),
+        }  # fmt: skip
+
+
+PIECE = 1 << 12  # entries at a time, so that intermediate results stay small
+
+
+class Total:
+    """Σ v in twice the precision: a rounded sum and the sum of its rounding errors (Knuth's two-sum).
+
+    The error is some 2^-100 of Σ|v|, so that, rounded to double, sums in any order agree but for the rarest
+    of chances.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.high, self.low = np.zeros(shape), np.zeros(shape)
+
+    def add(self, v: Array) -> None:
+        high, low, more = self.high.reshape(-1), self.low.reshape(-1), v.reshape(-1)
+        for start in range(0, high.size, PIECE):
+            at = slice(start, start + PIECE)
+            a, b = high[at], more[at]
+            total = a + b
+            rest = total - a
+            low[at] += (a - (total - rest)) + (b - rest)
+            high[at] = total
+
+    def value(self) -> Array:
+        """The sum; nothing can be added any more."""
+        self.high += self.low
+        self.low = np.empty(0)
+        return self.high
+
+
+class Sums:
+    """Adds up the arrays of replies and forgets them: residuals as they are, gradients (``ARRAYS``) by N_m/N."""
+
+    def __init__(self, shape: tuple[int, ...], shares: Array) -> None:
+        self.shape, self.shares = shape, shares
+        self.model = Total(shape)
+        self.totals: dict[str, Total] = {}
+
+    def take(self, reply: Reply) -> Reply:
+        """The reply without what was added."""
+        self.model.add(reply.model)
+        for name in ARRAYS:
+            part = reply.more.get(name)
+            if part is not None:
+                total = self.totals.setdefault(name, Total(self.shape))
+                total.add(float(self.shares[reply.client]) * np.asarray(part))
+        rest = {name: part for name, part in reply.more.items() if name not in ARRAYS}
+        return replace(reply, model=np.empty(0), more=rest)
+
+
+SMALL = 1 << 19  # bytes, below which an array is not worth a file
+
+
+def spilled(array: Array) -> Array:
+    """The same numbers, mapped from a file without a name, which goes when the array goes.
+
+    The file lies where ``tempfile`` puts it (``TMPDIR``). Where there is no room, the array stays in memory.
+    """
+    if array.nbytes < SMALL:
+        return array
+    try:
+        with tempfile.TemporaryFile(prefix="reshuffle-") as file:
+            file.write(np.ascontiguousarray(array).data)
+            file.flush()
+            return np.memmap(file, array.dtype, "r", shape=array.shape).view(np.ndarray)
+    except OSError:
+        return array

@@ -1,0 +1,275 @@
+"""The driver asks and gathers replies: which clients are asked again, which answers are refused and why, what travelled."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, Literal
+
+import numpy as np
+
+from reshuffle.engines import Failure, Reply, Session, Task, checksum
+from reshuffle.errors import ClientError, InputError, shown
+from reshuffle.objective import Array
+
+logger = logging.getLogger("reshuffle")
+
+Watch = Callable[[Task, Reply | Failure, str], None]
+"""Told of every answer, and why it is refused or none, where that is so."""
+Take = Callable[[Reply], Reply]
+"""Takes the arrays out of a reply as it comes, so that none is kept."""
+TRAFFIC = ("bytes_down", "bytes_up", "retries", "refused")
+"""What is counted of a round's messages."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What to do about clients that take part, or fail to."""
+
+    participation: float = 1.0
+    retries: int = 2
+    timeout: float | None = None
+    on_missing: Literal["raise", "average"] = "raise"
+    on_lost: Literal["raise", "restart"] = "raise"
+
+
+@dataclass(eq=False)
+class Found:
+    """What a round brought."""
+
+    replies: dict[int, Reply] = field(default_factory=dict)
+    reasons: dict[int, str] = field(default_factory=dict)
+    """Of those that are missing, the latest."""
+    traffic: Array = field(default_factory=lambda: np.zeros(len(TRAFFIC)))
+    diverged: str = ""
+    """Which clients' local work overflowed."""
+    lost: bool = False
+    """Whether a client has lost its state, and all are to begin anew."""
+    checks: dict[int, int | None] = field(default_factory=dict)
+    """Checksums of what came."""
+
+    def told(self, called: Callable[[int], str], clients: Sequence[int] | None = None) -> str:
+        """The missing clients, and the reasons."""
+        missing = sorted(self.reasons.keys() - self.replies.keys()) if clients is None else clients
+        return "; ".join(f"{called(c)}: {self.reasons.get(c, 'no answer')}" for c in missing[:5])
+
+
+class Gathering:
+    """Asks until all clients have answered, as often as the policy allows."""
+
+    def __init__(
+        self,
+        session: Session,
+        engine: str,
+        policy: Policy,
+        average: bool,
+        called: Callable[[int], str] = "client {}".format,
+        watch: Watch | None = None,
+        reply_shape: Callable[[Array], tuple[int, ...]] = np.shape,
+    ) -> None:
+        self.session, self.engine, self.policy, self.average = session, engine, policy, average
+        self.reply_shape = reply_shape
+        self.called, self.watch = called, watch or (lambda task, answer, reason: None)
+
+    def __call__(self, task: Task, take: Take | None = None) -> Found:
+        """The replies to a task, each as ``take`` leaves it where it is given."""
+        found = Found()
+        for attempt in range(self.policy.retries + 1):
+            asked = [c for c in task.clients if c not in found.replies]
+            if not asked or found.diverged or found.lost:
+                break
+            found.traffic[0] += task.nbytes(asked)
+            found.traffic[2] += len(asked) if attempt else 0
+            self._attempt(task, set(asked), found, take)
+        missing = [c for c in task.clients if c not in found.replies]
+        if missing and not found.diverged and not found.lost:
+            self._handle_missing(missing, task, found)
+        return found
+
+    def _attempt(self, task: Task, wanted: set[int], found: Found, take: Take | None) -> None:
+        overflowed = []
+        for answer in self._ask(task.part(sorted(wanted)), take is not None):
+            known = isinstance(answer.client, int) and answer.client in wanted
+            if isinstance(answer, Failure):
+                if not known:
+                    continue
+                found.reasons[answer.client] = answer.reason
+                self.watch(task, answer, answer.reason)
+                overflowed += [answer.client] if answer.diverged else []
+                found.lost |= answer.lost and self.policy.on_lost == "restart"
+                continue
+            reason = refusal(answer, task, wanted, found, self._shape(task))
+            self.watch(task, answer, reason)
+            if not reason:
+                found.traffic[1] += answer.nbytes
+                found.checks[answer.client] = answer.check
+                found.replies[answer.client] = answer if take is None else take(answer)
+                del answer  # before the next one comes
+                continue
+            found.traffic[3] += 1
+            logger.warning("round %d: a reply is refused: %s", task.round, reason)
+            if known and answer.client not in found.replies:
+                found.reasons[answer.client] = reason
+        if overflowed:
+            others = f", and {len(overflowed) - 1} more" if overflowed[1:] else ""
+            first = overflowed[0]
+            found.diverged = f"{self.called(first)}: {found.reasons[first]}{others}"
+
+    def _shape(self, task: Task) -> tuple[int, ...]:
+        """Of the array that is asked for."""
+        return self.reply_shape(task.x) if task.kind == "train" else (0,)
+
+    def _ask(self, task: Task, one_by_one: bool) -> Iterator[Reply | Failure]:
+        """What the engine brings back, refused where it is something else."""
+        stream = getattr(self.session, "stream", None) if one_by_one else None
+        answers = (stream or self.session.run_round)(task, self.policy.timeout)
+        known = stream is not None or isinstance(answers, list)
+        for answer in answers if known else [answers]:
+            if not isinstance(answer, (Reply, Failure)) or not known:
+                kind = type(answers).__name__
+                raise InputError(
+                    f"engine {self.engine}: run_round must return a list of Reply and Failure, got a {kind}"
+                )
+            yield answer
+
+    def _handle_missing(self, missing: list[int], task: Task, found: Found) -> None:
+        answered, told = len(found.replies), found.told(self.called, missing)
+        share = f"{len(missing)} of {len(task.clients)} clients"
+        if task.kind == "hello":
+            text = f"before the first round: {share} cannot take part ({told})"
+        else:
+            when = f"round {task.round}" if task.kind == "train" else f"asked for {task.kind!r}"
+            text = f"{when}: {share} missing ({told})"
+        if not self.average or not answered:
+            raise ClientError(text, missing)
+        logger.warning("%s; averaging the %d that answered", text, answered)
+
+
+def refusal(
+    reply: Reply, task: Task, wanted: set[int], found: Found, shape: tuple[int, ...]
+) -> str:
+    """Why this is no answer to the task, if it is none."""
+    if (reply.digest, reply.round, reply.run) != (task.digest, task.round, task.run):
+        named = {"run": "run", "round": "round", "digest": "digest of the model"}
+        name = next(n for n in named if getattr(reply, n) != getattr(task, n))
+        said, asked = getattr(reply, name), getattr(task, name)
+        return f"its reply belongs to another {named[name]}: {shown(said)}, not {shown(asked)}"
+    if not isinstance(reply.client, int) or reply.client not in wanted:
+        return f"it says that it is from client {shown(reply.client)}, which was not asked"
+    wrong = _no_model(reply, shape)
+    if wrong:
+        return wrong
+    if reply.client in found.replies:
+        if found.checks[reply.client] != reply.check:
+            raise ClientError(
+                f"round {task.round}: client {reply.client} answered twice, with different models",
+                [reply.client],
+            )
+        return f"client {reply.client} answered twice"
+    return ""
+
+
+def _no_model(reply: Reply, shape: tuple[int, ...]) -> str:
+    model: Any = reply.model
+    if type(model) is not np.ndarray:  # a mask would be lost
+        return f"its model must be an array, got a {type(model).__name__}"
+    if model.dtype != np.float64 or model.shape != shape:
+        got = f"{model.dtype} of shape {model.shape}"
+        return f"its model must be float64 of shape {shape}, got {got}"
+    more: Any = reply.more
+    if more and not (isinstance(more, Mapping) and all(map(is_plain, more, more.values()))):
+        return "its reply must hold arrays, numbers and strings by name, and holds something else"
+    if reply.check is not None and reply.check != checksum(model, more):
+        return "it was damaged on the way: the checksum is another"
+    if not is_finite(model) or (more and not all(map(is_finite, more.values()))):
+        return "its model or its numbers hold NaN or infinity"
+    return ""
+
+
+def is_finite(part: object) -> bool:
+    """Whether a part of a record has no NaN and no infinity; a sum tells, unless it overflows."""
+    if isinstance(part, np.ndarray):
+        return part.dtype.kind != "f" or isfinite(part.sum()) or bool(np.isfinite(part).all())
+    return not isinstance(part, float) or isfinite(part)
+
+
+def is_plain(name: object, value: object) -> bool:
+    """Whether a part of a record is what records may hold."""
+    if isinstance(value, np.ndarray):
+        return isinstance(name, str) and value.dtype.kind in "fiub"
+    return isinstance(name, str) and type(value) in (str, int, float)
+
+
+@dataclass
+class Traffic:
+    """Messages of one kind, and their bytes to and from clients."""
+
+    messages: int = 0
+    down: int = 0
+    up: int = 0
+
+
+@dataclass
+class ClientTally:
+    """One client's part in a run."""
+
+    name: str
+    samples: int | None = None
+    rounds: int = 0
+    """In which it took part."""
+    failed: int = 0
+    """How often it did not answer, or its answer was refused."""
+    reason: str = ""
+    """Why, the last time."""
+    loss: float | None = None
+    """The mean loss of its own samples, when it last said so."""
+    traffic: dict[str, Traffic] = field(default_factory=dict)
+    """By kind of message."""
+
+    @property
+    def down(self) -> int:
+        return sum(one.down for one in self.traffic.values())
+
+    @property
+    def up(self) -> int:
+        return sum(one.up for one in self.traffic.values())
+
+
+class Tally:
+    """Told of every answer (``watch`` of a federation), it counts them and tells the next."""
+
+    def __init__(self, names: Sequence[str], then: Watch | None = None) -> None:
+        self.parts = [ClientTally(name) for name in names]
+        self.then = then
+
+    def __call__(self, task: Task, answer: Reply | Failure, reason: str) -> None:
+        if self.then is not None:
+            self.then(task, answer, reason)
+        if not isinstance(answer.client, int) or not 0 <= answer.client < len(self.parts):
+            return
+        part = self.parts[answer.client]
+        kind = part.traffic.setdefault(task.kind, Traffic())
+        kind.messages += 1
+        kind.down += task.nbytes([answer.client])
+        if reason:
+            part.failed, part.reason = part.failed + 1, reason
+        elif isinstance(answer, Reply):
+            kind.up += answer.nbytes
+            part.rounds += task.kind == "train"
+            if task.kind == "hello":
+                part.samples = int(answer.more["samples"])
+            if "value" in answer.more:
+                part.loss = float(answer.more["value"])
+
+    def by_kind(self) -> dict[str, Traffic]:
+        """Over all clients."""
+        total: dict[str, Traffic] = {}
+        for part in self.parts:
+            for name, one in part.traffic.items():
+                kind = total.setdefault(name, Traffic())
+                kind.messages += one.messages
+                kind.down += one.down
+                kind.up += one.up
+        return total

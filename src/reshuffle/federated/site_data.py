@@ -1,0 +1,157 @@
+"""A client's data as it lies at home: files, folders, functions, arrays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from reshuffle.datasets.npz_file import read_npz
+from reshuffle.datasets.reading import is_table
+from reshuffle.datasets.svmlight import read_svmlight
+from reshuffle.errors import InputError, shown
+from reshuffle.federated.columns import Cells, SiteColumns, read
+from reshuffle.files import opened
+
+Given = tuple[Any, ...] | Mapping[str, Any]
+Source = str | os.PathLike[str] | Callable[[], Given] | Given
+PARTS = ("X", "y", "sample_weight", "names")
+SPARSE = ("data", "indices", "indptr", "shape", "format", "_is_array")
+"""What scipy's ``save_npz`` calls the parts of X."""
+
+
+class SiteTable(NamedTuple):
+    """Rows, targets as they stand, weights and names where there are some.
+
+    A table of named columns has ``columns`` in place of X: how it is encoded is for all sites to agree on.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    sample_weight: Any = None
+    names: tuple[str, ...] = ()
+    columns: SiteColumns | None = None
+
+
+PLAIN = Cells()
+"""Tables are read as they stand."""
+
+
+def load(
+    source: Source, target: str | None = None, cells: Cells = PLAIN, drop: Sequence[str] = ()
+) -> SiteTable:
+    """The table that a source stands for.
+
+    - a file in LIBSVM format (also packed with gzip or bzip2);
+    - ``.npz``: arrays X, y and, where wanted, sample_weight and names; a sparse X as scipy's ``save_npz``
+      names its parts (data, indices, indptr, shape);
+    - ``.csv``, ``.tsv`` or ``.parquet``, packed or not: columns with names; ``target`` names the one to predict (the
+      last, where none is named). Text becomes a column per value that occurs at any site; ``cells`` says which columns
+      are read and whether missing values are filled in, ``drop`` names columns of this site that are left out;
+    - a folder with X.npy, y.npy and, where wanted, sample_weight.npy and names.txt: X is not read into
+      memory but mapped, which is the quickest to open;
+    - a function that returns (X, y), (X, y, sample_weight) or a dict of these, called where the data is;
+    - such a tuple or dict itself.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return _file(Path(source), target, cells, drop)
+    found = _given(source() if callable(source) else source)
+    _refuse_cells(cells, drop)
+    return found
+
+
+def _refuse_cells(cells: Cells, drop: Sequence[str]) -> None:
+    """Settings of tables are of no use where the data is a matrix."""
+    if cells.given or drop:
+        raise InputError(
+            "impute, drop, columns, categories and missing are for tables (CSV or Parquet files), and its data is a "
+            "matrix: leave them out, or prepare its rows before"
+        )
+
+
+def _file(path: Path, target: str | None, cells: Cells, drop: Sequence[str]) -> SiteTable:
+    try:
+        if is_table(path) and not path.is_dir():
+            columns, y = read(path, target, cells, drop)
+            return SiteTable(None, y, None, (), columns)
+        _refuse_cells(cells, drop)
+        if path.is_dir():
+            return _folder(path)
+        if path.suffix == ".npz":
+            with opened(path) as file:
+                return _given(read_npz(file, str(path)))
+    except FileNotFoundError:
+        raise InputError(f"there is no file or folder {path}") from None
+    except (OSError, ValueError, EOFError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} cannot be read: {error}") from None
+    if not path.is_file():
+        raise InputError(f"there is no file or folder {path}")
+    return SiteTable(*read_svmlight(path))
+
+
+def _folder(path: Path) -> SiteTable:
+    X = np.load(path / "X.npy", mmap_mode="r", allow_pickle=False)
+    y = np.load(path / "y.npy", allow_pickle=False)
+    weights, names = path / "sample_weight.npy", path / "names.txt"
+    return SiteTable(
+        X,
+        y,
+        np.load(weights, allow_pickle=False) if weights.exists() else None,
+        _names(names.read_text(encoding="utf-8").splitlines() if names.exists() else None, X),
+    )
+
+
+def _given(given: Any) -> SiteTable:
+    if isinstance(given, tuple) and 2 <= len(given) <= len(PARTS):
+        given = dict(zip(PARTS, given, strict=False))
+    if isinstance(given, Mapping) and "indptr" in given:
+        given = {**{k: v for k, v in given.items() if k not in SPARSE}, "X": _sparse(given)}
+    if not isinstance(given, Mapping) or not {"X", "y"} <= set(given):
+        raise InputError(
+            f"a client's data must be (X, y), or a dict with X and y, got {shown(given)}"
+        )
+    if unknown := [name for name in given if name not in PARTS]:
+        raise InputError(
+            f"a client's data must be {', '.join(PARTS[:-1])} or {PARTS[-1]}, got {shown(unknown[0])} as well"
+        )
+    X, names = given["X"], given.get("names")
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):  # a data frame
+        names = list(X.columns) if names is None else names
+        if np.asarray(X).dtype.kind not in "fiub":
+            raise InputError(
+                "X is a data frame with columns that do not hold numbers: write it to a CSV or Parquet file and give the "
+                "path, which takes texts and missing cells, or turn them into numbers first"
+            )
+    return SiteTable(X, np.asarray(given["y"]), given.get("sample_weight"), _names(names, X))
+
+
+def _sparse(given: Mapping[str, Any]) -> Any:
+    """A matrix of the parts that scipy's ``save_npz`` writes, which nobody has looked at yet."""
+    try:
+        parts = (given["data"], given["indices"], given["indptr"])
+        X: Any = sp.csr_matrix(parts, (int(given["shape"][0]), int(given["shape"][1])))
+        X.check_format(full_check=True)
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError) as error:
+        raise InputError(
+            f"data, indices, indptr and shape are not those of a matrix: {error}"
+        ) from None
+    if str(given.get("format", "csr")) not in ("csr", "b'csr'"):  # numpy has bytes of old files
+        raise InputError(f"a sparse X must be stored by rows (csr), got {given['format']!s}")
+    return X
+
+
+def _names(given: Any, X: Any) -> tuple[str, ...]:
+    """One name for each column, where there are names."""
+    if given is None:
+        return ()
+    names, shape = tuple(map(str, given)), np.shape(X)
+    if len(shape) == 2 and len(names) != shape[1]:
+        raise InputError(f"names must name each of {shape[1]} columns, got {len(names)}")
+    return names

@@ -1,0 +1,94 @@
+"""Finished runs, kept so that a second call need not repeat them."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import reshuffle
+from reshuffle.digests import digest
+from reshuffle.errors import InputError
+from reshuffle.trace import Result
+
+
+class RunCache:
+    """Results in a folder, one file per run, named by a digest of all that the run depends on.
+
+    That is the solver with its parameters, the content of the problem, the sources of the package, and
+    the files in which classes of one's own are defined: after any change of these the run is made again.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.reused = self.computed = 0
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"folder {folder} cannot be made: {error}") from None
+
+    def solve(self, label: str, solver: Any, problem: Any, **options: Any) -> Result:
+        """``solver.solve(problem)``, or what it returned the last time."""
+        known = self.find(label, solver, problem)
+        if known is not None:
+            return known
+        result: Result = solver.solve(problem, **options)
+        keep(result, self.path(label, solver, problem))
+        self.computed += 1
+        return result
+
+    def find(self, label: str, solver: Any, problem: Any) -> Result | None:
+        """What the run returned the last time; ``None`` where it is not there, or damaged."""
+        try:
+            result = Result.load(self.path(label, solver, problem))
+        except (FileNotFoundError, InputError):
+            return None
+        self.reused += 1
+        return result
+
+    def path(self, label: str, solver: Any, problem: Any) -> Path:
+        """The file of a run."""
+        about = digest(
+            solver, dict(problem.fingerprint), _own_code(solver), _own_code(problem), sources()
+        )
+        short = re.sub(r"[^\w.+-]+", "-", label).strip("-.")[:60] or "run"
+        return self.folder / f"{short}-{about[:16]}.npz"
+
+
+def keep(result: Result, path: Path) -> None:
+    """Save a finished run. One that Ctrl-C cut short is not kept as if it were whole."""
+    if result.interrupted:
+        raise KeyboardInterrupt
+    result.save(path)
+
+
+def _own_code(part: Any) -> list[str]:
+    """The sources of the classes of a part that are not the package's: their files, or their functions."""
+    found = []
+    named = (
+        getattr(type(part), name, None) for name in ("method_class", "local_class", "server_class")
+    )
+    kinds = [type(part), *(kind for kind in named if isinstance(kind, type))]
+    for kind in dict.fromkeys(base for each in kinds for base in each.__mro__):
+        if kind.__module__.partition(".")[0] in ("reshuffle", "builtins", "abc", "typing"):
+            continue
+        try:
+            found.append(hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest())
+        except (OSError, TypeError):  # typed in by hand: there is no file
+            functions = [v for v in vars(kind).values() if hasattr(v, "__code__")]
+            found.append(digest(*functions))
+    return found
+
+
+@cache
+def sources() -> str:
+    """sha256 of the package's Python files."""
+    hasher = hashlib.sha256()
+    root = Path(reshuffle.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        hasher.update(str(path.relative_to(root)).encode())
+        hasher.update(path.read_bytes())
+    return hasher.hexdigest()
