@@ -33,6 +33,7 @@ class LocalGrid:
         self.names: dict[int, str] = {}
         self.started: dict[int, str] = {}
         self.numbers = count()
+        self.states: dict[int, RecordDict] = {}
         self.waiting: dict[str, Message] = {}
         self.sent: list[tuple[int, str]] = []
 
@@ -55,7 +56,8 @@ class LocalGrid:
                 continue
             kind = str(message.content.config_records["task"]["kind"])
             self.sent.append((node, kind))
-            context = Context(1, node, self.nodes[node], RecordDict(), dict(self.config))
+            state = self.states.setdefault(node, RecordDict())
+            context = Context(1, node, self.nodes[node], state, dict(self.config))
             asked = self._reply(number, _travelled(message.content))
             asked.metadata.__dict__["_message_id"] = number
             content: Any = _travelled(answered(asked, context).content)

@@ -20,6 +20,7 @@ import reshuffle as rs
 from reshuffle.engines.flower import Flower, Nodes
 from reshuffle.engines.flower.messages import LONGEST, answer_content
 from reshuffle.engines.flower.records import add_record, get_record, received
+from reshuffle.federated.site import Model
 from reshuffle.flower.server import train
 from reshuffle.flower.settings import RunSettings
 
@@ -126,6 +127,31 @@ def test_a_folder_with_a_run_is_not_overwritten(homes: Path, tmp_path: Path) -> 
         train(LocalGrid(nodes_of(homes), config), RunSettings.of(config))
     with pytest.raises(rs.InputError, match="there is no checkpoint"):
         train(LocalGrid(nodes_of(homes), config), RunSettings.of(config | {"resume": True}))
+
+
+def test_a_mapped_folder_is_read_for_its_digest_once(
+    homes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each message is a new process; one whose folder was not written to since the handshake does not hash it again."""
+    nodes, reports = nodes_of(homes), []
+    for node in nodes.values():
+        folder = tmp_path / node["site"]
+        folder.mkdir()
+        with np.load(node["data"]) as held:
+            np.save(folder / "X.npy", np.ascontiguousarray(held["X"]))
+            np.save(folder / "y.npy", held["y"])
+        node["data"] = str(folder)
+    report = Model.report
+
+    def counted(self: Model, *given: Any, **more: Any) -> Any:
+        reports.append(self)
+        return report(self, *given, **more)
+
+    monkeypatch.setattr(Model, "report", counted)
+    config = settings(tmp_path / "out", method="fedrr")
+    found = train(LocalGrid(nodes, config), RunSettings.of(config))
+    assert len(reports) == 3
+    assert found.digest == on_threads(homes, config).digest
 
 
 # --- who is who ------------------------------------------------------------------------------------

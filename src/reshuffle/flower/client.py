@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from flwr.app import Context, Message
     from flwr.clientapp import ClientApp
 
+STATE = "reshuffle"
+"""The record of Flower's state at a node that is ours."""
+
 
 def client_app(loss: Loss | None = None) -> ClientApp:
     """A ClientApp that answers for the site that its node configuration describes.
@@ -40,8 +43,8 @@ def client_app(loss: Loss | None = None) -> ClientApp:
 
 
 def answered(message: Message, context: Context, loss: Loss | None = None) -> Message:
-    """The reply to a message. Flower starts a new process for each, so that nothing is kept here."""
-    from flwr.app import Message, RecordDict
+    """The reply to a message. Flower starts a new process for each; it keeps ``context.state`` while the node runs."""
+    from flwr.app import ConfigRecord, Message, RecordDict
 
     content = message.content
     node: Any = context.node_config
@@ -52,11 +55,21 @@ def answered(message: Message, context: Context, loss: Loss | None = None) -> Me
         return Message(content, reply_to=message)
     task = task_of(content)
     try:
-        host = SiteHost(task.clients, [site_of(node, settings)], settings.model(loss), __version__)
+        known = _known(context)
+        host = SiteHost(
+            task.clients, [site_of(node, settings)], settings.model(loss), __version__, known
+        )
         (answer,) = host.work(task)
+        context.state[STATE] = ConfigRecord(dict(known))
     except InputError as error:
         answer = Failure(task.clients[0], str(error))
     return Message(answer_content(answer), reply_to=message)
+
+
+def _known(context: Context) -> dict[str, str]:
+    """The sha256 of a mapped folder, by its stamp, where an earlier message of the run found it."""
+    record: Any = context.state.config_records.get(STATE, {})
+    return {str(stamp): str(data) for stamp, data in record.items()}
 
 
 def _introduced(node: Any, settings: RunSettings) -> dict[str, str | int]:
