@@ -25,7 +25,7 @@ from reshuffle.flower.certificates import make_keys
 from reshuffle.flower.new import new_app
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "flower"))
-from flower_servers import Process, three_hosts, trial
+from flower_servers import SPACE, Process, passed, three_hosts, trial
 
 NAMES = ("north", "south")
 SERVER = """
@@ -75,7 +75,7 @@ def measured(rounds: int) -> Iterator[Finding]:
         }
         make_keys(folder / "keys", [hosts["server"]], NAMES, days=1)
         with trial(folder / "trial", folder / "keys") as made:
-            made.host(hosts["server"], {name: f"rs-{name}" for name in hosts})
+            made.host(hosts["server"], {name: f"{SPACE}{name}" for name in hosts})
             clock = time.perf_counter()
             made.link()
             yield Finding("start of the SuperLink", time.perf_counter() - clock, "s")
@@ -120,10 +120,10 @@ def _watched(what: str, run: Process, node: Process, rounds: int) -> Iterator[Fi
         if run.popen.poll() is not None and not any(mark in run.text for mark in marks):
             raise RuntimeError(run.text[-3000:])
         if not first and ("round 1 done" in run.text or "[ROUND 2/" in run.text):
-            first, bytes_first = time.perf_counter(), _passed()
+            first, bytes_first = time.perf_counter(), passed("north")
         peak = max(peak, _memory(node))
         time.sleep(0.1)
-    end, passed = time.perf_counter(), _passed()
+    end, bytes_last = time.perf_counter(), passed("north")
     run.wait()
     each = (end - first) / (rounds - 1)
     yield Finding(f"{what}: until the first round is done", first - start, "s")
@@ -131,7 +131,7 @@ def _watched(what: str, run: Process, node: Process, rounds: int) -> Iterator[Fi
         f"{what}: rounds per minute", 60.0 / each, "a minute", detail=f"{each:.2f} s a round"
     )
     yield Finding(
-        f"{what}: a site's bytes per round", (passed - bytes_first) / (rounds - 1) / 1e3, "kB"
+        f"{what}: a site's bytes per round", (bytes_last - bytes_first) / (rounds - 1) / 1e3, "kB"
     )
     yield Finding(
         f"{what}: memory of a node's processes, peak",
@@ -139,11 +139,6 @@ def _watched(what: str, run: Process, node: Process, rounds: int) -> Iterator[Fi
         "MB",
         detail="proportional set size",
     )
-
-
-def _passed(site: str = "north") -> int:
-    folder = Path(f"/sys/class/net/rs-{site}/statistics")
-    return sum(int((folder / f"{way}_bytes").read_text()) for way in ("rx", "tx"))
 
 
 def _memory(node: Process) -> float:

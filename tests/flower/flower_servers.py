@@ -243,6 +243,10 @@ def trial(folder: Path, keys: Path | None = None, simulation: bool = False) -> I
 # --- hosts of their own ----------------------------------------------------------------------------
 
 
+SPACE = f"rs{os.getpid()}-"
+"""What the names of this process's network namespaces begin with."""
+
+
 def can_have_hosts() -> bool:
     return os.geteuid() == 0 and shutil.which("ip") is not None
 
@@ -253,19 +257,49 @@ def ip(*words: str) -> None:
 
 @contextmanager
 def three_hosts() -> Iterator[dict[str, str]]:
-    """Three network namespaces on one bridge: the server and two sites, each with an address of its own."""
-    addresses = {"server": "10.77.0.1", "north": "10.77.0.2", "south": "10.77.0.3"}
+    """Three network namespaces: the server, and two sites with a cable each that reaches the server alone."""
+    server, space = "10.77.0.1", f"{SPACE}server"
+    addresses = {"server": server, "north": "10.77.1.2", "south": "10.77.2.2"}
     with ExitStack() as ends:
-        ip("link", "add", "rs-bridge", "type", "bridge")
-        ends.callback(ip, "link", "del", "rs-bridge")
-        ip("link", "set", "rs-bridge", "up")
-        for name, address in addresses.items():
-            space = f"rs-{name}"
-            ip("netns", "add", space)
-            ends.callback(ip, "netns", "del", space)
-            ip("link", "add", space, "type", "veth", "peer", "name", "eth0", "netns", space)
-            ip("link", "set", space, "master", "rs-bridge", "up")
-            ip("-n", space, "address", "add", f"{address}/24", "dev", "eth0")
-            for device in ("lo", "eth0"):
-                ip("-n", space, "link", "set", device, "up")
+        for name in addresses:
+            ip("netns", "add", f"{SPACE}{name}")
+            ends.callback(ip, "netns", "del", f"{SPACE}{name}")
+            ip("-n", f"{SPACE}{name}", "link", "set", "lo", "up")
+        ip("-n", space, "address", "add", f"{server}/32", "dev", "lo")
+        for name in ("north", "south"):
+            site, near = f"{SPACE}{name}", addresses[name].removesuffix("2") + "1"
+            ip(
+                "-n",
+                space,
+                "link",
+                "add",
+                name,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                site,
+            )
+            ip("-n", space, "address", "add", f"{near}/24", "dev", name)
+            ip("-n", site, "address", "add", f"{addresses[name]}/24", "dev", "eth0")
+            ip("-n", space, "link", "set", name, "up")
+            ip("-n", site, "link", "set", "eth0", "up")
+            ip("-n", site, "route", "add", f"{server}/32", "via", near)
         yield addresses
+
+
+def cable(site: str, state: str) -> None:
+    """Pull out the cable of a site ("down"), or put it back ("up")."""
+    ip("-n", f"{SPACE}server", "link", "set", site, state)
+
+
+def passed(site: str) -> int:
+    """Bytes that went through a site's cable so far, both ways."""
+    lines = subprocess.run(
+        ["ip", "netns", "exec", f"{SPACE}{site}", "cat", "/proc/net/dev"],
+        check=True, capture_output=True, text=True,
+    ).stdout.splitlines()  # fmt: skip
+    numbers = next(line for line in lines if "eth0:" in line).split(":")[1].split()
+    return int(numbers[0]) + int(numbers[8])

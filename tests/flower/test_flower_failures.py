@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("flwr", reason='Flower is an extra: pip install "reshuffle[flower]"')
 
-from flower_servers import Process, Trial, can_have_hosts, ip, three_hosts, trial, until
+from flower_servers import SPACE, Process, Trial, cable, can_have_hosts, three_hosts, trial, until
 from test_flower_servers import NAMES, app_of, digest_of, homes, on_threads
 
 from reshuffle.flower.certificates import make_keys
@@ -166,10 +166,10 @@ def test_three_hosts_one_of_them_cut_off_and_coming_back(
     keys, app = tmp_path / "keys", app_of(homes, tmp_path)
     make_keys(keys, [hosts["server"]], NAMES, days=1)
     with trial(tmp_path / "trial", keys) as made:
-        made.host(hosts["server"], {name: f"rs-{name}" for name in hosts})
+        made.host(hosts["server"], {name: f"{SPACE}{name}" for name in hosts})
         made.link()
         listening = subprocess.run(
-            ["ip", "netns", "exec", "rs-server", "ss", "-Hltn"],
+            ["ip", "netns", "exec", f"{SPACE}server", "ss", "-Hltn"],
             capture_output=True,
             text=True,
             check=True,
@@ -180,9 +180,9 @@ def test_three_hosts_one_of_them_cut_off_and_coming_back(
             joined(made, homes, name)
         run = made.run(app, **CONFIG)
         run.says("round 1 done")
-        ip("link", "set", "rs-south", "down")
+        cable("south", "down")
         run.says("site south: node", LONG)
-        ip("link", "set", "rs-south", "up")
+        cable("south", "up")
         run.wait(LONG)
     assert digest_of(run) == on_threads(homes, **CONFIG)
     assert np.load(app / "result" / "model.npz").files
