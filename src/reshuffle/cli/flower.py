@@ -8,6 +8,9 @@ import click
 
 from reshuffle.cli.common import Folder, Output, output_options
 
+SIMULATED = 2
+"""Nodes that Flower simulates where nothing else is said."""
+
 
 @click.group()
 def flower() -> None:
@@ -40,9 +43,10 @@ def new(folder: Path, sites: str | None, names: str | None, output: Output) -> N
     """
     from reshuffle.flower.new import new_app
 
-    files = new_app(folder, sites, names)
+    files, count = new_app(folder, sites, names)
     output.line("\n".join(map(str, files)))
-    output.line(f"simulate it with: flwr run {folder} --stream")
+    more = f' --federation-config "num-supernodes={count}"' if count != SIMULATED else ""
+    output.line(f"simulate it with: flwr run {folder} --stream{more}")
     output.document({"folder": folder, "files": files})
 
 

@@ -13,6 +13,7 @@ from reshuffle.cli.sites_file import settings_of
 from reshuffle.errors import InputError
 from reshuffle.files import write_atomically
 from reshuffle.flower.settings import RunSettings
+from reshuffle.flower.written import text_of
 
 PACKAGE = "federation"
 SERVER = '''"""The server's part: finds the sites, makes the rounds, writes the model."""
@@ -67,8 +68,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 """Keys of the configuration under the comments that explain them."""
 
 
-def new_app(folder: Path, sites: str | None = None, names: str | None = None) -> list[Path]:
-    """Write an app into a folder that is not there yet, or is empty; the paths of its files.
+def new_app(
+    folder: Path, sites: str | None = None, names: str | None = None
+) -> tuple[list[Path], int]:
+    """Write an app into a folder that is not there yet, or is empty; the paths of its files, and how many sites it has.
 
     ``sites`` is a sites.toml or a folder of files: its settings go into the configuration, and a simulation runs on its
     data. ``names`` are the names of the sites where there is no such file.
@@ -89,7 +92,7 @@ def new_app(folder: Path, sites: str | None = None, names: str | None = None) ->
     for place, text in texts.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / place, text.encode())
-    return [folder / place for place in texts]
+    return [folder / place for place in texts], len(settings.names)
 
 
 def _settings(folder: Path, sites: str | None, names: str | None) -> dict[str, Any]:
@@ -98,7 +101,7 @@ def _settings(folder: Path, sites: str | None, names: str | None) -> dict[str, A
         return found | ({"sites": names} if names else {})
     told, described = settings_of(sites)
     if names is None:
-        names = json.dumps([str(site.name) for site in described], ensure_ascii=False)
+        names = text_of([str(site.name) for site in described])
     found |= {"sites": names, "simulation": str(Path(sites).resolve())}
     strengths = {key: float(told.pop(key)) for key in ("l1", "l2") if key in told}
     if "l2" in strengths:
@@ -106,7 +109,7 @@ def _settings(folder: Path, sites: str | None, names: str | None) -> dict[str, A
     elif strengths:
         raise InputError(f"{sites}: give l2 beside l1, or neither")
     for key, value in told.items():
-        found[key] = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+        found[key] = text_of(value) if isinstance(value, list) else value
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from reshuffle import penalties
@@ -54,3 +55,15 @@ def list_of(name: str, text: str) -> tuple[str, ...]:
             raise InputError(f"{name} must hold texts, got {text}")
         return tuple(found)
     return tuple(one.strip() for one in text.split(",") if one.strip())
+
+
+def text_of(names: Sequence[str]) -> str:
+    """A list as ``list_of`` reads it.
+
+    >>> text_of(["nurse", "ward"]), text_of(["a, b"])
+    ('nurse, ward', '["a, b"]')
+    """
+    plain = all(name and name == name.strip() and "," not in name for name in names)
+    if plain and not (names and names[0].startswith("[")):
+        return ", ".join(names)
+    return json.dumps(list(names), ensure_ascii=False)
