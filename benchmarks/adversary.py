@@ -201,9 +201,9 @@ EXEMPT: dict[str, str] = {
     **dict.fromkeys(
         (
             "solvers/exact/accelerated.PATIENCE", "solvers/exact/accelerated.CHECKED", "solvers/exact/method.LONGEST_WAIT",
-            "solvers/exact/newton_cg.MOST", "solvers/exact/costs.PASSES", "solvers/exact/newton.SETTLED", "solvers/exact/newton_cg.SETTLED", "solvers/exact/newton_cg.FOUND",
-            "solvers/exact/rest.REST", "solvers/prox_call.ATTEMPTS", "solvers/exact/movement_monitor.WINDOW", "solvers/exact/lbfgs.ITERATIONS",
-            "solvers/exact/lbfgs.FEWEST", "solvers/exact/lbfgs.PAIRS", "solvers/exact/lbfgs.HALVINGS", "solvers/exact/newton_compiled.STEPS",
+            "solvers/exact/newton_cg.MOST", "solvers/exact/newton_cg.FIRST", "solvers/exact/quasi_newton.LONGEST", "solvers/exact/costs.PASSES", "solvers/exact/newton.SETTLED", "solvers/exact/newton_cg.SETTLED", "solvers/exact/newton_cg.FOUND",
+            "solvers/exact/rest.REST", "solvers/prox_call.ATTEMPTS", "solvers/exact/movement_monitor.WINDOW", "solvers/exact/quasi_newton.ITERATIONS",
+            "solvers/exact/quasi_newton.FEWEST", "solvers/exact/quasi_newton.PAIRS", "solvers/exact/quasi_newton.HALVINGS", "solvers/exact/newton_compiled.STEPS",
             "core/cylinders.secular", "core/cylinders.products", "core/coordinate_descent.steps", "core/coordinate_descent.proxes",
             "core/lower_model.turns", "core/overlap.depth", "core/quadratic_model.sweeps", "core/quadratic_model.few_steps",
             "core/quadratic_model.sweeping", "core/quadratic_model.steps", "core/quadratic_model.halvings",

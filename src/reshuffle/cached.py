@@ -24,3 +24,9 @@ class cached_property(functools.cached_property[T]):
             return self
         value = vars(instance)[self.attrname] = self.func(instance)
         return value
+
+
+def keep(made: T, **known: Any) -> T:
+    """An object that was just made, with the values of cached properties that are known already."""
+    vars(made).update(known)
+    return made

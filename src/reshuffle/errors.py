@@ -78,6 +78,17 @@ def not_converged() -> type[Warning]:
     return warning
 
 
+@contextmanager
+def extra(name: str, package: str, purpose: str) -> Iterator[None]:
+    """Imports of an optional package: where it is missing, an error that says which extra brings it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != package:
+            raise
+        raise InputError(f'{purpose} needs {package}: pip install "reshuffle[{name}]"') from None
+
+
 Held = list[tuple[str, type[Warning]]]
 _HELD: ContextVar[Held | None] = ContextVar("held", default=None)
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
 from reshuffle.datafit import ALONE, Copies, Datafit
-from reshuffle.deprecation import renamed
 from reshuffle.digests import Fingerprint, digest
 from reshuffle.errors import InputError, shown
 from reshuffle.interruption import listen
@@ -36,8 +35,6 @@ class Objective(ABC):
     penalty: Penalty = Zero()
     ridge: float = 0.0
     """f contains (ridge/2)‖x[:features]‖²."""
-
-    penalised = renamed("penalised", "features")
 
     @property
     def features(self) -> int:

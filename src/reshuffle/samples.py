@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.cached import cached_property
+from reshuffle.cached import cached_property, keep
 from reshuffle.core import native
 from reshuffle.errors import InputError
 from reshuffle.interruption import cuts, listen
@@ -184,10 +184,9 @@ class Samples:
         """The same samples in these features alone; an intercept stays (a copy of the rows)."""
         rows = self.quick.columns(kept, self.features)
         other = replace(self, rows=rows, features=int(kept.size))
-        vars(other)["quick"] = rows  # a matrix of ones has no values to look at again
-        for known in {"column_counts", "column_squares"} & vars(self).keys():
-            vars(other)[known] = vars(self)[known][kept]
-        return other
+        computed = {"column_counts", "column_squares"} & vars(self).keys()
+        known = {name: vars(self)[name][kept] for name in computed}
+        return keep(other, quick=rows, **known)  # a matrix of ones has no values to look at again
 
     @cached_property
     def column_counts(self) -> NDArray[np.int64]:

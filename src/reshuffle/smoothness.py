@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
-from reshuffle.deprecation import renamed
 from reshuffle.errors import InputError
 
 Array = NDArray[np.float64]
@@ -35,12 +34,6 @@ class Smoothness:
     curvature_product: Callable[[Array], Array] | None = None
     dim: int = 0
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
-
-    average = renamed("average", "L_f")
-    maximum = renamed("maximum", "L_max")
-    mean = renamed("mean", "L_mean")
-    rough_average = renamed("rough_average", "rough_L_f")
-    average_error = renamed("average_error", "L_f_error")
 
     def require(self) -> Smoothness:
         """These constants, refused where no step can be made of them."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
+from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from urllib.error import HTTPError
@@ -244,7 +245,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _bar(title: str, shown: bool) -> Iterator[Advance]:
-    if not shown:
+    if not shown or find_spec("rich") is None:
         yield lambda have, total: None
         return
     from rich.console import Console

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.deprecation import warn
 from reshuffle.errors import InputError
 
 Array = NDArray[np.float64]
@@ -129,29 +128,12 @@ class Engine(Protocol):
         ...
 
 
-class OwnSession:
-    """An engine of version 0.1.0, which kept the state of its one run in itself."""
-
-    def __init__(self, engine: Any, sizes: Mapping[int, int]) -> None:
-        self.engine, self.sizes = engine, dict(sizes)
-
-    def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
-        answers: list[Reply | Failure] = self.engine.run_round(task, timeout)
-        return answers
-
-    def close(self) -> None:
-        self.engine.close()
-
-
 def open_session(
     engine: Engine, sizes: Sequence[int], make_host: Callable[[Sequence[int]], Host]
 ) -> Session:
     """The hosts of a new run on this engine."""
     opened: Any = engine.open(sizes, make_host)
     name = type(engine).__name__
-    if isinstance(opened, Mapping) and hasattr(engine, "run_round") and hasattr(engine, "close"):
-        warn(f"open() of engine {name}, returning sizes,", "open(), returning a Session")
-        return OwnSession(engine, opened)
     missing = [part for part in ("sizes", "run_round", "close") if not hasattr(opened, part)]
     if missing:
         raise InputError(f"engine {name}: open() must return a Session, it lacks {missing}")

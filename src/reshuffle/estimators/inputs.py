@@ -64,7 +64,8 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
     """
     if reset:
         for of_file in ("encoding_", "log_target_"):  # of data that are fitted no longer
-            vars(estimator).pop(of_file, None)
+            if of_file in vars(estimator):
+                delattr(estimator, of_file)
     elif hasattr(getattr(estimator, "encoding_", None), "transform"):
         return estimator.encoding_.transform(X) if is_table(X) else _encoded(estimator, X)
     if _plain(X) and not hasattr(estimator, "feature_names_in_"):

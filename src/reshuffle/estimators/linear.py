@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -115,3 +116,12 @@ class Linear:
 
         check_is_fitted(self)
         save(self, path, X, y)
+
+
+def for_encoded_rows(model: Any) -> Any:
+    """A copy of a model that takes rows which are encoded already, in place of tables."""
+    bare = copy(model)
+    for of_table in ("feature_names_in_", "encoding_"):
+        if of_table in vars(bare):
+            delattr(bare, of_table)
+    return bare

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reshuffle.cached import cached_property
+from reshuffle.cached import cached_property, keep
 from reshuffle.digests import digest
 from reshuffle.engines import Engine, Plain, Record, Session, Task
 from reshuffle.federated.agreement import Agreement
@@ -33,7 +33,7 @@ class KnownConstants(Smoothness):
 
     def __init__(self, L_max: float, L_mean: float, L_f: float) -> None:
         super().__init__(lambda: np.array([L_max]))
-        vars(self).update(_summary=(L_max, L_mean), _largest_eigenvalue=(L_f, 0.0), rough_L_f=L_f)
+        keep(self, _summary=(L_max, L_mean), _largest_eigenvalue=(L_f, 0.0), rough_L_f=L_f)
 
 
 class RemoteFederation(Federation):

@@ -25,7 +25,7 @@ from reshuffle.federated.server import Server
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.penalties import Penalty, Zero
 from reshuffle.penalties.abilities import compiled_form
-from reshuffle.penalties.forms import Coordinates, Form, Groups
+from reshuffle.penalties.forms import Form, Groups
 from reshuffle.problem import Problem
 from reshuffle.rows import Rows
 from reshuffle.solvers.method import State
@@ -162,8 +162,9 @@ def metric(found: Units, penalty: Penalty, shape: tuple[int, ...]) -> Metric | N
     if form is None:
         return None
     squares = found.unit**2
-    if isinstance(form, Groups):
-        kin = _kin(form, shape)
+    groups = form.in_groups
+    if groups is not None:
+        kin = _kin(groups, shape)
         squares = (np.bincount(kin, squares) / np.bincount(kin))[kin]
     scale = np.exp2(-np.round(0.5 * np.log2(squares)))
     alike = scale.max() <= ALIKE * scale.min()
@@ -204,11 +205,14 @@ class ScaledPenalty:
 
     def prox(self, u: Array, step: float) -> Array:
         """argmin_v step·(R(Sv) + (ridge/2)‖Sv‖²) + ‖v - u‖²/2."""
-        form, s, flat = self.form, self.scale, u.reshape(-1)
-        shrink = 1.0 + step * form.l2 * s**2
-        point = np.copysign(np.maximum(np.abs(flat) - step * form.l1 * s, 0.0), flat) / shrink
-        if isinstance(form, Coordinates):
-            return np.clip(point, form.low / s, form.high / s).reshape(u.shape)
+        s, flat = self.scale, u.reshape(-1)
+        shrink = 1.0 + step * self.form.l2 * s**2
+        point = np.copysign(np.maximum(np.abs(flat) - step * self.form.l1 * s, 0.0), flat) / shrink
+        box, form = self.form.one_by_one, self.form.in_groups
+        if box is not None:
+            point = np.clip(point, box.low / s, box.high / s)
+        if form is None:
+            return point.reshape(u.shape)
         members, sizes = form.members[: form.starts[-1]], np.diff(form.starts)
         group = np.repeat(np.arange(sizes.size), sizes)
         norms = np.sqrt(np.bincount(group, point[members] ** 2, sizes.size))
