@@ -109,13 +109,13 @@ def test_many_rounds_under_random_kills(homes: Path, tmp_path: Path) -> None:
     with secured(homes, tmp_path) as (made, app, nodes):
         link = next(p for p in made.processes if p.log.name == "link.log")
         run = made.run(app, **config)
-        done, next_kill = 0, 5
+        done, next_kill = 0, max(1, rounds // 60)
         while f"round {rounds} done" not in run.text:
             done = _next(run, done)
             if run.popen.poll() is not None and f"round {rounds} done" not in run.text:
                 run = made.run(app, log=f"run-{done}.log", resume=True, **config)
             elif done >= next_kill:
-                next_kill = done + chance.randint(10, 30)
+                next_kill = done + chance.randint(max(1, rounds // 30), max(2, rounds // 10))
                 whom = chance.choice(["north", "south", "north", "south", "link"])
                 kills[whom] += 1
                 if whom == "link":
