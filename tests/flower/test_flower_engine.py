@@ -397,6 +397,7 @@ def test_an_engine_for_other_clients_is_refused() -> None:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "method": ({"method": "fedavg"}, "method must be one of exact, fedrr"),
     "loss": ({"loss": "hinge"}, "loss must be one of logistic"),
+    "no values": ({"method": "newton", "objective": False}, "objective must be true"),
     "sites": ({"sites": " "}, "must name the sites"),
     "kind": ({"rounds": 1.5}, "rounds must be a int, got 1.5"),
     "unknown": ({"round": 1}, "'round' is not known"),

@@ -99,6 +99,11 @@ class RunSettings:
             raise InputError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
         if self.loss not in LOSSES:
             raise InputError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
+        if self.method == "newton" and not self.objective:
+            raise InputError(
+                "method newton keeps the best point that it has seen, and needs the sites to tell the values of their "
+                "losses: objective must be true"
+            )
         if not self.names:
             raise InputError('sites must name the sites, as in "north, south"')
 
