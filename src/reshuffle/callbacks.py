@@ -1,4 +1,4 @@
-"""What may happen after each epoch: look, stop, save, show."""
+"""Callbacks after each epoch: they look, stop, save or show."""
 
 from __future__ import annotations
 

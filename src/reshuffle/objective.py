@@ -1,4 +1,4 @@
-"""What every method needs of a problem: P(x) = f(x) + ψ(x), and f as a mean of functions."""
+"""The interface of a problem: P(x) = f(x) + ψ(x), and f as a mean of functions."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Objective(ABC):
         return scaled, step / shrink
 
     def _whole(self, function: str, found: object, x: Array) -> Array:
-        """What a function of the penalty has made of x, checked, and with the intercept of x."""
+        """The result of a function of the penalty at x, checked, and with the intercept of x."""
         given, name = x[: self.features], f"{function} of penalty {type(self.penalty).__name__}"
         result = check_vector(name, found, given.shape)
         if not np.isfinite(result).all() and np.isfinite(given).all():
@@ -155,7 +155,7 @@ class Objective(ABC):
     # --- the run's business --------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """What is to be done once before a run's clock starts."""
+        """Do the work that is done once, before a run's clock starts."""
         return  # most problems have nothing
 
     @cached_property

@@ -35,7 +35,8 @@ from reshuffle.validation import (
     read_only,
 )
 
-CLEAR = 1e-9  # of the largest margin: no rounding gives one of this size its sign
+CLEAR = 1e-9
+"""Rounding decides no sign of a margin above this share of the largest one."""
 
 
 class Problem(FiniteSum):
@@ -229,7 +230,7 @@ class Problem(FiniteSum):
 
     @property
     def typical_curvature(self) -> float:
-        """Of a loss without a bound (``Poisson``), for the curvature 1, which that one has at z = 0."""
+        """L̄. For a loss without a bound on its curvature (``Poisson``), L̄ for the curvature 1, which it has at z = 0."""
         if self.loss.curvature < np.inf:
             return self.smoothness.L_mean
         return float(self.datafit.constants(1.0).mean()) + self.ridge

@@ -23,9 +23,8 @@ from reshuffle.validation import read_only
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
 T = TypeVar("T")
-PIECE = (
-    1 << 13
-)  # Rows of a piece: a fraction of a millisecond of work, so that threads share evenly.
+PIECE = 1 << 13
+"""Rows of a piece: a fraction of a millisecond of work, so that threads share evenly."""
 SUMMED = 1 << 10  # Rows whose losses the core adds up before they join a total; calls end there.
 
 
@@ -65,7 +64,7 @@ class Samples:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of x."""
+        """The shape of x."""
         return (self.features + self.bias, *self.outputs)
 
     # --- what the core takes -------------------------------------------------------------------
@@ -127,7 +126,7 @@ class Samples:
         return [Range(*ends_of) for ends_of in zip([0, *ends], ends, strict=False)]
 
     def each(self, work: Callable[[Range], T]) -> list[T]:
-        """What ``work`` makes of the pieces, in their order, on as many threads as there should be."""
+        """The results of ``work`` on the pieces, in their order, on as many threads as there should be."""
         if self.threads == 1:
             return [work(part) for part in self.pieces]
         with ThreadPoolExecutor(self.threads) as pool:

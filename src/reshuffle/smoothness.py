@@ -18,7 +18,8 @@ OVERFLOW = (
     "the squares of X overflow (or vanish), so that no step can be chosen: divide X (or its largest columns) "
     "by a power of ten, or multiply it where it is tiny"
 )
-ROUGH_STEPS = 8  # of the power method: within a few per cent on the sets of benchmarks/cases.py
+ROUGH_STEPS = 8
+"""So many steps of the power method are within a few per cent on the sets of benchmarks/cases.py."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,7 @@ class Smoothness:
         return self
 
     def kept(self, key: Any, make: Callable[[], T]) -> T:
-        """What ``make`` derives from the constants, such as importance copies, kept for as long as the key is the same."""
+        """The value that ``make`` derives from the constants, such as importance copies, kept for as long as the key is the same."""
         if key not in self._kept:
             found = make()
             self._kept.clear()
@@ -77,7 +78,7 @@ class Smoothness:
 
     @property
     def L_f(self) -> float:
-        """Of f, from above: the computed eigenvalue plus its error bound, and at most L̄."""
+        """The smoothness constant of f, from above: the computed eigenvalue plus its error bound, and at most L̄."""
         eigenvalue, error = self.require()._largest_eigenvalue
         return min(eigenvalue + error, self.L_mean)
 

@@ -65,7 +65,7 @@ def run(
     read = (p for p in stream_parts(file, encoding, note, reading) if p.X.shape[0])
     first = list(
         islice(read, 1)
-    )  # a file that is refused leaves nothing behind, not a header either
+    )  # A file that is refused leaves nothing behind, not even a header.
     with _written(out) as lines:
         writer = csv.writer(lines, lineterminator="\n")
         if not output.json:

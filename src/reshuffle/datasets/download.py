@@ -29,7 +29,7 @@ logger = logging.getLogger("reshuffle")
 
 
 class Bounds(NamedTuple):
-    """What a download may take."""
+    """The limits of a download."""
 
     most: int
     timeout: float
@@ -193,7 +193,7 @@ def _opened(part: Path, more: bool) -> BinaryIO:
 
 
 def _version(response: HTTPResponse) -> str:
-    """What ``If-Range`` may name: a strong entity tag, or the time of the last change."""
+    """The value of ``If-Range``: a strong entity tag, or the time of the last change."""
     tag = response.headers["ETag"] or ""
     return tag if tag.startswith('"') else response.headers["Last-Modified"] or ""
 

@@ -1,4 +1,4 @@
-"""What a user gives to an estimator, as a problem takes it: tables, labels, weights."""
+"""The inputs of an estimator, turned into the data of a problem: tables, labels, weights."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Prepared(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the coefficients."""
+        """The shape of the coefficients."""
         return (self.X.shape[1], *self.outputs)
 
 

@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 
 class Linear:
-    """What is known after a fit, and what follows from it."""
+    """The attributes of a fitted linear model, and predictions from them."""
 
     fit_intercept: bool
     coef_: Any
@@ -92,7 +92,7 @@ class Linear:
         return self
 
     def summary(self, largest: int = 10, names: Any = None) -> str:
-        """What was fitted and how sure it is, in some lines, with the largest coefficients by name.
+        """A summary of the fit and its certificate in some lines, with the largest coefficients by name.
 
         ``names`` are those of the features, where the model does not know them, or a fitted transformer that does:
         of a Pipeline, ``pipeline[-1].summary(names=pipeline[:-1])``, or ``reshuffle.estimators.summary(pipeline)``.

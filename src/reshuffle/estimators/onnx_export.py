@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from reshuffle.datasets.chunks import Chunk
 from reshuffle.datasets.encoding import Category, TableEncoding
 from reshuffle.datasets.frames import chunk_of, is_table
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, extra
 from reshuffle.estimators.linear import Linear, for_encoded_rows
 from reshuffle.estimators.onnx_graph import onnx_graph
 
@@ -87,12 +87,8 @@ def agreement(graph: Any, model: Any, rows: Any) -> OnnxAgreement:
 
 def run(graph: Any, feeds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """The outputs of a graph, by name."""
-    try:
+    with extra("export", "onnxruntime", "a graph is checked by running it, which"):
         import onnxruntime
-    except ImportError:
-        raise InputError(
-            'a graph is checked by running it, which needs onnxruntime: pip install "reshuffle[export]"'
-        ) from None
     session = onnxruntime.InferenceSession(
         graph.SerializeToString(), providers=["CPUExecutionProvider"]
     )

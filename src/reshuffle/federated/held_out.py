@@ -18,7 +18,7 @@ from reshuffle.trace import Result
 from reshuffle.validation import check_positive
 
 NAMES = ("loss", "accuracy", "auc", "r2", "d2")
-"""Those that the trace has columns of."""
+"""The metrics that have columns in the trace."""
 
 
 def metrics(problem: Problem, x: Array) -> dict[str, Plain]:

@@ -153,7 +153,7 @@ class RemoteFederation(Federation):
         return more | {"setup": digest(more, own)}, own
 
     def _told(self, client: int) -> dict[str, Plain]:
-        """What every message says to a client: the factor of its weights, and which data it said that it has."""
+        """The part of every message that is for one client: the factor of its weights, and the digest of the data that it announced."""
         return {"weight": self.agreed.weights[client], "data": self.agreed.data[client]}
 
     def prepare(self) -> None:

@@ -35,15 +35,15 @@ ALIKE = 4.0
 """The ratio of units, or of a mean to a deviation, up to which columns stay as they are: little would be gained by a copy of all
 rows."""
 CONSTANT = 1e-12
-"""Of the root mean square of a column: a deviation below it is rounding, and no unit to measure the column by."""
+"""A deviation below this share of a column's root mean square is rounding, and no unit for the column."""
 NOISE = 1e-14
-"""Of the largest unit: columns below it are what rounding left of constant ones, and are not scaled up."""
+"""Columns whose unit is below this share of the largest are what rounding left of constant ones, and are not scaled up."""
 PIECE = 1 << 20
 """Values of dense rows that are read at a time, so that no copy of a mapped file is made."""
 
 
 def moments(problem: FiniteSum) -> dict[str, Plain]:
-    """What a client says of its columns, weighted: means, Σ w·(x - mean)², the weight of entries that are not zero, Σ w."""
+    """The weighted moments of a client's columns: means, Σ w·(x - mean)², the weight of entries that are not zero, Σ w."""
     fit = cast(Problem, problem).datafit
     rows, weights = fit.rows, fit.weights if fit.weights.size else np.ones(fit.n)
     total = float(weights.sum()) or 1.0
@@ -68,7 +68,7 @@ def moments(problem: FiniteSum) -> dict[str, Plain]:
 
 
 class Units(NamedTuple):
-    """What a column is measured in, over all clients."""
+    """The unit of each column over all clients."""
 
     unit: Array
     """The root mean square of its entries that are not zero, about ``centre``; the median of all for an empty column."""
@@ -326,5 +326,5 @@ def prox_in(found: ScaledPenalty, features: int) -> Callable[[Array, float], Arr
 
 
 def rescaled(local: Corrected, found: Metric) -> Rescaled:
-    """The same work in another metric."""
+    """This local work in another metric."""
     return Rescaled(local.order, local.passes, local.importance, local.seed, *found)

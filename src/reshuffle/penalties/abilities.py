@@ -1,4 +1,4 @@
-"""What a penalty can do. ``value`` and ``prox`` are all it must have.
+"""The abilities of a penalty. It must have ``value`` and ``prox``, and nothing else.
 
 Every further ability is a method that a penalty has or has not; whoever needs one asks ``ability``, never
 the class. What is missing costs speed or a certificate, never correctness.
@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 Features = NDArray[np.uint32]
 Mask = NDArray[np.bool_]
 NEEDED = ("value", "prox")
-"""What makes a penalty."""
+"""The methods that every penalty must have."""
 
 
 @runtime_checkable

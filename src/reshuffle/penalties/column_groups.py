@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reshuffle.errors import InputError, shown
 
 COLUMNS = "columns"
-"""What ``groups`` may be in an estimator: the columns, by the names of the features."""
+"""The value of ``groups`` in an estimator that stands for the columns, by the names of the features."""
 
 Labels = NDArray[np.int64]
 

@@ -54,7 +54,7 @@ class LBFGS(Phase):
         return not view.resting and view.epoch >= late
 
     def cost(self, view: View) -> float:
-        """Of a first call, with its block, and few iterations."""
+        """The cost of a first call, with its block and few iterations."""
         lbfgs = _descent(view.run)
         fit = lbfgs.problem.datafit
         if lbfgs.one_output:

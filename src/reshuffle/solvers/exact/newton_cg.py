@@ -106,7 +106,7 @@ class NewtonCG(Phase):
 
 
 class Taken(NamedTuple):
-    """What a step on the face did."""
+    """The outcome of a step on the face."""
 
     at: Linearisation
     """f at the end point of the step."""

@@ -46,7 +46,7 @@ class NewtonState(NamedTuple):
     changed: float = 0.0
     """The coordinates that came to zero or left it in the last epoch, as a share of those that are not zero."""
     progress: Progress = Progress()
-    """What one Newton step hands to the next."""
+    """The numbers that one Newton step hands to the next."""
 
     @classmethod
     def of(cls, numbers: Array) -> NewtonState:

@@ -53,7 +53,7 @@ Tool = TypeVar("Tool")
 
 @dataclass(eq=False)
 class RunContext:
-    """What stays the same during a run."""
+    """The parts of a run that stay the same throughout."""
 
     solver: ExactProxRR
     sets: WorkingSets
