@@ -60,6 +60,11 @@ class FedNewton(FederatedSolver):
 
     def check_problem(self, problem: Any) -> None:
         super().check_problem(problem)
+        if not problem.tells:
+            raise InputError(
+                "FedNewton compares the values of the losses at its trial points, and these sites do not tell them: "
+                "objective must be True, or use ExactFedRR"
+            )
         for name, loss in problem.losses.items():
             if loss is None:
                 raise InputError(
