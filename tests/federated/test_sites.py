@@ -564,3 +564,21 @@ def test_a_site_that_exits_is_a_failure_and_no_hang() -> None:
 
     with pytest.raises(rs.ClientError, match="SystemExit"):
         rs.ExactFedRR(rounds=2).solve(rs.federated.Sites([gone, other]))
+
+
+def test_cells_of_a_table_stay_at_the_site(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A row that a reader cannot take was quoted in the error that the driver shows."""
+    north, south = tmp_path / "north.csv", tmp_path / "south.csv"
+    north.write_text("a,b,ill\n1,2,0\n3,4,1\n")
+    south.write_text("a,b,ill\n1,2,0\n3,4,1,John Smith 1961 HIV\n")
+    sites = Sites([Site(north, target="ill"), Site(south, target="ill")])
+    with pytest.raises(rs.ClientError) as caught:
+        rs.FedRR(rounds=1).solve(sites)
+    said = str(caught.value)
+    assert "south.csv" in said
+    assert "line 3" in said
+    assert "John" not in said
+    assert "…/south.csv" in said  # Sites of one machine name the path themselves
+    assert "John Smith" in caplog.text

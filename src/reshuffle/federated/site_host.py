@@ -20,6 +20,7 @@ from reshuffle.federated.columns import Cells
 from reshuffle.federated.held_out import metrics
 from reshuffle.federated.host import ClientHost, Held, seen
 from reshuffle.federated.local import local_of
+from reshuffle.federated.private_text import told
 from reshuffle.federated.scales import moments
 from reshuffle.federated.site import Model, Site
 from reshuffle.federated.site_data import SiteTable
@@ -75,7 +76,7 @@ class SiteHost:
             if path is not None:
                 Audit(path).left(task, answer)
         except InputError as error:
-            return Failure(answer.client, str(error))
+            return Failure(answer.client, told(error))
         return answer
 
     def _each(self, task: Task) -> list[Reply | Failure]:
@@ -93,7 +94,7 @@ class SiteHost:
                 check = checksum(NOTHING, more)
                 found.append(Reply(task.run, task.round, c, task.digest, NOTHING, check, more))
             except Exception as error:  # the driver decides what to do about a client that fails
-                found.append(Failure(c, _reason(error)))
+                found.append(Failure(c, told(error)))
         return found
 
     # --- answers -------------------------------------------------------------------------------
@@ -165,7 +166,7 @@ class SiteHost:
             try:
                 answers += self._host((c,), task).work(task.part([c]))
             except Exception as error:
-                answers.append(Failure(c, _reason(error)))
+                answers.append(Failure(c, told(error)))
         return answers
 
     # --- what is kept --------------------------------------------------------------------------
@@ -213,10 +214,6 @@ class SiteHost:
 
     def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"_tables": {}, "_ready": {}, "_memory": ClientStates()}
-
-
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
 
 
 Stamp = dict[str, tuple[int, ...]]

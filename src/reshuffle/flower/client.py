@@ -12,6 +12,7 @@ from reshuffle.engines.flower.messages import WHO, answer_content, task_of
 from reshuffle.engines.flower.records import add_record, get_record
 from reshuffle.errors import InputError
 from reshuffle.federated import Site
+from reshuffle.federated.private_text import told
 from reshuffle.federated.site_host import SiteHost
 from reshuffle.flower.home import name_of, site_of
 from reshuffle.flower.settings import RunSettings
@@ -62,7 +63,7 @@ def answered(message: Message, context: Context, loss: Loss | None = None) -> Me
         (answer,) = host.work(task)
         context.state[STATE] = ConfigRecord(dict(known))
     except InputError as error:
-        answer = Failure(task.clients[0], str(error))
+        answer = Failure(task.clients[0], told(error))
     return Message(answer_content(answer), reply_to=message)
 
 

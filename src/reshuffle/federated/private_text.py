@@ -1,0 +1,49 @@
+"""Error texts that may leave a site: without cells of its table and without folders of its machine.
+
+A reader of tables quotes the cell, or the line, that it could not take. That helps whoever has the file, and must not travel.
+The full text is written to the log of the site; the driver gets it without quotations, but for names of columns.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+
+from reshuffle.errors import InputError
+
+logger = logging.getLogger("reshuffle")
+
+QUOTED = re.compile(r"(?<![\w'\"])('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")(?!\w)", re.DOTALL)
+"""A word in quotation marks; an apostrophe inside a word opens none."""
+NAMES = re.compile(
+    r"(?:columns?|columns are|features?|target|settings?|kind|loss|got|configuration:|(?:drop|categories|columns|target) = \[?)\s*$"
+)
+"""What comes before names that sites agree on in any case; a list of them goes on after a comma, 'and' or 'or'."""
+BETWEEN = re.compile(r"\s*(?:,|and|or|, and|, or)\s*")
+FOLDERS = re.compile(r"(?<![\w.])(?:/[^/\s'\":,;]+)+/")
+"""The folders of an absolute path, without the name of the file."""
+HIDDEN = "'…'"
+
+
+def without_cells(text: str) -> str:
+    """The text with '…' in place of everything quoted except names of columns, and without folders.
+
+    >>> without_cells("/srv/north/a.csv, line 3: column 'age' holds 'Jo Smith', which is no number")
+    "…/a.csv, line 3: column 'age' holds '…', which is no number"
+    """
+    parts, end, named = [], 0, False
+    for found in QUOTED.finditer(text):
+        between = text[end : found.start()]
+        named = bool(NAMES.search(between)) or (named and bool(BETWEEN.fullmatch(between)))
+        parts += [FOLDERS.sub("…/", between), found[0] if named else HIDDEN]
+        end = found.end()
+    return "".join([*parts, FOLDERS.sub("…/", text[end:])])
+
+
+def told(error: Exception) -> str:
+    """The reason of a failure for the driver; the whole of it stays in the log of the site."""
+    text = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+    public = without_cells(text)
+    if public != text:
+        logger.error("the whole of an error, of which the driver gets a part: %s", text)
+    return public
