@@ -30,6 +30,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"digests", "labels"},
     {"penalties", "losses"},
     {"rows", "smoothness"},
+    {"shards"},
     {"samples", "design"},
     {"datafit"},
     {"objective"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
 
@@ -72,6 +73,13 @@ def load_data(
                 X, target_of(others, reading.target, X.shape[0], where), RowsEncoding(X.shape[1])
             )
         return _libsvm(file, where)
+
+
+def form_of(path: str | os.PathLike[str], default: str) -> str:
+    """The form of a file, by its first bytes or its name."""
+    with opened(path) if os.path.isfile(path) else nullcontext(None) as file:
+        found = None if file is None else binary_format(file)
+    return found or _by_name(path, default)
 
 
 def is_table(path: str | os.PathLike[str]) -> bool:
