@@ -37,7 +37,9 @@ def main() -> None:
             clock, cpu = time.perf_counter(), time.process_time()
             work()
             spent, wall = time.process_time() - cpu, time.perf_counter() - clock
-            print(f"{name:<20} {size:6.0f} MB  {spent:6.2f} CPU s  {wall:6.2f} s  {size / spent:6.0f} MB/s")
+            print(
+                f"{name:<20} {size:6.0f} MB  {spent:6.2f} CPU s  {wall:6.2f} s  {size / spent:6.0f} MB/s"
+            )
 
 
 if __name__ == "__main__":

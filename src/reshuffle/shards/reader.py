@@ -139,6 +139,8 @@ class ShardReader:
                 raise FileError(f"{path} was cut or changed while it was read: {REMEDY}")
             if found != header or (fresh and check != stored.crc32):
                 raise FileError(self._damaged(stored.name))
+            if fresh and out.dtype.kind == "f" and not np.isfinite(out).all():
+                raise FileError(f"{path} holds NaN or infinity, which no model can use: {REMEDY}")
             self._seen[stored.name] = stamp
             self.bytes_read += stamp[0]
         except OSError as error:

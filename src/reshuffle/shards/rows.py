@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,15 +22,6 @@ WINDOWS = 4
 """A window takes one part of so many of the memory: one is used, one is read, and working sets have the rest."""
 
 
-class Window(NamedTuple):
-    """The rows of some shards, in memory."""
-
-    start: int
-    """The number of the first row, where the shards are consecutive."""
-    rows: Rows
-    shards: Sequence[int]
-
-
 @dataclass(frozen=True, eq=False)
 class Shards:
     """Rows in files, of which a window at a time is in memory.
@@ -45,6 +36,25 @@ class Shards:
     """The rows of each shard that are looked at, where these are not all."""
 
     ndim = 2
+    __iter__ = None
+    """Rows on disk are not walked one by one."""
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What tells these rows from others: the checksums of the files, and which rows are looked at."""
+        crcs = [file.crc32 for shard in self.manifest.shards for file in shard.files.values()]
+        return "shards", crcs, [] if self.kept is None else list(self.kept)
+
+    def widened(self, features: int) -> Shards:
+        """The same rows with columns of zeros after theirs."""
+        if features == self.shape[1]:
+            return self
+        wider = replace(self.manifest, features=features)
+        return replace(self, reader=ShardReader(self.reader.folder, wider))
+
+    def read_only(self) -> Shards:
+        """These rows, which are never written."""
+        return self
 
     # --- what a matrix tells of itself -------------------------------------------------------------
 
@@ -145,26 +155,6 @@ class Shards:
         ]
         return np.concatenate(some).astype(np.uint32)
 
-    def in_turn(self) -> Iterator[Window]:
-        """All rows in storage order: windows of consecutive shards."""
-        groups = self.groups(np.arange(len(self.counts)))
-        for group, rows in zip(groups, self.windows(groups), strict=True):
-            yield Window(int(self.starts[group[0]]), rows, group)
-
-    def groups(self, order: NDArray[np.int64], most: int | None = None) -> list[list[int]]:
-        """Shards in this order, as many together as have at most so many rows, and one at least."""
-        most = self.window_rows // 4 if most is None else most
-        found: list[list[int]] = []
-        held = most + 1
-        for k in order.tolist():
-            count = int(self.counts[k])
-            if held + count > most or not found:
-                found.append([])
-                held = 0
-            found[-1].append(k)
-            held += count
-        return found
-
     def targets(self) -> NDArray[np.float64]:
         """The targets of these rows."""
         whole = self.reader.targets()
@@ -181,10 +171,15 @@ class Shards:
                 f"X @ A: A must have {self.shape[1]} rows, one per feature, got shape {right.shape}"
             )
         out = np.empty((self.shape[0], *right.shape[1:]))
-        for window in self.in_turn():
-            n = len(window.rows.values) if self.dense else window.rows.indptr.size - 1
-            out[window.start : window.start + n] = _matrix(window.rows, n, self.shape[1]) @ right
+        for start, part in self.matrices():
+            out[start : start + part.shape[0]] = part @ right
         return out
+
+    def matrices(self) -> Iterator[tuple[int, Any]]:
+        """The rows in storage order, a shard at a time, as numpy or scipy has them, and the number of the first."""
+        groups = [[k] for k in np.flatnonzero(self.counts).tolist()]
+        for [k], rows in zip(groups, self.windows(groups), strict=True):
+            yield int(self.starts[k]), _matrix(rows, int(self.counts[k]), self.shape[1])
 
     def __getitem__(self, rows: Any) -> Shards:
         """Some of the rows, still on disk: a mask, or numbers that rise."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from reshuffle.datasets.conversion.opening import open_shards
 from reshuffle.datasets.conversion.source import Place, Placed, Source
+from reshuffle.datasets.opening import open_shards
 from reshuffle.shards import Block
 
 HELD = 64 << 20

@@ -107,7 +107,7 @@ class ExactMethod(Method):
     def advance(self, state: ExactState, epoch: int, step: float) -> Epoch:
         """A step of the phase whose turn it is."""
         view = View(self.run, state, epoch, step)
-        phase = choose(view, self.run.phases)
+        phase = choose(view, view.acting)
         done = self._made(phase, view)
         made = {**state.made, phase.name: state.made[phase.name] + done.made}
         new = replace(done.state, made=made)

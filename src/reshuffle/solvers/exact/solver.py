@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from reshuffle.datafit import Datafit
 from reshuffle.errors import InputError, shown
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
@@ -129,6 +130,9 @@ class ExactProxRR(Solver):
         A user who chose a step, or a phase of their own, wants to see it made.
         """
         fit, allowed = problem.datafit, self._allowed
+        if fit is not None and fit.on_disk:
+            self._check_on_disk(fit)
+            return None
         newton = next((phase for phase in allowed if isinstance(phase, Newton)), None)
         built_in = all(type(phase) in map(type, PHASES) for phase in allowed)
         at_once = newton is not None and newton.at_once and built_in and self.own_step
@@ -144,6 +148,16 @@ class ExactProxRR(Solver):
                 )
             return newton
         return newton if len(allowed) == 1 and newton and can_finish(problem) else None
+
+    def _check_on_disk(self, fit: Datafit) -> None:
+        """On disk, shuffled epochs are needed until the rest fits into memory."""
+        if not fit.loss.curvature < np.inf:
+            raise InputError(
+                f"{fit.loss!r} has no bound on its curvature and is taken by Newton steps alone, which need all rows in "
+                "memory: give open_shards more memory"
+            )
+        if not any(phase.name == "shuffled" for phase in self._allowed):
+            raise InputError("phases must have 'shuffled' where rows lie on disk")
 
     @property
     def own_step(self) -> bool:

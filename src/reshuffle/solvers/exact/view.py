@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isqrt
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -163,6 +163,14 @@ class View:
     def random(self) -> np.random.Generator:
         """Random numbers for a phase of your own: a function of the seed and the epoch, so that runs resume."""
         return generator(self.run.solver.seed, self.epoch)
+
+    @property
+    def acting(self) -> Sequence[Phase]:
+        """The phases that may make the next step: on rows that lie on disk, shuffled epochs alone."""
+        fit = self.part.problem.datafit
+        if fit is None or not fit.on_disk:
+            return self.run.phases
+        return [phase for phase in self.run.phases if phase.name == "shuffled"]
 
     # --- how far it has come -------------------------------------------------------------------------
 
