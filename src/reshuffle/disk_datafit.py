@@ -7,7 +7,7 @@ time, so that its sums, and with them the bits of a run, do not depend on the me
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
@@ -32,19 +32,11 @@ WASTE = 2.0
 """An order may read the files this many times in an epoch, as one does whose windows begin and end inside shards."""
 
 
-class DiskUse:
-    """How much has been read."""
-
-    def __init__(self) -> None:
-        self.passes = 0.0
-        """Passes over all rows; a window counts by its share of them."""
-
-
 class Segment(NamedTuple):
-    """Consecutive visits, and the shards that they go to."""
+    """Consecutive visits, and the pieces of shards that they go to."""
 
     visits: slice
-    shards: tuple[int, ...]
+    pieces: tuple[int, ...]
 
 
 class Part(NamedTuple):
@@ -54,7 +46,7 @@ class Part(NamedTuple):
     """Numbers of rows of ``fit``."""
     fit: Datafit
     stretches: list[tuple[Range, Range]]
-    """For each shard its rows among all and its rows in ``fit``."""
+    """For each piece its rows among all and its rows in ``fit``."""
     segment: Segment
 
     def gather(self, table: NDArray[Any]) -> NDArray[Any]:
@@ -75,8 +67,12 @@ class DiskDatafit(Datafit):
     """Σ_i w_i·l(a_iᵀx + b, y_i) over rows in files."""
 
     rows: Shards  # type: ignore[assignment]
-    use: DiskUse = field(default_factory=DiskUse)
     on_disk = True
+
+    @property
+    def disk_passes(self) -> float:
+        """The bytes that have been read of this folder, over the bytes of its rows."""
+        return self.rows.reader.bytes_read / self.rows.manifest.bytes
 
     # --- windows -------------------------------------------------------------------------------
 
@@ -89,16 +85,14 @@ class DiskDatafit(Datafit):
         """All rows in storage order, shard by shard. The first pass also counts the values of each column."""
         counts = None if "column_counts" in vars(self) else np.zeros(self.features, dtype=np.int64)
         squares = np.zeros(self.features)
-        groups = [[k] for k in np.flatnonzero(self.rows.counts).tolist()]
-        for [k], rows in zip(groups, self.rows.windows(groups), strict=True):
+        for begin, end, rows in self.rows.in_turn():
             listen()
-            part = Range(int(self.rows.starts[k]), int(self.rows.starts[k + 1]))
+            part = Range(begin, end)
             fit = self._local(rows, part.of(self.targets), part.of(self.weights))
             if counts is not None:
                 counts += fit.column_counts
                 squares += fit.column_squares * fit.n
             yield part, fit
-            self.use.passes += fit.n / self.n
         if counts is not None:
             vars(self).update(column_counts=counts, column_squares=squares / self.n)
 
@@ -222,7 +216,7 @@ class DiskDatafit(Datafit):
     # --- shuffled passes -----------------------------------------------------------------------
 
     def segments(self, visits: Visits) -> list[Segment]:
-        """The visits in turn, cut so that the shards of each segment fit into a window."""
+        """The visits in turn, cut so that the pieces of each segment fit into a window."""
         starts, counts, most = self.rows.starts, self.rows.counts, self.rows.window_rows
         found: list[Segment] = []
         begin, held, rows = 0, dict[int, None](), 0
@@ -248,7 +242,7 @@ class DiskDatafit(Datafit):
         return found
 
     def _check_waste(self, segments: Sequence[Segment], visits: int) -> None:
-        read = sum(int(self.rows.counts[list(segment.shards)].sum()) for segment in segments)
+        read = sum(int(self.rows.counts[list(segment.pieces)].sum()) for segment in segments)
         if read > WASTE * max(visits, self.n):
             raise InputError(
                 f"order: these visits jump between shards so that an epoch would read the files {read / self.n:.0f} times; "
@@ -258,12 +252,12 @@ class DiskDatafit(Datafit):
     def parts(self, visits: Visits) -> Iterator[Part]:
         """The visits in turn, with their rows in memory."""
         starts, segments = self.rows.starts, self.segments(visits)
-        groups = [segment.shards for segment in segments]
+        groups = [segment.pieces for segment in segments]
         for segment, rows in zip(segments, self.rows.windows(groups), strict=True):
             listen()
             stretches, at = [], 0
             shift = np.zeros(len(self.rows.counts), dtype=np.int64)
-            for k in segment.shards:
+            for k in segment.pieces:
                 whole = Range(int(starts[k]), int(starts[k + 1]))
                 stretches.append((whole, Range(at, at + whole.end - whole.begin)))
                 shift[k] = at - whole.begin
@@ -275,7 +269,6 @@ class DiskDatafit(Datafit):
             empty = self._local(rows, np.empty(0), np.empty(0))
             part = Part(read_only(local), empty, stretches, segment)
             yield part._replace(fit=self._filled(part, rows, at))
-            self.use.passes += at / self.n
 
     def _filled(self, part: Part, rows: Rows, count: int) -> Datafit:
         """The rows of a part with their targets and weights."""

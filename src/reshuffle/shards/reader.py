@@ -2,7 +2,8 @@
 
 Files are read, not mapped. A mapped file that is cut ends the process with SIGBUS, and one that is overwritten changes
 under a kernel that has checked it; of a read, both are errors that name the file. Every file is compared with its CRC-32
-when it is first read, and again whenever its size, its time or its inode has changed.
+when it is first read, and again whenever its size, its time or its inode has changed. What the core reads is checked
+after it was read: indices that lie beyond the features are refused.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import FileError
 from reshuffle.rows import UNIT, Rows
-from reshuffle.shards.layout import REMEDY, Manifest, Shard
+from reshuffle.shards.layout import REMEDY, Manifest, Shard, StoredFile
 from reshuffle.validation import read_only
 
 PIECE = 8 << 20
@@ -29,6 +30,18 @@ PIECE = 8 << 20
 NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
 
 Buffers = dict[str, NDArray[Any]]
+
+
+class Piece(NamedTuple):
+    """Rows ``begin`` up to ``end`` of a shard."""
+
+    shard: int
+    begin: int
+    end: int
+
+    @property
+    def rows(self) -> int:
+        return self.end - self.begin
 
 
 class ShardReader:
@@ -43,53 +56,63 @@ class ShardReader:
     def targets(self) -> NDArray[np.float64]:
         """The targets of all rows, in memory."""
         out, start = np.empty(self.manifest.rows), 0
-        for shard in self.manifest.shards:
-            self._fill(shard, "targets", out[start : start + shard.rows])
+        for number, shard in enumerate(self.manifest.shards):
+            self._fill(number, "targets", out[start : start + shard.rows], 0)
             start += shard.rows
         return out
 
     def some_targets(self, number: int) -> NDArray[np.float64]:
         """The targets of one shard."""
-        shard = self.manifest.shards[number]
-        out = np.empty(shard.rows)
-        self._fill(shard, "targets", out)
+        out = np.empty(self.manifest.shards[number].rows)
+        self._fill(number, "targets", out, 0)
         return out
 
-    def window(self, numbers: Sequence[int], buffers: Buffers | None = None) -> Rows:
-        """The rows of these shards, one after the other; in ``buffers``, where these are given, until they are filled again."""
-        buffers = {} if buffers is None else buffers
-        shards = [self.manifest.shards[k] for k in numbers]
-        rows = sum(shard.rows for shard in shards)
+    def window(self, pieces: Sequence[Piece], buffers: Buffers | None = None) -> Rows:
+        """The rows of these pieces, one after the other; in ``buffers``, where these are given, until they are filled again."""
+        buffers, spans = {} if buffers is None else buffers, _joined(pieces)
+        rows, unit = sum(piece.rows for piece in spans), self.manifest.unit
         if self.manifest.layout == "dense":
-            values = _room(buffers, "values", (rows, self.manifest.features), self.manifest.number)
-            start = 0
-            for shard in shards:
-                self._fill(shard, "values", values[start : start + shard.rows])
-                start += shard.rows
+            shape = (rows, self.manifest.features)
+            values, start = _room(buffers, "values", shape, self.manifest.number), 0
+            for piece in spans:
+                self._fill(piece.shard, "values", values[start : start + piece.rows], piece.begin)
+                start += piece.rows
             return Rows(read_only(values), NO_INDEX, NO_INDEX)
-        stored, unit = sum(shard.stored for shard in shards), self.manifest.unit
-        indices = _room(buffers, "indices", (stored,), "uint32")
         indptr = _room(buffers, "indptr", (rows + 1,), "uint64")
+        firsts, stored = self._pointers(spans, indptr)
+        indices = _room(buffers, "indices", (stored,), "uint32")
         values = UNIT if unit else _room(buffers, "values", (stored,), self.manifest.number)
-        start = at = 0
-        for shard in shards:
-            part, last = slice(at, at + shard.stored), start + shard.rows
-            self._fill(shard, "indices", indices[part])
-            if not unit and "values" in shard.files:
-                self._fill(shard, "values", values[part])
+        row = 0
+        for piece, first in zip(spans, firsts, strict=True):
+            part = slice(int(indptr[row]), int(indptr[row + piece.rows]))
+            self._fill(piece.shard, "indices", indices[part], first)
+            if not unit and "values" in self.manifest.shards[piece.shard].files:
+                self._fill(piece.shard, "values", values[part], first)
             elif not unit:
                 values[part] = 1
-            self._fill(shard, "indptr", indptr[start : last + 1])
-            if indptr[start] != 0 or indptr[last] != shard.stored:
-                raise FileError(self._damaged(shard.files["indptr"].name))
-            indptr[start : last + 1] += np.uint64(at)
-            start, at = last, part.stop
-        if not shards:
-            indptr[:] = 0
+            row += piece.rows
         return Rows(read_only(values), read_only(indices), read_only(indptr))
 
-    def windows(self, groups: Sequence[Sequence[int]]) -> Iterator[Rows]:
-        """The rows of each group of shards in turn. A thread reads the next group while this one is used.
+    def _pointers(self, spans: Sequence[Piece], out: NDArray[Any]) -> tuple[list[int], int]:
+        """Fill in where the rows of a window begin; the first value of each span in its file, and the number of all."""
+        firsts, row, stored = list[int](), 0, 0
+        out[0] = 0
+        for piece in spans:
+            own = out[row : row + piece.rows + 1]
+            self._fill(piece.shard, "indptr", own, piece.begin)
+            first, last = int(own[0]), int(own[-1])
+            if not 0 <= first <= last <= self.manifest.shards[piece.shard].stored:
+                raise FileError(
+                    self._damaged(self.manifest.shards[piece.shard].files["indptr"].name)
+                )
+            own -= np.uint64(first)
+            own += np.uint64(stored)
+            firsts.append(first)
+            row, stored = row + piece.rows, stored + last - first
+        return firsts, stored
+
+    def windows(self, groups: Sequence[Sequence[Piece]]) -> Iterator[Rows]:
+        """The rows of each group of pieces in turn. A thread reads the next group while this one is used.
 
         Two sets of buffers are filled by turns: the rows of a window are to be used before the next one is asked for.
         """
@@ -107,10 +130,15 @@ class ShardReader:
 
     # --- one file ------------------------------------------------------------------------------
 
-    def _fill(self, shard: Shard, name: str, out: NDArray[Any]) -> None:
-        """Read an array of a shard, refused where it is not as the manifest says."""
-        stored = shard.files[name]
-        path = self.folder / stored.name
+    def _fill(self, shard: int, name: str, out: NDArray[Any], first: int) -> None:
+        """Read entries (rows, of a matrix) of an array of a shard, from ``first`` on.
+
+        A file that has not been compared with its checksum since it was changed is read whole for that.
+        """
+        about = self.manifest.shards[shard]
+        stored, shape = about.files[name], _shape(about, name, self.manifest.features)
+        path, header = self.folder / stored.name, _header(out.dtype.str, shape)
+        each = out.dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
         try:
             number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         except FileNotFoundError:
@@ -119,36 +147,56 @@ class ShardReader:
             raise FileError(f"cannot read {path}: {error.strerror}", error.errno) from None
         try:
             stamp = _stamp(number)
-            header = _header(out.dtype.str, out.shape)
-            if stamp[0] != stored.bytes or len(header) + out.nbytes != stored.bytes:
+            if stamp[0] != stored.bytes or len(header) + each * shape[0] != stored.bytes:
                 raise FileError(
                     f"{path} has {stamp[0]:,} bytes and should have {stored.bytes:,}: {REMEDY}"
                 )
-            fresh = self._seen.get(stored.name) != stamp
-            found = os.pread(number, len(header), 0)
-            check = zlib.crc32(found) if fresh else 0
             body = out.reshape(-1).view(np.uint8).data if out.size else memoryview(b"")
-            done = 0
-            while done < len(body):
-                got = os.preadv(number, [body[done : done + PIECE]], len(header) + done)
-                if not got:
-                    break
-                check = zlib.crc32(body[done : done + got], check) if fresh else 0
-                done += got
-            if done < len(body) or _stamp(number) != stamp:
-                raise FileError(f"{path} was cut or changed while it was read: {REMEDY}")
-            if found != header or (fresh and check != stored.crc32):
+            fresh, whole = self._seen.get(stored.name) != stamp, len(body) == each * shape[0]
+            if fresh and not whole:
+                self._verify(number, path, header, stored)
+            check = zlib.crc32(header)
+            for done in range(0, len(body), PIECE):
+                piece = body[done : done + PIECE]
+                self._read(number, piece, len(header) + first * each + done, path)
+                check = zlib.crc32(piece, check) if fresh and whole else check
+            if (
+                fresh
+                and whole
+                and (check, os.pread(number, len(header), 0)) != (stored.crc32, header)
+            ):
                 raise FileError(self._damaged(stored.name))
+            if _stamp(number) != stamp:
+                raise FileError(f"{path} was changed while it was read: {REMEDY}")
             if fresh and out.dtype.kind == "f" and not np.isfinite(out).all():
                 raise FileError(f"{path} holds NaN or infinity, which no model can use: {REMEDY}")
             self._seen[stored.name] = stamp
-            self.bytes_read += stamp[0]
         except OSError as error:
             if isinstance(error, FileError):
                 raise
             raise FileError(f"cannot read {path}: {error.strerror}", error.errno) from None
         finally:
             os.close(number)
+
+    def _read(self, number: int, out: Any, offset: int, path: Path) -> None:
+        """Fill a buffer from a file, all of it."""
+        done = 0
+        while done < len(out):
+            got = os.preadv(number, [out[done:]], offset + done)
+            if not got:
+                raise FileError(f"{path} was cut while it was read: {REMEDY}")
+            done += got
+        self.bytes_read += done
+
+    def _verify(self, number: int, path: Path, header: bytes, stored: StoredFile) -> None:
+        """Compare a whole file with its checksum."""
+        scratch, check = bytearray(PIECE), 0
+        for offset in range(0, stored.bytes, PIECE):
+            piece = memoryview(scratch)[: min(PIECE, stored.bytes - offset)]
+            self._read(number, piece, offset, path)
+            check = zlib.crc32(piece, check)
+        if check != stored.crc32 or os.pread(number, len(header), 0) != header:
+            raise FileError(self._damaged(stored.name))
 
     def _damaged(self, name: str) -> str:
         return f"{self.folder / name} is damaged: its content is not that which was written (CRC-32): {REMEDY}"
@@ -158,6 +206,25 @@ class ShardReader:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["folder"], state["manifest"])  # type: ignore[misc]
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces, those that follow on each other in a shard as one."""
+    found: list[Piece] = []
+    for piece in pieces:
+        if found and found[-1].shard == piece.shard and found[-1].end == piece.begin:
+            found[-1] = found[-1]._replace(end=piece.end)
+        else:
+            found.append(piece)
+    return found
+
+
+def _shape(shard: Shard, name: str, features: int) -> tuple[int, ...]:
+    """Of an array of a shard."""
+    if name in ("targets", "indptr"):
+        return (shard.rows + (name == "indptr"),)
+    sparse = "indptr" in shard.files
+    return (shard.stored,) if sparse else (shard.rows, features)
 
 
 def _stamp(number: int) -> tuple[int, int, int]:

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from reshuffle.errors import InputError, shown
 from reshuffle.rows import Rows
 from reshuffle.shards.layout import Manifest
-from reshuffle.shards.reader import ShardReader
+from reshuffle.shards.reader import Piece, ShardReader
 
 MEMORY = 1 << 30
 """Bytes of rows that are held in memory, where nothing else is asked for."""
+PIECES = 16
+"""Pieces of a shard: with 2 MB each, reads are nearly as fast as those of whole shards, and a window has many of them."""
 WINDOWS = 4
 """A window takes one part of so many of the memory: one is used, one is read, and working sets have the rest."""
 
@@ -33,7 +35,7 @@ class Shards:
     memory: int = MEMORY
     """Bytes of rows that may be held: rows that all fit are read once, and stay."""
     kept: tuple[NDArray[np.uint32], ...] | None = None
-    """The rows of each shard that are looked at, where these are not all."""
+    """The rows of each piece that are looked at, where these are not all."""
 
     ndim = 2
     __iter__ = None
@@ -63,15 +65,33 @@ class Shards:
         return self.reader.manifest
 
     @cached_property
+    def pieces(self) -> list[Piece]:
+        """Consecutive rows that are read together, several to a shard: an order shuffles these."""
+        each = max(-(-self.manifest.shard_rows // PIECES), 1)
+        return [
+            Piece(k, begin, min(begin + each, shard.rows))
+            for k, shard in enumerate(self.manifest.shards)
+            for begin in range(0, shard.rows, each)
+        ]
+
+    @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """Rows of each shard."""
+        """Rows of each piece."""
         if self.kept is not None:
             return np.array([rows.size for rows in self.kept], dtype=np.int64)
-        return np.array([shard.rows for shard in self.manifest.shards], dtype=np.int64)
+        return np.array([piece.rows for piece in self.pieces], dtype=np.int64)
+
+    @cached_property
+    def shards(self) -> list[list[int]]:
+        """The pieces of each shard that has rows."""
+        found: dict[int, list[int]] = {}
+        for k in np.flatnonzero(self.counts).tolist():
+            found.setdefault(self.pieces[k].shard, []).append(k)
+        return list(found.values())
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """The number of the first row of each shard, and the number of rows."""
+        """The number of the first row of each piece, and the number of rows."""
         return np.concatenate([[0], np.cumsum(self.counts)])
 
     @property
@@ -127,7 +147,7 @@ class Shards:
 
     def __repr__(self) -> str:
         n, d = self.shape
-        return f"<Shards: {n} x {d} {self.layout}, {self.number}, {len(self.counts)} shards in {self.reader.folder}>"
+        return f"<Shards: {n} x {d} {self.layout}, {self.number}, {len(self.manifest.shards)} shards in {self.reader.folder}>"
 
     # --- rows --------------------------------------------------------------------------------------
 
@@ -135,23 +155,28 @@ class Shards:
         """All rows, in memory."""
         return self.window(range(len(self.counts)))
 
-    def window(self, shards: Sequence[int]) -> Rows:
-        """The rows of these shards, in memory."""
-        return next(iter(self.windows([shards])))
+    def window(self, pieces: Sequence[int]) -> Rows:
+        """The rows of these pieces, in memory."""
+        return next(iter(self.windows([pieces])))
 
     def windows(self, groups: Sequence[Sequence[int]]) -> Iterator[Rows]:
-        """The rows of each group of shards, the next one read by a thread; of use until the next one is asked for."""
-        for group, rows in zip(groups, self.reader.windows(groups), strict=True):
+        """The rows of each group of pieces, the next one read by a thread; of use until the next one is asked for."""
+        wanted = [[self.pieces[k] for k in group] for group in groups]
+        for group, rows in zip(groups, self.reader.windows(wanted), strict=True):
             yield rows if self.kept is None else rows.take(self._places(group))
 
-    def _places(self, shards: Sequence[int]) -> NDArray[np.uint32]:
-        """Where the rows that are kept lie among all rows of these shards."""
+    def in_turn(self) -> Iterator[tuple[int, int, Rows]]:
+        """The rows in storage order, a shard at a time, with the numbers of the first and after the last."""
+        for group, rows in zip(self.shards, self.windows(self.shards), strict=True):
+            yield int(self.starts[group[0]]), int(self.starts[group[-1] + 1]), rows
+
+    def _places(self, pieces: Sequence[int]) -> NDArray[np.uint32]:
+        """Where the rows that are kept lie among all rows of these pieces."""
         if self.kept is None:
             raise AttributeError("all rows are kept")
-        sizes = [self.manifest.shards[k].rows for k in shards]
-        before = np.concatenate([[0], np.cumsum(sizes)])
+        before = np.concatenate([[0], np.cumsum([self.pieces[k].rows for k in pieces])])
         some = [
-            self.kept[k] + np.uint32(start) for k, start in zip(shards, before[:-1], strict=True)
+            self.kept[k] + np.uint32(start) for k, start in zip(pieces, before[:-1], strict=True)
         ]
         return np.concatenate(some).astype(np.uint32)
 
@@ -177,9 +202,8 @@ class Shards:
 
     def matrices(self) -> Iterator[tuple[int, Any]]:
         """The rows in storage order, a shard at a time, as numpy or scipy has them, and the number of the first."""
-        groups = [[k] for k in np.flatnonzero(self.counts).tolist()]
-        for [k], rows in zip(groups, self.windows(groups), strict=True):
-            yield int(self.starts[k]), _matrix(rows, int(self.counts[k]), self.shape[1])
+        for begin, end, rows in self.in_turn():
+            yield begin, _matrix(rows, end - begin, self.shape[1])
 
     def __getitem__(self, rows: Any) -> Shards:
         """Some of the rows, still on disk: a mask, or numbers that rise."""

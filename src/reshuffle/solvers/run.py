@@ -48,8 +48,7 @@ class Run:
         self.config = solver.config(problem)
         self.epoch, self.gradients, self.prox_evals, self.seconds = 0, 0, 0, 0.0
         self.trace, self.stalled, self.best = Trace(), "", (np.inf, x0)
-        use = getattr(getattr(problem, "datafit", None), "use", None)
-        self.read_before, self.read_at_start = 0.0, 0.0 if use is None else use.passes
+        self.read_before, self.read_at_start = 0.0, self._disk_passes() or 0.0
         previous = None if resume is None else Previous(resume)
         if previous:
             previous.check_run(self.config, problem)
@@ -86,9 +85,14 @@ class Run:
 
     def _own_columns(self) -> dict[str, float]:
         """Of the method, and passes over rows on disk where they lie there."""
-        use = getattr(getattr(self.problem, "datafit", None), "use", None)
-        disk = {} if use is None else {DISK: self.read_before + use.passes - self.read_at_start}
+        passes = self._disk_passes()
+        disk = {} if passes is None else {DISK: self.read_before + passes - self.read_at_start}
         return disk | dict(self.method.columns(self.state))
+
+    def _disk_passes(self) -> float | None:
+        """Passes over rows on disk so far, by all runs on this problem."""
+        found: float | None = getattr(getattr(self.problem, "datafit", None), DISK, None)
+        return found
 
     def _go_on(self, previous: Result) -> None:
         """Take up a run where it was saved."""

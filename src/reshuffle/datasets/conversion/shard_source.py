@@ -36,8 +36,8 @@ class ShardSource:
 
     def blocks(self, place: Place) -> Iterator[Placed]:
         """A block for each shard."""
-        for k in range(len(self.X.counts)):
-            rows, targets = self.X.window([k]), self.X.reader.some_targets(k)
+        for k, pieces in enumerate(self.X.shards):
+            rows, targets = self.X.window(pieces), self.X.reader.some_targets(k)
             self._at += targets.size
             if rows.dense:
                 yield Placed(Block(rows.values.astype(self.number), None, None, targets), {})
