@@ -358,6 +358,10 @@ class DiskDatafit(Datafit):
         vars(fit).update(column_counts=counts[kept], column_squares=squares[kept])
         return fit
 
+    def in_memory(self, pieces: Sequence[int], targets: Any, weights: Any) -> Datafit:
+        """The samples of these pieces, which stay in memory."""
+        return self._local(self.rows.window(pieces), targets, weights)
+
     def take(self, order: Visits) -> Self:
         """The samples of this order, which must rise; in memory where they fit."""
         weights = self.weights[order] if self.weights.size else self.weights

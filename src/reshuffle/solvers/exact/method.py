@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 from reshuffle.objective import Array
 from reshuffle.solvers.certificate import Gap, Proof, certificate_of
@@ -19,6 +20,7 @@ from reshuffle.solvers.exact.newton_steps import can_finish
 from reshuffle.solvers.exact.phase import Outcome, Phase
 from reshuffle.solvers.exact.point import Point
 from reshuffle.solvers.exact.review import certify
+from reshuffle.solvers.exact.sample_start import Sampled, sample_start
 from reshuffle.solvers.exact.state import ExactState
 from reshuffle.solvers.exact.view import RunContext, View
 from reshuffle.solvers.exact.working_sets import WorkingSets
@@ -90,9 +92,14 @@ class ExactMethod(Method):
     def start(self, x0: Array) -> ExactState:
         """The state at x0 with the slopes there; at zero the first epoch does without them."""
         sets, table = self.run.sets, self.run.table
+        fit = self.problem.datafit
+        sampled = fit is not None and fit.on_disk and not x0.any() and self.solver.own_step
+        if sampled:
+            x0 = self._sampled.x
         few = self.solver.own_step and "newton" in self.run.names and sets.first > 0
         known = sets.wide or few or bool(x0.any())
         self.start_gradients = self.problem.n if known else 0
+        self.start_gradients += self._sampled.gradients if sampled else 0
         point, active, begin = Point(x0.copy()), sets.everything, table.blank(x0)
         if known:
             slopes, g = point.slopes_on(sets, active)
@@ -103,6 +110,12 @@ class ExactMethod(Method):
             point, Point(x0.copy()), active, begin.table, g, q, made=none, ahead=nowhere,
             warm=cold(self.problem),
         )  # fmt: skip
+
+    @cached_property
+    def _sampled(self) -> Sampled:
+        """Where a run on rows that lie on disk begins."""
+        problem: Any = self.problem
+        return sample_start(problem, self.solver)
 
     def advance(self, state: ExactState, epoch: int, step: float) -> Epoch:
         """A step of the phase whose turn it is."""

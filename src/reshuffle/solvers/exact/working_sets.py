@@ -147,7 +147,7 @@ class WorkingSets:
             return self.guess(g) if self.wide else self.everything
         held = self.penalty.holds_at_zero(g[: self.size], self.rules.slack)
         matter = self._features((x[: self.size] != 0) | ~held)
-        fewer = self.pays and np.count_nonzero(matter) <= FEW * self.size
+        fewer = self.pays and np.count_nonzero(matter) <= self._most(FEW)
         return self.everything[matter] if fewer and self._fits(matter) else self.everything
 
     def _stays_small(self, g: Array) -> bool:
@@ -205,7 +205,7 @@ class WorkingSets:
             return self.everything, True
         matter = self._features((x != 0) | ~self.penalty.holds_at_zero(g, self.rules.slack))
         matter[old] = True
-        few = np.count_nonzero(matter) <= self.rules.smaller * self.size
+        few = np.count_nonzero(matter) <= self._most(self.rules.smaller)
         return (self.everything[matter] if few and self._fits(matter) else self.everything), True
 
     def add(self, active: Visits, g: Array, bound: float) -> Visits:
@@ -253,6 +253,11 @@ class WorkingSets:
             return state
         kept = np.concatenate([matter, np.ones(len(state.g) - n, dtype=bool)])
         return replace(state, active=active[matter], g=state.g[kept], q=state.q[kept])
+
+    def _most(self, share: float) -> float:
+        """Features that may be left for the rows to be compacted; on disk all but one, since memory is that much faster."""
+        on_disk = self.linear is not None and self.linear.fit.on_disk
+        return self.size - 1 if on_disk else share * self.size
 
     def _fits(self, matter: NDArray[np.bool_]) -> bool:
         """Whether the rows fit into memory in these features: rows on disk are compacted only then."""
