@@ -72,7 +72,14 @@ class DiskDatafit(Datafit):
     @property
     def disk_passes(self) -> float:
         """The bytes that have been read of this folder, over the bytes of its rows."""
-        return self.rows.reader.bytes_read / self.rows.manifest.bytes
+        about = self.rows.manifest
+        targets = sum(shard.files["targets"].bytes for shard in about.shards)
+        return (self.rows.reader.bytes_read - self._first_byte) / (about.bytes - targets)
+
+    @cached_property
+    def _first_byte(self) -> int:
+        """Bytes that had been read before there was this problem."""
+        return self.rows.reader.bytes_read
 
     # --- windows -------------------------------------------------------------------------------
 
@@ -115,6 +122,7 @@ class DiskDatafit(Datafit):
 
     def prepare(self) -> None:
         """Check the loss."""
+        _ = self._first_byte
         self._bare.prepare()
 
     @cached_property
@@ -163,8 +171,12 @@ class DiskDatafit(Datafit):
             part.of(table)[...], own = fit.slopes(x)
             mean += own * (fit.n / self.n)
             value += fit.value(x)
-        self._last.update(x=x.copy(), value=value)
+        self.remember(x, value)
         return table, mean
+
+    def remember(self, x: Array, value: float) -> None:
+        """Keep what a pass has found on its way: Σ_i w_i·l(a_iᵀx + b, y_i)."""
+        self._last.update(x=x.copy(), value=value)
 
     def combined(self, slopes: Array) -> Array:
         return self._summed_up(lambda part, fit: fit.combined(part.of(slopes)) * (fit.n / self.n))
@@ -359,8 +371,8 @@ class DiskDatafit(Datafit):
         return fit
 
     def in_memory(self, pieces: Sequence[int], targets: Any, weights: Any) -> Datafit:
-        """The samples of these pieces, which stay in memory."""
-        return self._local(self.rows.window(pieces), targets, weights)
+        """The samples of these pieces, which stay in memory; no file is read whole for them."""
+        return self._local(self.rows.glance(pieces), targets, weights)
 
     def take(self, order: Visits) -> Self:
         """The samples of this order, which must rise; in memory where they fit."""

@@ -67,39 +67,48 @@ class ShardReader:
         self._fill(number, "targets", out, 0)
         return out
 
-    def window(self, pieces: Sequence[Piece], buffers: Buffers | None = None) -> Rows:
-        """The rows of these pieces, one after the other; in ``buffers``, where these are given, until they are filled again."""
+    def window(
+        self, pieces: Sequence[Piece], buffers: Buffers | None = None, verify: bool = True
+    ) -> Rows:
+        """The rows of these pieces, one after the other; in ``buffers``, where these are given, until they are filled again.
+
+        Without ``verify`` files that were not read whole before are not compared with their checksums.
+        """
         buffers, spans = {} if buffers is None else buffers, _joined(pieces)
         rows, unit = sum(piece.rows for piece in spans), self.manifest.unit
         if self.manifest.layout == "dense":
             shape = (rows, self.manifest.features)
             values, start = _room(buffers, "values", shape, self.manifest.number), 0
             for piece in spans:
-                self._fill(piece.shard, "values", values[start : start + piece.rows], piece.begin)
+                self._fill(
+                    piece.shard, "values", values[start : start + piece.rows], piece.begin, verify
+                )
                 start += piece.rows
             return Rows(read_only(values), NO_INDEX, NO_INDEX)
         indptr = _room(buffers, "indptr", (rows + 1,), "uint64")
-        firsts, stored = self._pointers(spans, indptr)
+        firsts, stored = self._pointers(spans, indptr, verify)
         indices = _room(buffers, "indices", (stored,), "uint32")
         values = UNIT if unit else _room(buffers, "values", (stored,), self.manifest.number)
         row = 0
         for piece, first in zip(spans, firsts, strict=True):
             part = slice(int(indptr[row]), int(indptr[row + piece.rows]))
-            self._fill(piece.shard, "indices", indices[part], first)
+            self._fill(piece.shard, "indices", indices[part], first, verify)
             if not unit and "values" in self.manifest.shards[piece.shard].files:
-                self._fill(piece.shard, "values", values[part], first)
+                self._fill(piece.shard, "values", values[part], first, verify)
             elif not unit:
                 values[part] = 1
             row += piece.rows
         return Rows(read_only(values), read_only(indices), read_only(indptr))
 
-    def _pointers(self, spans: Sequence[Piece], out: NDArray[Any]) -> tuple[list[int], int]:
+    def _pointers(
+        self, spans: Sequence[Piece], out: NDArray[Any], verify: bool
+    ) -> tuple[list[int], int]:
         """Fill in where the rows of a window begin; the first value of each span in its file, and the number of all."""
         firsts, row, stored = list[int](), 0, 0
         out[0] = 0
         for piece in spans:
             own = out[row : row + piece.rows + 1]
-            self._fill(piece.shard, "indptr", own, piece.begin)
+            self._fill(piece.shard, "indptr", own, piece.begin, verify)
             first, last = int(own[0]), int(own[-1])
             if not 0 <= first <= last <= self.manifest.shards[piece.shard].stored:
                 raise FileError(
@@ -130,7 +139,9 @@ class ShardReader:
 
     # --- one file ------------------------------------------------------------------------------
 
-    def _fill(self, shard: int, name: str, out: NDArray[Any], first: int) -> None:
+    def _fill(
+        self, shard: int, name: str, out: NDArray[Any], first: int, verify: bool = True
+    ) -> None:
         """Read entries (rows, of a matrix) of an array of a shard, from ``first`` on.
 
         A file that has not been compared with its checksum since it was changed is read whole for that.
@@ -153,7 +164,7 @@ class ShardReader:
                 )
             body = out.reshape(-1).view(np.uint8).data if out.size else memoryview(b"")
             fresh, whole = self._seen.get(stored.name) != stamp, len(body) == each * shape[0]
-            if fresh and not whole:
+            if fresh and verify and not whole:
                 self._verify(number, path, header, stored)
             check = zlib.crc32(header)
             for done in range(0, len(body), PIECE):
@@ -170,7 +181,8 @@ class ShardReader:
                 raise FileError(f"{path} was changed while it was read: {REMEDY}")
             if fresh and out.dtype.kind == "f" and not np.isfinite(out).all():
                 raise FileError(f"{path} holds NaN or infinity, which no model can use: {REMEDY}")
-            self._seen[stored.name] = stamp
+            if verify:
+                self._seen[stored.name] = stamp
         except OSError as error:
             if isinstance(error, FileError):
                 raise

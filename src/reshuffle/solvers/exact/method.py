@@ -16,6 +16,7 @@ from reshuffle.solvers.certificate import Gap, Proof, certificate_of
 from reshuffle.solvers.exact.accelerated import CHECKED
 from reshuffle.solvers.exact.chooser import choose
 from reshuffle.solvers.exact.newton_bound import is_separable
+from reshuffle.solvers.exact.newton_on_disk import DiskHessian, NewtonOnDisk, leaves_the_disk
 from reshuffle.solvers.exact.newton_steps import can_finish
 from reshuffle.solvers.exact.phase import Outcome, Phase
 from reshuffle.solvers.exact.point import Point
@@ -102,7 +103,7 @@ class ExactMethod(Method):
         self.start_gradients += self._sampled.gradients if sampled else 0
         point, active, begin = Point(x0.copy()), sets.everything, table.blank(x0)
         if known:
-            slopes, g = point.slopes_on(sets, active)
+            slopes, g = self._slopes_at(point)
             begin, active = table.state(x0, slopes, g), sets.begin(x0, g, few)
         g, q = sets.restrict(begin.g, active), sets.restrict(begin.q, active)
         nowhere, none = np.empty((0, *x0.shape[1:])), dict.fromkeys(self.run.names, 0)
@@ -110,6 +111,14 @@ class ExactMethod(Method):
             point, Point(x0.copy()), active, begin.table, g, q, made=none, ahead=nowhere,
             warm=cold(self.problem),
         )  # fmt: skip
+
+    def _slopes_at(self, point: Point) -> tuple[Array, Array]:
+        """Slopes and their mean gradient; with the Hessian, where the first step on disk will want it."""
+        problem: Any = self.problem
+        if NewtonOnDisk.name in self.run.names and not leaves_the_disk(problem, point.x):
+            at = self.run.tool(DiskHessian, problem).at(point.x)
+            point.slopes, point.gradient = at.slopes, at.gradient
+        return point.slopes_on(self.run.sets, self.run.sets.everything)
 
     @cached_property
     def _sampled(self) -> Sampled:
