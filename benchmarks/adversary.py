@@ -181,15 +181,14 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "core/bind_sweep.ahead": (_rows,),
     "core/bind_exact.ahead": (_rows,),
     "core/rows.fetched": (_columns,),
-    "federated/anderson.PIECE": (_columns,),
-    "federated/client.SMALL": (_rows_of_clients,),
-    "federated/client.FEW": (_clients,),
+    "federated/extrapolation.PIECE": (_columns,),
+    "federated/host.SMALL": (_rows_of_clients,),
+    "federated/host.FEW": (_clients,),
     "federated/exact.FEW_VISITS": (_rows_of_clients,),
     "federated/newton_server.FIRST": (_columns,),
     "federated/newton_server.MORE": (_columns,),
-    "federated/sums.PIECE": (_columns,),
+    "federated/client_state_server.PIECE": (_columns,),
     "datafit.SHORT": (_stored,),
-    "datafit.LEAST": (_columns, _rows),
     "samples.PIECE": (_rows,),
     "samples.SUMMED": (_rows,),
     "rows.PIECE": (_stored,),
@@ -201,13 +200,13 @@ EXEMPT: dict[str, str] = {
     **dict.fromkeys(
         (
             "solvers/exact/accelerated.PATIENCE", "solvers/exact/accelerated.CHECKED", "solvers/exact/method.LONGEST_WAIT",
-            "solvers/exact/newton_cg.MOST", "solvers/exact/costs.PASSES", "solvers/exact/newton.SETTLED", "solvers/exact/newton_cg.SETTLED", "solvers/exact/newton_cg.FOUND",
-            "solvers/exact/rest.REST", "solvers/prox_call.ATTEMPTS", "solvers/exact/movement_monitor.WINDOW", "solvers/exact/lbfgs.ITERATIONS",
-            "solvers/exact/lbfgs.FEWEST", "solvers/exact/lbfgs.PAIRS", "solvers/exact/lbfgs.HALVINGS", "solvers/exact/newton_compiled.STEPS",
+            "solvers/exact/newton_cg.MOST", "solvers/exact/newton_cg.FIRST", "solvers/exact/quasi_newton.LONGEST", "solvers/exact/costs.PASSES", "solvers/exact/newton.SETTLED", "solvers/exact/newton_cg.SETTLED", "solvers/exact/newton_cg.FOUND",
+            "solvers/exact/rest.REST", "solvers/prox_call.ATTEMPTS", "solvers/exact/movement_monitor.WINDOW", "solvers/exact/quasi_newton.ITERATIONS",
+            "solvers/exact/quasi_newton.FEWEST", "solvers/exact/quasi_newton.PAIRS", "solvers/exact/quasi_newton.HALVINGS", "solvers/exact/newton_compiled.STEPS",
             "core/cylinders.secular", "core/cylinders.products", "core/coordinate_descent.steps", "core/coordinate_descent.proxes",
             "core/lower_model.turns", "core/overlap.depth", "core/quadratic_model.sweeps", "core/quadratic_model.few_steps",
             "core/quadratic_model.sweeping", "core/quadratic_model.steps", "core/quadratic_model.halvings",
-            "core/quadratic_model.rounds", "core/line_search.trials", "federated/exact.MOST_PASSES", "federated/safeguard.PATIENCE",
+            "core/quadratic_model.rounds", "core/line_search.trials", "federated/exact.MOST_PASSES", "federated/extrapolation.PATIENCE",
         ),
         STEPS,
     ),
@@ -224,7 +223,7 @@ EXEMPT: dict[str, str] = {
     "federated/agreement.MOST_TOLD": "It is a number of sites in a message to people.",
     "federated/medians.BITS": "It is a number of bits of a threshold that counts are asked for.",
     "federated/site.FEW_LABELS": "It is a number of different targets from which they are refused as labels.",
-    "federated/spilled.SMALL": "It is a number of bytes from which a client's array goes to a file, whose content is the same.",
+    "federated/client_state_server.SMALL": "It is a number of bytes from which a client's array goes to a file, whose content is the same.",
 }  # fmt: skip
 """Integers that are no size of a set, and why."""
 ANY: tuple[Recipe, ...] = (_rows, _columns, _unknowns, _stored)
@@ -284,6 +283,11 @@ def attack(seed: int) -> Attack:
         tags.append("ridge")
     found = _with_minimiser(_with_penalty(rng, found, tags))
     return found.with_(tags=tuple(tags))
+
+
+def clients_of(seed: int) -> int:
+    """The number of clients that the problem of this seed prescribes; 0 where it leaves that open."""
+    return _size(np.random.default_rng([STREAM, seed]), []).clients
 
 
 def _size(rng: Rng, tags: list[str]) -> Size:

@@ -1,4 +1,4 @@
-"""The corpus: named problems, made when asked for, half to tune on and half held out.
+"""The corpus: named problems, made when asked for: half to tune on, half held out, and a third part drawn anew with each version.
 
 A line of ``LINES`` is data, loss, penalty, share, and ``b`` for an intercept. The share is a part of λ_max (at the best
 intercept) for ℓ1, elastic net, non-negative and group lasso; of the largest mean square of a column for ℓ2; and of the
@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+import reshuffle as rs
 from benchmarks.corpus_data import DATA, Size, rows_of
 from benchmarks.instances import Instance, LossName, PenaltyName, largest_strength, mean_squares
 from benchmarks.random_problems import random_problem
@@ -26,6 +27,7 @@ __all__ = ["CORPUS", "Entry", "random_problem"]
 HALVES_SEED = (
     2022  # of the split into halves; a name alone decides, so that new names move no other
 )
+FRESH_PROBLEMS = 12  # of the part that is drawn anew with each version
 RIDGE_SHARE = 0.1  # λ2 of an elastic net over its λ1, columns having length 1
 
 SHORT: dict[str, LossName] = {
@@ -37,6 +39,9 @@ PENALTY: dict[str, PenaltyName] = {
 }  # fmt: skip
 
 
+Part = Literal["tuning", "held-out", "fresh"]
+
+
 @dataclass(frozen=True)
 class Entry:
     """A named problem that is built when it is asked for."""
@@ -45,9 +50,14 @@ class Entry:
     size: Size
     build: Callable[[], Instance]
 
+    part: Part | None = None
+    """Its part where the name does not decide."""
+
     @property
-    def half(self) -> Literal["tuning", "held-out"]:
-        """Which half of the corpus it is in: tune on the one, report the other."""
+    def half(self) -> Part:
+        """Which part of the corpus it is in: tune on the one, report the others."""
+        if self.part is not None:
+            return self.part
         digest = hashlib.sha256(f"{HALVES_SEED} {self.name}".encode()).digest()
         return "tuning" if digest[0] % 2 else "held-out"
 
@@ -166,6 +176,17 @@ dense, hinge, gl, 0.05
 tall, log, l1, 0.01
 tall, hinge, en, 0.001, b
 tall, log, 0, 0, b
+text, log, l1, 0.01, b
+text, log, l2, 0.001, b
+text, hinge, en, 0.001
+images, log, en, 0.001
+images, log, l2, 0.0001, b
+images, hinge, l1, 0.01, b
+genes, log, l1, 0.1, b
+genes, log, l2, 0.001, b
+genes real, sq, l1, 0.02
+broad, log, l2, 0.0002
+broad real, sq, l2, 0.001
 wide, log, l1, 0.5
 wide, log, l1, 0.01, b
 wide, hinge, en, 0.05
@@ -248,4 +269,22 @@ def _corpus() -> dict[str, Entry]:
     return found
 
 
+def _fresh() -> dict[str, Entry]:
+    """The third part: lines of text, images and expression whose sizes, seeds and shares the version decides.
+
+    A new release has new problems, so that no constant can have been tuned on them.
+    """
+    found: dict[str, Entry] = {}
+    rng = np.random.default_rng(list(rs.__version__.encode()))
+    for number in range(FRESH_PROBLEMS):
+        kind = ("text", "images", "genes")[number % 3]
+        loss = str(rng.choice(["log", "hinge"]))
+        penalty = str(rng.choice(["l1", "en", "l2"]))
+        share, seed = float(rng.choice([0.1, 0.01, 0.001])), int(rng.integers(1 << 30))
+        line = f"{kind} {seed}, {loss}, {penalty}, {share:g}, b"
+        found[line] = Entry(line, "large", partial(composed, line, line), "fresh")
+    return found
+
+
 CORPUS = _corpus()
+FRESH = _fresh()

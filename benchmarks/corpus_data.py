@@ -37,7 +37,10 @@ def signs(condition: Any) -> Array:
 
 @cache
 def rows_of(name: str) -> Rows:
-    """X and y of a set, made once."""
+    """X and y of a set, made once; the name of a kind and a seed is a set that is drawn."""
+    kind, _, seed = name.partition(" ")
+    if kind in DRAWN and seed.isdigit():
+        return DRAWN[kind](int(seed))
     return DATA[name].make()
 
 
@@ -159,6 +162,56 @@ def _wide_sparse() -> Rows:
     return X, signs(rng.random(100) < 0.5)
 
 
+def _text(seed: int) -> Rows:
+    """Rows of length 1 with words whose frequencies fall like a power, and labels that a tenth of the words decide."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(3_000, 8_000)), int(rng.integers(5_000, 20_000))
+    lengths = np.maximum(rng.lognormal(3.7, 0.6, size=n).astype(np.int64), 3)
+    rank = np.arange(1, d + 1)
+    words = rng.choice(
+        d, size=int(lengths.sum()), p=(1.0 / (rank + 5.0)) / np.sum(1.0 / (rank + 5.0))
+    )
+    owner = np.repeat(np.arange(n), lengths)
+    X: Any = sp.csr_matrix((np.ones(words.size), (owner, words)), shape=(n, d))
+    X.data = 1.0 + np.log(X.data)
+    seen = np.bincount(X.indices, minlength=d)
+    X = X @ sp.diags(1.0 + np.log(n / (1.0 + seen)))
+    X = sp.csr_matrix(sp.diags(1.0 / np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())) @ X)
+    truth = rng.standard_normal(d) * (rng.random(d) < 0.1)
+    return X, signs(X @ truth + 0.3 * rng.standard_normal(n) > 0)
+
+
+def _images(seed: int) -> Rows:
+    """Smooth grey pictures between 0 and 1, dark at the edges, of two classes with different blots."""
+    rng = np.random.default_rng(seed)
+    n, side = int(rng.integers(3_000, 6_000)), 20
+    across = np.arange(side)
+    y = signs(rng.random(n) < 0.3)
+    X = np.zeros((n, side, side))
+    for blot in range(4):
+        centre = rng.uniform(6, 14, size=2) + rng.standard_normal((n, 2)) * 1.5
+        centre[:, 0] += np.where(y > 0, 1.5, 0.0) * (blot == 0)
+        width = rng.uniform(1.2, 2.5, size=n)
+        far = (across - centre[:, :1]) ** 2, (across - centre[:, 1:]) ** 2
+        X += np.exp(-(far[0][:, :, None] + far[1][:, None, :]) / (2 * width**2)[:, None, None])
+    X[X < 0.1] = 0.0
+    return np.minimum(X, 1.0).reshape(n, -1), y
+
+
+def _genes(seed: int, real: bool = False) -> Rows:
+    """Few samples of many standardised columns, which a dozen hidden factors correlate."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(40, 150)), int(rng.integers(2_000, 8_000))
+    hidden = rng.standard_normal((n, 12))
+    loadings = rng.standard_normal((12, d)) * (rng.random((12, d)) < 0.2)
+    X = standardised(hidden @ loadings + rng.standard_normal((n, d)))
+    score = hidden[:, 0] + hidden[:, 1] + 0.5 * rng.standard_normal(n)
+    return X, (score if real else signs(score > 0))
+
+
+DRAWN: dict[str, Callable[[int], Rows]] = {"text": _text, "images": _images, "genes": _genes}
+
+
 def _tiny(n: int, real: bool) -> Callable[[], Rows]:
     def make() -> Rows:
         rng = np.random.default_rng(n)
@@ -223,6 +276,12 @@ DATA: dict[str, Data] = {
     "sparse large": Data(_sparse(40_000, 800, 25, 34), "large"),
     "sparse heavy": Data(_heavy_sparse, "large"),
     "sparse wide": Data(_wide_sparse, "small"),
+    "text": Data(lambda: _text(51), "large"),
+    "images": Data(lambda: _images(52), "large"),
+    "genes": Data(lambda: _genes(53), "large"),
+    "genes real": Data(lambda: _genes(54, True), "large"),
+    "broad": Data(lambda: _binary(5_000, 500, 55), "large"),
+    "broad real": Data(lambda: _real(5_000, 500, 56), "large"),
     "tiny 2": Data(_tiny(2, False), "small"),
     "tiny 3": Data(_tiny(3, False), "small"),
     "tiny 4 real": Data(_tiny(4, True), "small"),

@@ -69,7 +69,7 @@ def _printed(code: str) -> Contestant:
 
 
 def _help() -> None:
-    _run([sys.executable, "-m", "reshuffle.cli", "--help"])
+    _run([sys.executable, "-m", "reshuffle", "--help"])
 
 
 def _run(command: list[str]) -> str:

@@ -47,50 +47,24 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0.dev0"
 
-# Public name -> module that has it. Loaded on first use: `import reshuffle` starts no compiler.
-_HOMES = {
-    "Checkpoint": "callbacks",
-    "ClientError": "errors",
-    "Comparison": "comparison",
-    "ConversionWarning": "errors",
-    "DivergenceError": "errors",
-    "ExactProxRR": "solvers",
-    "ExactFedRR": "federated",
-    "FISTA": "solvers",
-    "FedNewton": "federated",
-    "FedRR": "federated",
-    "LocalSGD": "federated",
-    "FiniteSum": "objective",
-    "Objective": "objective",
-    "InputError": "errors",
-    "OracleProblem": "oracle",
-    "Problem": "problem",
-    "ProxRR": "solvers",
-    "ProxSGD": "solvers",
-    "RRClassifier": "estimators",
-    "RRClassifierCV": "estimators",
-    "RRRegressor": "estimators",
-    "RRRegressorCV": "estimators",
-    "Result": "trace",
-    "Smoothness": "smoothness",
-    "StepWarning": "errors",
-    "Trace": "trace",
-    "rr_path": "estimators",
-    "compare": "comparison",
-    "encode_labels": "labels",
+# Modules and the public names that they have. They are loaded on first use, so that `import reshuffle` is quick.
+_NAMES = {
+    "callbacks": "Checkpoint",
+    "comparison": "Comparison compare",
+    "errors": "ClientError ConversionWarning DivergenceError InputError StepWarning",
+    "estimators": "RRClassifier RRClassifierCV RRRegressor RRRegressorCV rr_path",
+    "federated": "ExactFedRR FedNewton FedRR LocalSGD",
+    "labels": "encode_labels",
+    "objective": "FiniteSum Objective",
+    "oracle": "OracleProblem",
+    "problem": "Problem",
+    "smoothness": "Smoothness",
+    "solvers": "ExactProxRR FISTA ProxRR ProxSGD",
+    "trace": "Result Trace",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = (
-    "datasets",
-    "engines",
-    "estimators",
-    "federated",
-    "losses",
-    "orders",
-    "penalties",
-    "plotting",
-    "steps",
-    "testing",
-    "theory",
+    "datasets engines estimators federated losses orders penalties plotting steps testing theory"
 )
 
 __all__ = [
@@ -139,7 +113,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name in _MODULES.split():
         return import_module(f"reshuffle.{name}")
     if name in _HOMES:
         value = getattr(import_module(f"reshuffle.{_HOMES[name]}"), name)

@@ -29,8 +29,10 @@ LABELS = {
     "bytes": "bytes sent, both ways",
 }
 LOGARITHMIC = ("prox_evals", "seconds", "bytes")
-FLOOR = 1e-16  # the rounding error of an objective of order 1, the lowest that is drawn
-GRID = 200  # places at which runs with rows at different places are compared
+FLOOR = 1e-16
+"""The lowest gap that is drawn: the rounding error of an objective of order 1."""
+GRID = 200
+"""Runs whose rows are at different places are compared at this many places."""
 
 Run = Trace | Result
 
@@ -41,7 +43,7 @@ def trace_of(run: Run) -> Trace:
 
 
 def across(run: Run, against: str, n: int | None = None) -> Array:
-    """What the rows of a run have cost, in one of the units of ``LABELS``."""
+    """The cost of a run at each of its rows, in one of the units of ``LABELS``."""
     trace = trace_of(run)
     if against not in LABELS:
         raise InputError(f"against must be one of {', '.join(LABELS)}, got {against!r}")

@@ -1,4 +1,4 @@
-"""What an object computes when it is first asked for it, and keeps."""
+"""Values that an object computes when they are first asked for, and keeps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class cached_property(functools.cached_property[T]):
-    """That of ``functools`` without its lock, as Python has it from 3.12 on.
+    """``functools.cached_property`` without its lock, as Python has it from 3.12 on.
 
     In 3.11 the lock takes longer than much of what is kept here. Two threads may both compute a value; they get
     the same one.
@@ -24,3 +24,9 @@ class cached_property(functools.cached_property[T]):
             return self
         value = vars(instance)[self.attrname] = self.func(instance)
         return value
+
+
+def keep(made: T, **known: Any) -> T:
+    """An object that was just made, with the values of cached properties that are known already."""
+    vars(made).update(known)
+    return made

@@ -1,4 +1,4 @@
-"""What may happen after each epoch: look, stop, save, show."""
+"""Callbacks after each epoch: they look, stop, save or show."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any
 
+from reshuffle.errors import extra
 from reshuffle.trace import Result
 from reshuffle.validation import check_positive
 
@@ -52,9 +53,10 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
     """A live line on stderr: epochs done, objective, time to go, and at the end how the run ended."""
 
     def __init__(self, epochs: int, title: str) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-        from rich.progress import TimeRemainingColumn as Remaining
+        with extra("cli", "rich", "a progress bar"):
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+            from rich.progress import TimeRemainingColumn as Remaining
 
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -108,12 +110,16 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
 
 @contextmanager
 def progress_bar(title: str, total: int, shown: bool) -> Iterator[Callable[[], None]]:
-    """A bar on stderr; what it yields is to be called once for each of ``total`` pieces."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
+    """A bar on stderr, where it is to be ``shown``; call what it yields once for each of ``total`` pieces."""
+    if not shown:
+        yield lambda: None
+        return
+    with extra("cli", "rich", "a progress bar"):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import TimeRemainingColumn as Remaining
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining())
-    with Progress(*columns, console=Console(stderr=True), disable=not shown) as bar:
+    with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(title, total=total)
         yield lambda: bar.advance(task)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from reshuffle.errors import InputError
 
-LEAST = 4  # vectors of the size of x: the start, the state, the next state, and what a prox returns
+LEAST = 4
+"""A run holds at least this many vectors of the size of x: the start, the state, the next state, and the point of a prox."""
 CGROUP = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),  # of the first version
 )
-ANYWHERE = (
-    1 << 20
-)  # bytes that every machine has, so that none need be asked: that takes longer than a tiny fit
+ANYWHERE = 1 << 20
+"""Every machine has this many bytes. Asking how many are free takes longer than a tiny fit, and is left out below it."""
 
 
 def memory() -> int:

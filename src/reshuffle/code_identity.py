@@ -1,4 +1,4 @@
-"""What identifies a function of one's own: its code, its constants and what it calls, in any process."""
+"""The identity of a user's function: its code, its constants and what it calls, in any process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Function = Callable[..., Any]
 
 
 def code_parts(function: Function) -> Iterator[str]:
-    """What identifies a function: its code, its constants, and (recursively) the globals it reads."""
+    """The parts that identify a function: its code, its constants, and (recursively) the globals it reads."""
     return _parts(function, set())
 
 
@@ -36,7 +36,7 @@ def _parts(function: Function, seen: set[int]) -> Iterator[str]:
 
 
 def _named_parts(namespace: dict[str, Any], names: set[str], seen: set[int]) -> Iterator[str]:
-    """What the names stand for in a module, and in the modules that they lead to."""
+    """The values of names in a module, and in the modules that they lead to."""
     for name in sorted(names & namespace.keys()):
         value = namespace[name]
         if not isinstance(value, types.ModuleType):

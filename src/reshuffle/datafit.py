@@ -22,6 +22,8 @@ from reshuffle.validation import read_only
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
 SHORT = 1 << 13  # Stored values: fewer are read in less time than they are left out.
+LEAST = 1 << 10
+"""Visits of one call of the core, where rows are not far too long: a call costs microseconds."""
 NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
 NOTHING = np.empty(0)
 """A table that is not wanted."""
@@ -158,7 +160,7 @@ class Datafit(Samples):
         return self._summed(product)
 
     def _summed(self, work: Callable[[Range, Array], Array]) -> Array:
-        """What ``work`` adds to an array of the shape of x, over all rows: stretch after stretch, or piece by piece."""
+        """The sum of what ``work`` adds to an array of the shape of x, over all rows: stretch after stretch, or piece by piece."""
         if self.pieces:
             parts = self.each(lambda part: work(part, np.zeros(self.shape)))
             whole: Array = np.sum(parts, axis=0)
@@ -254,7 +256,7 @@ class Datafit(Samples):
         ``samples`` are the visited ones, ``besides`` what a visit costs but for the values of its row.
         """
         most = max(int(CALL.work / (self.longest + besides + 1.0)) // batch, 1) * batch
-        if most >= min(count, CALL.visits) or self.rows.dense:
+        if most >= min(count, CALL.visits or LEAST) or self.rows.dense:
             yield from ((k, min(k + most, count)) for k in range(0, max(count, 1), most))
             return
         lengths = np.diff(self.rows.indptr)[samples()].astype(np.float64)

@@ -15,7 +15,7 @@ from reshuffle.shards import Shards
 from reshuffle.validation import as_array, check_finite, laid_out, read_only
 
 NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
-"""Of rows that are dense."""
+"""The index arrays of dense rows, which have none."""
 
 
 def check_rows(X: Any) -> tuple[Rows | Shards, int, int]:

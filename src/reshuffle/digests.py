@@ -1,4 +1,4 @@
-"""What a value is, as a digest: equal contents have equal digests, in any process.
+"""Digests of values: equal contents have equal digests, in any process.
 
 A result remembers the digests of its problem's parts, and a run is resumed on nothing else.
 """
@@ -75,7 +75,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 @cache
 def on_demand(kind: type) -> frozenset[str]:
-    """What objects of a class compute when they are asked for it, and keep."""
+    """The names of a class's cached properties."""
     found = (n for k in kind.__mro__ for n, v in vars(k).items() if isinstance(v, cached_property))
     return frozenset(found)
 

@@ -1,4 +1,4 @@
-"""What the package raises and warns with."""
+"""The errors and warnings of the package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from reshuffle.trace import Result
 
 
-LONGEST = 200  # characters of a value in a message
+LONGEST = 200
+"""A value in a message is shown whole up to this many characters."""
 
 
 class InputError(ValueError):
@@ -76,6 +77,17 @@ def not_converged() -> type[Warning]:
 
     warning: type[Warning] = ConvergenceWarning
     return warning
+
+
+@contextmanager
+def extra(name: str, package: str, purpose: str) -> Iterator[None]:
+    """Imports of an optional package: where it is missing, an error that says which extra brings it."""
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or package).split(".")[0] != package:
+            raise
+        raise InputError(f'{purpose} needs {package}: pip install "reshuffle[{name}]"') from None
 
 
 Held = list[tuple[str, type[Warning]]]

@@ -23,7 +23,8 @@ from typing import BinaryIO
 from reshuffle.errors import FileError, InputError
 
 Location = str | os.PathLike[str]
-NAME = 180  # bytes of a target's name in that of its temporary file: file systems allow 255
+NAME = 180
+"""The name of a temporary file holds at most this many bytes of its target's name; file systems allow 255 in all."""
 FRESH = (
     os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 )

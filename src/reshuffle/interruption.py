@@ -20,8 +20,8 @@ class CallSize:
 
     work: int = 1 << 24
     """Values and coordinates that a call reads: about a tenth of a second where memory is slow."""
-    visits: int = 1 << 10
-    """Visits of a call, where rows are not far too long: a call costs microseconds."""
+    visits: int | None = None
+    """The least visits of a call, where rows are not far too long; by default as the loop has it."""
 
 
 CALL = CallSize()
@@ -34,7 +34,7 @@ class OutOfTime(BaseException):
 
 
 @contextmanager
-def calls_of(work: int, visits: int = CALL.visits) -> Iterator[None]:
+def calls_of(work: int, visits: int | None = None) -> Iterator[None]:
     """Calls are of this size inside, in all threads: smaller ones are interrupted sooner, and cost more."""
     before = CALL.work, CALL.visits
     CALL.work, CALL.visits = work, visits
@@ -46,7 +46,7 @@ def calls_of(work: int, visits: int = CALL.visits) -> Iterator[None]:
 
 @contextmanager
 def until(deadline: float) -> Iterator[None]:
-    """What listens inside ends at this time of ``time.perf_counter`` with ``OutOfTime``; other threads go on."""
+    """Code inside that calls ``listen`` ends with ``OutOfTime`` at this time of ``time.perf_counter``; other threads go on."""
     token = _DEADLINE.set(deadline)
     try:
         yield

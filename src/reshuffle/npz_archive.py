@@ -30,7 +30,8 @@ from reshuffle.files import Location, opened, replacing
 
 ABOUT, CHECKSUM = "about", "sha256"
 FIRST_KIND = "saved result"
-MOST_MEMBERS = 1000  # a state has some twenty
+MOST_MEMBERS = 1000
+"""A file with more arrays than this is refused; a saved state has some twenty."""
 MAGIC = b"\x93NUMPY\x01\x00"
 HEADER = re.compile(
     rb"\{'descr': '([<>|][fiubU]\d{1,9})', 'fortran_order': False, "
@@ -40,11 +41,11 @@ DAMAGE: tuple[type[Exception], ...] = (
     OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, RecursionError,
     OverflowError, zipfile.BadZipFile, NotImplementedError, RuntimeError, MemoryError,
 )  # fmt: skip
-"""What making sense of a file that is not as it should be may raise."""
+"""The errors that reading a damaged or forged file may raise."""
 
 
 class Header(NamedTuple):
-    """What an array will be."""
+    """The shape and type of an array that has not been read yet."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]

@@ -1,4 +1,4 @@
-"""What every method needs of a problem: P(x) = f(x) + ψ(x), and f as a mean of functions."""
+"""The interface of a problem: P(x) = f(x) + ψ(x), and f as a mean of functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
 from reshuffle.datafit import ALONE, Copies, Datafit
-from reshuffle.deprecation import renamed
 from reshuffle.digests import Fingerprint, digest
 from reshuffle.errors import InputError, shown
 from reshuffle.interruption import listen
@@ -36,8 +35,6 @@ class Objective(ABC):
     penalty: Penalty = Zero()
     ridge: float = 0.0
     """f contains (ridge/2)‖x[:features]‖²."""
-
-    penalised = renamed("penalised", "features")
 
     @property
     def features(self) -> int:
@@ -115,7 +112,7 @@ class Objective(ABC):
         return scaled, step / shrink
 
     def _whole(self, function: str, found: object, x: Array) -> Array:
-        """What a function of the penalty has made of x, checked, and with the intercept of x."""
+        """The result of a function of the penalty at x, checked, and with the intercept of x."""
         given, name = x[: self.features], f"{function} of penalty {type(self.penalty).__name__}"
         result = check_vector(name, found, given.shape)
         if not np.isfinite(result).all() and np.isfinite(given).all():
@@ -158,7 +155,7 @@ class Objective(ABC):
     # --- the run's business --------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """What is to be done once before a run's clock starts."""
+        """Do the work that is done once, before a run's clock starts."""
         return  # most problems have nothing
 
     @cached_property

@@ -16,7 +16,8 @@ from reshuffle.validation import check_positive, check_visits
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
 
-PIECE = 1 << 15  # random numbers drawn at a time, so that they stay in the cache
+PIECE = 1 << 15
+"""Random numbers are drawn this many at a time, so that they stay in the cache."""
 
 
 class Order(Protocol):

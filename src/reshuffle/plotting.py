@@ -19,7 +19,7 @@ from reshuffle.bands import (
     together,
     trace_of,
 )
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, extra
 from reshuffle.trace import Result, Trace
 
 __all__ = ["COLOURS", "LINES", "MARKERS", "plot_gap", "plot_path", "plot_split"]
@@ -47,7 +47,8 @@ def plot_gap(
     is numbered. ``against`` is "epoch", "rounds", "passes", "gradients", "prox_evals", "seconds", or
     "bytes"; ``n``, the samples of a pass, is needed where a trace does not know it.
     """
-    import matplotlib.pyplot as plt
+    with extra("cli", "matplotlib", "a figure"):
+        import matplotlib.pyplot as plt
 
     named = _named(traces)
     costs = {name: [across(run, against, n) for run in runs] for name, runs in named.items()}
@@ -87,7 +88,8 @@ def _named(traces: Any) -> dict[str, list[Run]]:
 
 def plot_split(federation: Federation, ax: Axes | None = None) -> Axes:
     """How many samples each client has, by label where there are few labels."""
-    import matplotlib.pyplot as plt
+    with extra("cli", "matplotlib", "a figure"):
+        import matplotlib.pyplot as plt
 
     if ax is None:
         _, ax = plt.subplots(figsize=(5, 3.6), layout="constrained")
@@ -118,7 +120,8 @@ def plot_path(
     ``names`` are those of the features, where the path does not know them; ``mark`` is a λ to point out,
     such as ``lambda_`` of a cross-validated estimator.
     """
-    import matplotlib.pyplot as plt
+    with extra("cli", "matplotlib", "a figure"):
+        import matplotlib.pyplot as plt
 
     if ax is None:
         _, ax = plt.subplots(figsize=(6, 3.8), layout="constrained")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.cached import cached_property
+from reshuffle.cached import cached_property, keep
 from reshuffle.capacity import check_unknown
 from reshuffle.core import native
 from reshuffle.datafit import ALONE, NO_VISITS, Copies, Datafit
@@ -19,7 +20,7 @@ from reshuffle.errors import InputError, shown
 from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.losses.targets import check_targets
 from reshuffle.objective import Array, FiniteSum, Visits, check_penalty
-from reshuffle.penalties import ability
+from reshuffle.penalties import Penalty, ability
 from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form, native_form
 from reshuffle.rows import Rows
@@ -35,7 +36,8 @@ from reshuffle.validation import (
     read_only,
 )
 
-CLEAR = 1e-9  # of the largest margin: no rounding gives one of this size its sign
+CLEAR = 1e-9
+"""Rounding decides no sign of a margin above this share of the largest one."""
 
 
 class Problem(FiniteSum):
@@ -172,8 +174,14 @@ class Problem(FiniteSum):
 
     def with_datafit(self, datafit: Datafit) -> Problem:
         """The same loss, penalty and ridge on other samples."""
-        other = object.__new__(type(self))
-        vars(other).update(self.__getstate__() | {"datafit": datafit})
+        other = copy(self)  # without what was computed on demand: see ``__getstate__``
+        other.datafit = datafit
+        return other
+
+    def with_penalty(self, penalty: Penalty) -> Problem:
+        """The same f with another penalty; its smoothness, which no penalty changes, is computed once for both."""
+        other = keep(self.with_datafit(self.datafit), smoothness=self.smoothness)
+        other.penalty = penalty
         return other
 
     # --- the objective -------------------------------------------------------------------------
@@ -227,7 +235,7 @@ class Problem(FiniteSum):
 
     @property
     def typical_curvature(self) -> float:
-        """Of a loss without a bound (``Poisson``), for the curvature 1, which that one has at z = 0."""
+        """L̄. For a loss without a bound on its curvature (``Poisson``), L̄ for the curvature 1, which it has at z = 0."""
         if self.loss.curvature < np.inf:
             return self.smoothness.L_mean
         return float(self.datafit.constants(1.0).mean()) + self.ridge

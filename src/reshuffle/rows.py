@@ -15,9 +15,10 @@ from reshuffle.core import native
 from reshuffle.validation import read_only
 
 Visits = NDArray[np.uint32]
-PIECE = 1 << 14  # values compared at once: they stay in the first cache
+PIECE = 1 << 14
+"""Values are compared this many at a time, so that they stay in the first cache."""
 UNIT = read_only(np.empty(0, dtype=np.bool_))
-"""What stands for values that are all 1."""
+"""The empty array that stands for values which are all 1."""
 ABSENT = np.uint32(2**32 - 1)
 """The place of a column that is not kept: the largest number of 32 bits, which no column has."""
 

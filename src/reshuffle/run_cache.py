@@ -41,7 +41,7 @@ class RunCache:
         return result
 
     def find(self, label: str, solver: Any, problem: Any) -> Result | None:
-        """What the run returned the last time; ``None`` where it is not there, or damaged."""
+        """The result of the same run from before; ``None`` where there is none, or it is damaged."""
         try:
             result = Result.load(self.path(label, solver, problem))
         except (FileNotFoundError, InputError):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.cached import cached_property
+from reshuffle.cached import cached_property, keep
 from reshuffle.core import native
 from reshuffle.errors import InputError
 from reshuffle.interruption import cuts, listen
@@ -23,9 +23,8 @@ from reshuffle.validation import read_only
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
 T = TypeVar("T")
-PIECE = (
-    1 << 13
-)  # Rows of a piece: a fraction of a millisecond of work, so that threads share evenly.
+PIECE = 1 << 13
+"""Rows of a piece: a fraction of a millisecond of work, so that threads share evenly."""
 SUMMED = 1 << 10  # Rows whose losses the core adds up before they join a total; calls end there.
 
 
@@ -65,7 +64,7 @@ class Samples:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of x."""
+        """The shape of x."""
         return (self.features + self.bias, *self.outputs)
 
     # --- what the core takes -------------------------------------------------------------------
@@ -127,7 +126,7 @@ class Samples:
         return [Range(*ends_of) for ends_of in zip([0, *ends], ends, strict=False)]
 
     def each(self, work: Callable[[Range], T]) -> list[T]:
-        """What ``work`` makes of the pieces, in their order, on as many threads as there should be."""
+        """The results of ``work`` on the pieces, in their order, on as many threads as there should be."""
         if self.threads == 1:
             return [work(part) for part in self.pieces]
         with ThreadPoolExecutor(self.threads) as pool:
@@ -184,10 +183,9 @@ class Samples:
         """The same samples in these features alone; an intercept stays (a copy of the rows)."""
         rows = self.quick.columns(kept, self.features)
         other = replace(self, rows=rows, features=int(kept.size))
-        vars(other)["quick"] = rows  # a matrix of ones has no values to look at again
-        for known in {"column_counts", "column_squares"} & vars(self).keys():
-            vars(other)[known] = vars(self)[known][kept]
-        return other
+        computed = {"column_counts", "column_squares"} & vars(self).keys()
+        known = {name: vars(self)[name][kept] for name in computed}
+        return keep(other, quick=rows, **known)  # a matrix of ones has no values to look at again
 
     @cached_property
     def column_counts(self) -> NDArray[np.int64]:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
-from reshuffle.deprecation import renamed
 from reshuffle.errors import InputError
 
 Array = NDArray[np.float64]
@@ -19,7 +18,8 @@ OVERFLOW = (
     "the squares of X overflow (or vanish), so that no step can be chosen: divide X (or its largest columns) "
     "by a power of ten, or multiply it where it is tiny"
 )
-ROUGH_STEPS = 8  # of the power method: within a few per cent on the sets of benchmarks/cases.py
+ROUGH_STEPS = 8
+"""So many steps of the power method are within a few per cent on the sets of benchmarks/cases.py."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +38,6 @@ class Smoothness:
     """L_max and L̄, where they are known without a pass over the data."""
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
-    average = renamed("average", "L_f")
-    maximum = renamed("maximum", "L_max")
-    mean = renamed("mean", "L_mean")
-    rough_average = renamed("rough_average", "rough_L_f")
-    average_error = renamed("average_error", "L_f_error")
-
     def require(self) -> Smoothness:
         """These constants, refused where no step can be made of them."""
         if not np.isfinite(self.L_max):
@@ -56,7 +50,7 @@ class Smoothness:
         return self
 
     def kept(self, key: Any, make: Callable[[], T]) -> T:
-        """What ``make`` derives from the constants, such as importance copies, kept for as long as the key is the same."""
+        """The value that ``make`` derives from the constants, such as importance copies, kept for as long as the key is the same."""
         if key not in self._kept:
             found = make()
             self._kept.clear()
@@ -88,7 +82,7 @@ class Smoothness:
 
     @property
     def L_f(self) -> float:
-        """Of f, from above: the computed eigenvalue plus its error bound, and at most L̄."""
+        """The smoothness constant of f, from above: the computed eigenvalue plus its error bound, and at most L̄."""
         eigenvalue, error = self.require()._largest_eigenvalue
         return min(eigenvalue + error, self.L_mean)
 

@@ -17,7 +17,7 @@ Schedule = Callable[[int], float]
 
 @dataclass(frozen=True)
 class Setting:
-    """What a step may depend on: the constants of the run, in the words of the paper."""
+    """The constants of a run that a step may depend on, in the words of the paper."""
 
     smoothness: float
     """L_max of the functions that single steps use (batches, importance copies)."""

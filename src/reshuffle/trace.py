@@ -1,4 +1,4 @@
-"""What a run leaves behind: a trace of equal-length columns, and a result that can be saved."""
+"""The record of a run: a trace of equal-length columns, and a result that can be saved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reshuffle.npz_archive import Archive, read_archive, write_archive
 
 Array = NDArray[np.float64]
 INTERRUPTED = "interrupted after"
-"""What the message of a run that Ctrl-C ended begins with."""
+"""The beginning of the message of a run that Ctrl-C ended."""
 STATIONARY = "stationary:"
 """The beginning of the message of a run that the gradient mapping ended: nothing is proved about P(x) - P*."""
 PHASES = {
@@ -29,11 +29,12 @@ PHASES = {
     "accelerated": "accelerated steps",
     "shuffled": "shuffled epochs",
 }
-"""What the steps of a phase are called; those of other phases have the phase's name."""
+"""The words for the steps of a phase; those of other phases have the phase's name."""
 KIND, VERSION = "saved result", 3
 TRACE, STATE = "trace/", "state/"
 """What the names of its columns, and of its state's arrays, begin with in a file."""
-MOST_EPOCHS = 2**53  # beyond, the trace's numbers cannot count them
+MOST_EPOCHS = 2**53
+"""Beyond this number the floats of a trace cannot count epochs."""
 
 
 class Trace(Mapping[str, Array]):
@@ -164,7 +165,7 @@ class Result:
         return hashlib.sha256(np.ascontiguousarray(self.x).tobytes()).hexdigest()
 
     def summary(self) -> str:
-        """What was done, in some ten lines.
+        """A summary of the run in some ten lines.
 
         Examples
         --------
@@ -273,7 +274,7 @@ T = TypeVar("T")
 
 
 def under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
-    """Those whose names begin so, by the rest of their names."""
+    """The arrays whose names begin so, by the rest of their names."""
     return {k.removeprefix(prefix): v for k, v in named.items() if k.startswith(prefix)}
 
 

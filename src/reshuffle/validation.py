@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from reshuffle.errors import InputError
 
 Array = NDArray[np.float64]
-CHUNK = 1 << 20  # numbers looked at at a time, so that no mask is as large as the data
+CHUNK = 1 << 20
+"""Numbers are checked this many at a time, so that no mask is as large as the data."""
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -120,7 +121,7 @@ def check_visits(visits: Any, count: int, name: str = "visits") -> NDArray[np.ui
 
 
 def check_number(name: str, value: Any) -> float:
-    """What a user's function returned, as one real number (NaN and infinity included)."""
+    """The return value of a user's function as one real number (NaN and infinity included)."""
     if type(value) is float:
         return value
     found = np.asarray(value)
@@ -130,7 +131,7 @@ def check_number(name: str, value: Any) -> float:
 
 
 def check_vector(name: str, value: Any, shape: tuple[int, ...]) -> Array:
-    """What a user's function returned, as a float64 array of this shape."""
+    """The return value of a user's function as a float64 array of this shape."""
     try:
         found = as_array(name, value)
     except InputError as error:

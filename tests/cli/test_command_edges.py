@@ -105,7 +105,7 @@ def test_predictions_stream_in_constant_memory(people: Path, tmp_path: Path) -> 
         "except BrokenPipeError: pass\n"
     )
     command = (
-        f'{sys.executable} -c "$SCRIPT" 2>/dev/null | {sys.executable} -m reshuffle.cli predict model.npz - '
+        f'{sys.executable} -c "$SCRIPT" 2>/dev/null | {sys.executable} -m reshuffle predict model.npz - '
         "| head -n 40000 | sort | uniq -c"
     )
     done = subprocess.run(

@@ -208,6 +208,20 @@ def test_scores_of_numbers_and_of_files_without_names(tmp_path: Path) -> None:
     assert "for tables" in done.stderr
 
 
+def test_counts_are_scored_by_their_deviance(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((200, 2)), columns=["a", "b"])
+    table["claims"] = rng.poisson(np.exp(table.a))
+    table.to_csv(tmp_path / "t.csv", index=False)
+    fit(tmp_path / "t.csv", tmp_path / "m", "-t", "claims", "--loss", "poisson", "--l2", "0.01")
+    assert "of the deviance explained on" in (tmp_path / "m/report.html").read_text()
+    options = ["--score", "--json", "--out", tmp_path / "p.json"]
+    done = run("predict", tmp_path / "m/model.npz", tmp_path / "t.csv", *options)
+    model = rs.estimators.load(tmp_path / "m/model.npz")
+    found = json.loads(done.stdout)
+    assert found["D²"] == pytest.approx(model.score(table[["a", "b"]], table.claims))
+
+
 def test_rows_without_a_target_can_be_left_out(tmp_path: Path) -> None:
     file = write_people(tmp_path)
     lines = file.read_text().splitlines()

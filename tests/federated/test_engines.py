@@ -151,25 +151,15 @@ def test_one_engine_serves_two_runs_at_once() -> None:
         assert found == expected
 
 
-class OldEngine:
-    """An engine as version 0.1.0 wanted it: the state of the run is its own."""
+def test_an_engine_must_open_a_session() -> None:
+    """Version 0.1.0 took engines whose ``open`` returned sizes."""
 
-    def open(self, sizes: Any, make_host: Any) -> dict[int, int]:
-        self.session = Threads(2).open(sizes, make_host)
-        return self.session.sizes
+    class Sizes:
+        def open(self, sizes: Any, make_host: Any) -> dict[int, int]:
+            return dict(enumerate(sizes))
 
-    def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
-        return self.session.run_round(task, timeout)
-
-    def close(self) -> None:
-        self.session.close()
-
-
-def test_an_engine_of_the_old_shape_still_works_with_a_warning() -> None:
-    expected = SOLVERS["FedRR"].solve(federation()).digest
-    with pytest.warns(DeprecationWarning, match="returning a Session"):
-        result = replace(SOLVERS["FedRR"], engine=OldEngine()).solve(federation())
-    assert result.digest == expected
+    with pytest.raises(rs.InputError, match=r"engine Sizes: open\(\) must return a Session"):
+        replace(SOLVERS["FedRR"], engine=Sizes()).solve(federation())
 
 
 def test_clients_are_spread_evenly() -> None:

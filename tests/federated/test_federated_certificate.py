@@ -136,7 +136,7 @@ def test_a_trial_point_that_overflows_has_an_infinite_gap() -> None:
     assert found.converged, found.message
 
 
-@pytest.mark.parametrize("seed", [144, 230, 335, 356])
+@pytest.mark.parametrize("seed", [144, 230, 335])
 def test_extrapolation_along_flat_slopes_is_bounded(seed: int) -> None:
     """A round is a translation there; extrapolations of 10⁵ rounds ended in a DivergenceError."""
     hostile = adversary.attack(seed)

@@ -344,6 +344,25 @@ def test_held_out_metrics_and_early_stopping() -> None:
             rs.FedRR(evaluate=1).solve(federation)
 
 
+def test_d2_over_sites_is_that_of_the_pooled_counts() -> None:
+    """R² was computed from the logarithm of the mean."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((120, 3))
+    y = rng.poisson(np.exp(X @ [0.5, -0.4, 0.1])).astype(float)
+    half = [(X[part], y[part]) for part in (slice(0, 30), slice(30, 80), slice(80, 120))]
+    sites = rs.federated.Sites(
+        [rs.federated.Site(each, test=each) for each in half],
+        loss=rs.losses.Poisson(), penalty=rs.penalties.L2(0.01), fit_intercept=True,
+    )  # fmt: skip
+    result = rs.FedNewton(tol=1e-9, evaluate=1).solve(sites)
+    found = result.held_out["all sites"]
+    model = rs.estimators.from_federation(result)
+    assert found["d2"] == pytest.approx(model.score(X, y), abs=1e-12)
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
+    assert "r2" not in found
+    assert result.trace["held_out_d2"][-1] == found["d2"]
+
+
 def test_r2_over_sites_is_that_of_the_pooled_samples() -> None:
     X, _ = pooled()
     t = X @ np.arange(5.0) + 1.0

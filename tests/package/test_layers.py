@@ -17,7 +17,6 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {
         "cached",
         "errors",
-        "deprecation",
         "randomness",
         "files",
         "interruption",
@@ -57,7 +56,7 @@ MODULES = sorted(
 PRIVATE_BUT_PUBLIC = {"_replace", "_fields", "_asdict", "_getframe"}
 """Names with an underscore that other libraries document: of named tuples, and of ``sys``."""
 OURS = {kind.__name__ for kind in (*rs.penalties.PENALTIES, *rs.losses.LOSSES)} | {
-    "Separable", "GroupNorms", "Grouped", "Problem", "OracleProblem", "Loss",
+    "Separable", "GroupNorms", "Grouped", "Problem", "OracleProblem", "Loss", "Coordinates", "Groups",
 }  # fmt: skip
 VALIDATION = {"federated.partition"}
 """Modules that check what a user gave them: the one place for a question about a class."""
@@ -140,6 +139,28 @@ def test_what_a_part_can_do_is_not_asked_of_its_class(path: Path) -> None:
         and {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)} & OURS
     ]
     assert asked == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_no_object_writes_into_the_attributes_of_another(path: Path) -> None:
+    """``vars(x)`` may be read; ``cached.keep`` is the one place that writes, into an object that was just made."""
+    if name_of(path) == "cached":
+        return
+    wrong: list[ast.AST] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else []
+        wrong += [t for t in targets if isinstance(t, ast.Subscript) and _attributes_of(t.value)]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            writes = node.func.attr in ("update", "pop", "setdefault", "clear")
+            wrong += [node] if writes and _attributes_of(node.func.value) else []
+    assert [ast.unparse(node) for node in wrong] == []
+
+
+def _attributes_of(node: ast.AST) -> bool:
+    """Whether this is ``vars(x)`` or ``x.__dict__`` of anything but ``self``."""
+    text = ast.unparse(node)
+    found = text.endswith(".__dict__") or text.startswith("vars(")
+    return found and text not in ("vars(self)", "self.__dict__")
 
 
 def test_no_class_name_occurs_in_two_modules() -> None:

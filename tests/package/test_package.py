@@ -47,6 +47,42 @@ def test_a_fit_needs_no_library_of_data_or_figures(method: str) -> None:
     assert loaded(code) == set()
 
 
+WITHOUT = """
+import sys
+for name in ("rich", "click", "matplotlib", "numba", "ray", "pyarrow", "pandas"):
+    sys.modules[name] = None  # as if it were not installed
+import reshuffle as rs
+X, y = rs.datasets.breast_cancer()
+problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(4e-3, 6e-3))
+for solver in (rs.ProxRR(epochs=2), rs.ProxSGD(epochs=2), rs.FISTA(epochs=2), rs.ExactProxRR()):
+    solver.solve(problem)
+clients = rs.federated.split(problem, clients=3, seed=0)
+for method in (rs.FedRR(rounds=2), rs.LocalSGD(rounds=2), rs.ExactFedRR(rounds=2), rs.FedNewton(rounds=2)):
+    method.solve(clients)
+rs.RRClassifier().fit(X, y).predict(X), rs.RRRegressor().fit(X, y).predict(X)
+for asked in (lambda: rs.ProxRR(epochs=2).solve(problem, progress=True), lambda: rs.plotting.plot_gap([], 0.0)):
+    try:
+        asked()
+    except rs.InputError as error:
+        print(error)
+sys.argv = ["reshuffle"]
+from reshuffle.__main__ import main
+main()
+"""
+
+
+def test_solvers_and_estimators_need_numpy_scipy_and_scikit_learn_alone() -> None:
+    """Bars, figures and the command come with the extra ``cli``, and say so where it is missing."""
+    command = [sys.executable, "-W", "ignore", "-c", WITHOUT]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [
+        'a progress bar needs rich: pip install "reshuffle[cli]"',
+        'a figure needs matplotlib: pip install "reshuffle[cli]"',
+    ], done.stderr
+    assert done.returncode == 1
+    assert done.stderr == 'The command needs click: pip install "reshuffle[cli]"\n'
+
+
 def test_every_public_name_is_there() -> None:
     for name in rs.__all__:
         assert getattr(rs, name) is not None
@@ -96,6 +132,7 @@ def test_the_lowest_versions_are_those_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     optional = [
+        *extras["cli"],
         *extras["numba"],
         *extras["ray"],
         *extras["tables"],
@@ -114,4 +151,5 @@ def test_readme_has_exactly_two_set_up_commands() -> None:
     blocks = re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert len(blocks) == 2
     assert "reshuffle demo" in blocks[0]
+    assert "[cli]" in blocks[0]
     assert "pytest" in blocks[1]

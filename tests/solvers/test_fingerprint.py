@@ -1,4 +1,4 @@
-"""A run is resumed on the problem it was made with, and on no other; old names still work."""
+"""A run is resumed on the problem it was made with, and on no other."""
 
 from __future__ import annotations
 
@@ -143,32 +143,6 @@ def test_a_pickled_result_carries_digests_and_no_data() -> None:
     packed = pickle.dumps(result)
     assert len(packed) < 100_000 < wide.rows.values.nbytes
     assert dict(pickle.loads(packed).fingerprint) == dict(wide.fingerprint)
-
-
-# --- names of 0.1.0 ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("average", "L_f"), ("maximum", "L_max"), ("mean", "L_mean"), ("rough_average", "rough_L_f"),
-     ("average_error", "L_f_error")],
-)  # fmt: skip
-def test_old_names_of_the_constants(old: str, new: str) -> None:
-    smoothness = make().smoothness
-    with pytest.warns(DeprecationWarning, match=f"{old} is now called {new}"):
-        assert getattr(smoothness, old) == getattr(smoothness, new)
-
-
-def test_other_old_names() -> None:
-    with pytest.warns(DeprecationWarning, match="penalised is now called features"):
-        assert make().penalised == 5
-    from reshuffle.solvers import base
-
-    for old, new in (("Method", "Method"), ("Solver", "Solver"), ("Certificate", "Check")):
-        with pytest.warns(DeprecationWarning, match=f"reshuffle.solvers.{new}"):
-            assert getattr(base, old) is getattr(rs.solvers, new)
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = base.Nothing
 
 
 def test_a_result_of_the_old_format_loads_but_is_not_resumed(tmp_path: Path) -> None:

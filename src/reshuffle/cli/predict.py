@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import copy
 import csv
 import json
 import os
@@ -22,6 +21,7 @@ from reshuffle.datasets import Reading, stream_parts
 from reshuffle.datasets.reading import Part
 from reshuffle.errors import InputError
 from reshuffle.estimators import load
+from reshuffle.estimators.linear import for_encoded_rows
 from reshuffle.files import check_apart, replacing
 
 
@@ -60,14 +60,12 @@ def run(
     _check_kept(keep, header)
     scores = Scores(fitted, encoding) if score else None
     aside = dict.fromkeys([*keep, *(scores.columns if scores else ())])
-    bare = copy.copy(fitted)
-    for of_table in ("feature_names_in_", "encoding_"):  # the rows are encoded already
-        vars(bare).pop(of_table, None)
+    bare = for_encoded_rows(fitted)
     reading = replace(reading, aside=tuple(aside))
     read = (p for p in stream_parts(file, encoding, note, reading) if p.X.shape[0])
     first = list(
         islice(read, 1)
-    )  # a file that is refused leaves nothing behind, not a header either
+    )  # A file that is refused leaves nothing behind, not even a header.
     with _written(out) as lines:
         writer = csv.writer(lines, lineterminator="\n")
         if not output.json:

@@ -12,7 +12,7 @@ from reshuffle.datasets.columns import number_name
 from reshuffle.datasets.numbers import as_numbers
 from reshuffle.datasets.reading import Part
 from reshuffle.errors import InputError
-from reshuffle.report.held_out import HeldOut, scored
+from reshuffle.report.held_out import HeldOut, is_of_counts, scored
 
 FITTED = "If the model was fitted to some of these rows, it does better on them than on new ones."
 
@@ -83,7 +83,8 @@ class Scores:
                     f"{', '.join(map(str, classes))}"
                 )
         log = bool(getattr(self.model, "log_target_", False))
-        return scored(true, np.concatenate(self._predicted), proba, classes, true, log=log)
+        counts, predicted = is_of_counts(self.model), np.concatenate(self._predicted)
+        return scored(true, predicted, proba, classes, true, log=log, counts=counts)
 
     def document(self) -> dict[str, Any]:
         """For machines."""

@@ -1,4 +1,4 @@
-"""What a comparison found: a table, a figure, and all numbers to take along."""
+"""The result of a comparison: a table, a figure, and all numbers for further use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Runs = dict[str, dict[int, Result]]
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What ``compare`` found."""
+    """The result of ``compare``."""
 
     runs: Runs
     """Name -> seed -> result."""

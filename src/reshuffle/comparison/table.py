@@ -47,7 +47,7 @@ class Line:
     seconds: Spread
 
     def cells(self, never: str = "–") -> list[str]:
-        """As text."""
+        """The line as texts."""
         lost = f", {self.diverged} diverged" if self.diverged else ""
         return [
             self.method,

@@ -54,7 +54,7 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def opener() -> OpenerDirector:
-    """What opens http and https addresses and no others, through the proxies of the environment."""
+    """An opener of http and https addresses alone, through the proxies of the environment."""
     director = OpenerDirector()
     for handler in (
         ProxyHandler, HTTPHandler, HTTPSHandler, HTTPDefaultErrorHandler, HTTPErrorProcessor, _Redirects,

@@ -1,4 +1,4 @@
-"""What a column of a table holds: numbers or categories, or what a linear model cannot take as it is."""
+"""The kind of a table's column: numbers, categories, or values that a linear model cannot use as they are."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def _numbered(count: int) -> list[str]:
 
 
 def unnamed(number: int) -> str:
-    """What a column is called that the header gives no name."""
+    """The name of a column for which the header has none."""
     return f"column {number}"
 
 

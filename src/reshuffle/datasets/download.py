@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
+from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from urllib.error import HTTPError
@@ -28,7 +29,7 @@ logger = logging.getLogger("reshuffle")
 
 
 class Bounds(NamedTuple):
-    """What a download may take."""
+    """The limits of a download."""
 
     most: int
     timeout: float
@@ -192,7 +193,7 @@ def _opened(part: Path, more: bool) -> BinaryIO:
 
 
 def _version(response: HTTPResponse) -> str:
-    """What ``If-Range`` may name: a strong entity tag, or the time of the last change."""
+    """The value of ``If-Range``: a strong entity tag, or the time of the last change."""
     tag = response.headers["ETag"] or ""
     return tag if tag.startswith('"') else response.headers["Last-Modified"] or ""
 
@@ -244,7 +245,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _bar(title: str, shown: bool) -> Iterator[Advance]:
-    if not shown:
+    if not shown or find_spec("rich") is None:
         yield lambda have, total: None
         return
     from rich.console import Console

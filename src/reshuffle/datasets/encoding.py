@@ -114,7 +114,7 @@ Part = Number | Category
 
 
 def fill_of(part: Part, column: Column) -> float | str:
-    """What stands for a missing value; refused where nothing does."""
+    """The value that replaces a missing one; refused where there is none."""
     if part.fill is None:
         more = f" ({column.lacking:,} such values in this column)" if column.lacking > 1 else ""
         raise InputError(
@@ -205,7 +205,7 @@ class TableEncoding:
 
     @classmethod
     def from_json(cls, about: Mapping[str, Any]) -> TableEncoding:
-        """What ``to_json`` gave; a ``ValueError``, ``KeyError`` or ``TypeError`` where it is something else."""
+        """The encoding that ``to_json`` wrote; a ``ValueError``, ``KeyError`` or ``TypeError`` where it is something else."""
         parts = tuple(_part(dict(column)) for column in about["columns"])
         return cls(
             parts, str(about["target"]), tuple(map(str, about["missing"])),

@@ -10,12 +10,12 @@ from reshuffle.datasets.download import digest_of
 
 
 class Identity(NamedTuple):
-    """What is known of a file."""
+    """The identity of a file."""
 
     name: str | None
-    """Of the set whose sha256 it has; ``None`` where it has no known one."""
+    """The name of the set that has its sha256; ``None`` where no known one has it."""
     label: str
-    """What to call it."""
+    """Its name in messages."""
 
 
 def identity(path: Path) -> Identity:

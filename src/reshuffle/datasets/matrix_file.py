@@ -27,7 +27,7 @@ OWN = (
     "offsets",
     "_is_array",
 )
-"""What scipy calls the parts of a matrix."""
+"""The names that scipy gives to the parts of a matrix."""
 MATRIX = "a sparse matrix as scipy.sparse.save_npz writes it"
 TARGET = "y"
 """The member of a matrix file that is its target, where no other name is given."""

@@ -24,7 +24,7 @@ DAMAGE: tuple[type[Exception], ...] = (
     OSError, ValueError, KeyError, TypeError, EOFError, OverflowError, MemoryError, RuntimeError, SyntaxError,
     NotImplementedError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""What reading a damaged file may raise."""
+"""The errors that reading a damaged file may raise."""
 
 
 def read_npz(file: BinaryIO, where: str, what: str = "a file of arrays") -> dict[str, NDArray[Any]]:

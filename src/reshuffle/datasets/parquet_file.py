@@ -10,10 +10,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from reshuffle.datasets.chunks import ROWS, Chunk, Values, check_names
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, extra
 
 INDEX = re.compile(r"__index_level_\d+__")
-"""What pandas calls an index without a name: row numbers, that it does not take for a column either."""
+"""The name that pandas gives to an index without one: row numbers, which pandas does not take for a column either."""
 
 
 def read_parquet(
@@ -30,13 +30,9 @@ def read_parquet(
     Columns that are ``dropped`` are not read; those that are ``dates`` become days since 1970-01-01, and dates
     in those that are kept ``aside`` become texts.
     """
-    try:
+    with extra("tables", "pyarrow", f"{where} is a Parquet file, which"):
         import pyarrow
         from pyarrow import dataset, parquet
-    except ImportError:
-        raise InputError(
-            f'{where} is a Parquet file, which needs pyarrow: pip install "reshuffle[tables]"'
-        ) from None
     try:
         source = pyarrow.PythonFile(_seekable(file), mode="r")
         stored = parquet.ParquetFile(source)

@@ -46,7 +46,7 @@ Encoding = TableEncoding | RowsEncoding
 
 
 def encoding_of(about: Mapping[str, Any]) -> Encoding:
-    """What ``to_json`` of an encoding gave; a ``ValueError``, ``KeyError`` or ``TypeError`` where it is something else."""
+    """The encoding that ``to_json`` wrote; a ``ValueError``, ``KeyError`` or ``TypeError`` where it is something else."""
     if about["kind"] == "table":
         return TableEncoding.from_json(about)
     if about["kind"] == "rows" and about["first"] in (0, 1):

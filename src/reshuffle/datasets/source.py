@@ -25,7 +25,7 @@ PACKED: dict[bytes, Callable[[Any], Any]] = {
 FORMATS = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"PK\x05\x06": "npz"}
 """The first bytes of files that are not text."""
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""What reading a damaged file may raise."""
+"""The errors that reading a damaged file may raise."""
 
 
 @contextmanager

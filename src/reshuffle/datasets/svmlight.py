@@ -25,16 +25,14 @@ from reshuffle.files import Location, opened
 
 MOST_FEATURES = 10_000_000  # 80 MB for each vector of this length
 LARGEST = 2**31 - 1  # the largest index that the arrays of indices can hold
-PACKED = (
-    200  # times as large as the packed file: text of numbers packs to a fifth or a twentieth, and
-)
+PACKED = 200
+"""A text may be at most this many times as large as its packed file: numbers pack to between a fifth and a twentieth."""
 SMALL = 1 << 26  # bytes that any packed file may have
-PIECE = (
-    1 << 22
-)  # bytes that are parsed at a time, within some 20 ms, so that an interruption is heard
+PIECE = 1 << 22
+"""Bytes that are parsed at a time, within some 20 ms, so that an interruption is heard."""
 SHOWN = 40  # bytes of a wrong line in a message
 DAMAGE = (ValueError, OSError, EOFError, OverflowError, zlib.error, MemoryError)
-"""What reading a damaged file may raise."""
+"""The errors that reading a damaged file may raise."""
 
 
 def read_svmlight(
@@ -99,7 +97,7 @@ def _parsed(pieces: Iterator[bytes], path: Location) -> tuple[NDArray[Any], ...]
 
 
 def _wrong(path: Location, fault: str, line: int, text: bytes) -> str:
-    """What is wrong with a line that begins so."""
+    """The reason why a line that begins so is refused."""
     start = text.split(b"\n")[0].decode("ascii", "replace").strip()
     if fault == "form":
         return _damaged(path, f"line {line} is {start!r}")

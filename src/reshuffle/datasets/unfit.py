@@ -18,9 +18,9 @@ DATE = re.compile(
     r"|\d{1,2}[-. ] ?[^\W\d]{3,9}[-. ,] ?\d{2,4}|[^\W\d]{3,9}\.? \d{1,2}, \d{4}"
     r"|\d{4}[-/ ]?Q[1-4]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?[- /](\d{1,2},?[- /])?\d{2,4}"
 )
-"""What dates and times look like."""
+"""The pattern of dates and times."""
 DRESSED = re.compile(r"[\d.,'_%$€£¥\s+-]*")
-"""What numbers look like that are written with a decimal comma, thousands, a currency or a percent sign ..."""
+"""The pattern of numbers that are written with a decimal comma, thousands, a currency or a percent sign ..."""
 DRESS = set(",%$€£¥'_")
 """... and what makes them so,"""
 SPACED = re.compile(r"[+-]?[\d.,]+(\s[\d.,]+)+")
@@ -63,7 +63,7 @@ def refuse_unfit(
 
 
 def mixed(column: str, text: str, place: str, wrong: int, given: int) -> str:
-    """What to say of a text among numbers."""
+    """The message about a text among numbers."""
     return (
         f"{place}: column {column!r} holds {shown(text[:60])}, where {given - wrong:,} of {given:,} values are numbers. "
         f"Correct it; or give --missing {quoted(text[:60])} with --impute if it stands for no value; or --categorical "

@@ -1,4 +1,4 @@
-"""What travels between the driver and its clients, and what an engine must do: transport only."""
+"""The messages between the driver and its clients, and the interface of an engine, which only transports them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.deprecation import warn
 from reshuffle.errors import InputError
 
 Array = NDArray[np.float64]
-OVERHEAD = 20  # samples that take about as long as a client costs even when it is small
-MANY = 16  # clients for each part, from which on neighbours make parts that are even enough
+OVERHEAD = 20
+"""Even a small client costs about as much time as this many samples."""
+MANY = 16
+"""With this many clients for each part, parts made of neighbours are even enough."""
 
 
 Plain = str | int | float | NDArray[Any]
 Record = Mapping[str, Plain]
-"""What a message may hold beside the model: arrays, numbers and strings, nothing else."""
+"""The part of a message beside the model: arrays, numbers and strings, nothing else."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a round asks of its clients."""
+    """The message of a round to its clients."""
 
     run: str
     round: int
@@ -37,11 +38,11 @@ class Task:
     controls: Mapping[int, Array] = field(default_factory=dict)
     """The control variate of each client, for methods that have one."""
     kind: str = "train"
-    """What is asked: a local epoch, or something else that a host can answer."""
+    """The kind of question: a local epoch, or another one that a host can answer."""
     more: Record = field(default_factory=dict)
-    """What else every client must know."""
+    """Further numbers and texts for all clients."""
     own: Mapping[int, Record] = field(default_factory=dict)
-    """What else is for one client alone."""
+    """Further numbers and texts for one client alone."""
 
     def part(self, clients: Sequence[int]) -> Task:
         """The same for some of the clients."""
@@ -52,7 +53,7 @@ class Task:
         return replace(self, clients=mine, controls=controls, own=own)
 
     def nbytes(self, clients: Sequence[int]) -> int:
-        """Of what goes to these clients, but for the names of its parts."""
+        """The bytes that go to these clients, without the names of the parts."""
         same = len(clients) * (self.x.nbytes + size_of(self.more))
         if not (self.own or self.controls):
             return same
@@ -72,11 +73,11 @@ class Reply:
     check: int | None = None
     """``checksum(model, more)``, by which one that was damaged on its way is recognised."""
     more: Record = field(default_factory=dict)
-    """What the task asked for beside the model."""
+    """The answers beside the model that the task asked for."""
 
     @property
     def nbytes(self) -> int:
-        """Of what was asked for."""
+        """The bytes of the model and of the answers."""
         return self.model.nbytes + (size_of(self.more) if self.more else 0)
 
 
@@ -129,29 +130,12 @@ class Engine(Protocol):
         ...
 
 
-class OwnSession:
-    """An engine of version 0.1.0, which kept the state of its one run in itself."""
-
-    def __init__(self, engine: Any, sizes: Mapping[int, int]) -> None:
-        self.engine, self.sizes = engine, dict(sizes)
-
-    def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
-        answers: list[Reply | Failure] = self.engine.run_round(task, timeout)
-        return answers
-
-    def close(self) -> None:
-        self.engine.close()
-
-
 def open_session(
     engine: Engine, sizes: Sequence[int], make_host: Callable[[Sequence[int]], Host]
 ) -> Session:
     """The hosts of a new run on this engine."""
     opened: Any = engine.open(sizes, make_host)
     name = type(engine).__name__
-    if isinstance(opened, Mapping) and hasattr(engine, "run_round") and hasattr(engine, "close"):
-        warn(f"open() of engine {name}, returning sizes,", "open(), returning a Session")
-        return OwnSession(engine, opened)
     missing = [part for part in ("sizes", "run_round", "close") if not hasattr(opened, part)]
     if missing:
         raise InputError(f"engine {name}: open() must return a Session, it lacks {missing}")

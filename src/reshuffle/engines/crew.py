@@ -136,7 +136,7 @@ class Crew:
 def answers(
     crew: Crew, hosts: Sequence[Host], task: Task, timeout: float | None, apart: bool
 ) -> Iterator[Reply | Failure]:
-    """What the hosts' clients answer, as it comes.
+    """The answers of the hosts' clients, as they come.
 
     A host does its clients' work in one go, or, where they are kept ``apart``, each client's by itself, with
     a time limit of its own.

@@ -10,7 +10,7 @@ from typing import Any
 
 from reshuffle.engines.base import Failure, Host, Reply, Task, balanced
 from reshuffle.engines.crew import Crew, answers
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, extra
 from reshuffle.validation import check_positive
 
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
@@ -157,7 +157,7 @@ class Cluster:
 
     @contextmanager
     def _variables(self, local: bool) -> Iterator[None]:
-        """Those of the environment that a local cluster is started with, as they were afterwards."""
+        """Set the environment variables that a local cluster is started with, and restore them afterwards."""
         asked = os.environ.get(LOOPBACK) == "0"  # Ray reads it when it is imported
         self.bound = self.bound or asked or (local and "ray" not in sys.modules)
         wanted = {LOOPBACK: "0", USAGE: os.environ.get(USAGE, "0")} if local else {}
@@ -188,10 +188,8 @@ CLUSTER = Cluster()
 
 def _connect(address: str | None, bound: bool) -> tuple[Any, bool]:
     """Ray, and whether it was connected only now; ``bound``: it was imported with ``LOOPBACK`` set."""
-    try:
+    with extra("ray", "ray", 'engine "ray"'):
         import ray
-    except ImportError:
-        raise InputError('engine "ray" needs Ray: pip install "reshuffle[ray]"') from None
     if ray.is_initialized():
         _check_address(ray, address)
         return ray, False

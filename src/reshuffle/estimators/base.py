@@ -1,4 +1,4 @@
-"""What the estimators share: parameters, the way from data to a problem, and from its solution to attributes."""
+"""The common part of all estimators: parameters, the way from data to a problem, and from its solution to attributes."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class LinearEstimator(Linear, Hooks, Nested):
         return penalty_of(by_columns(self.penalty, self), *settings, shape)
 
     def _shown(self, data: Prepared) -> dict[str, Any]:
-        """What callbacks of scikit-learn are given: rows, and targets as the user wrote them."""
+        """The data for callbacks of scikit-learn: rows, and targets as the user wrote them."""
         codes = data.codes
         return {"X": data.X, "y": data.y if codes is None else lambda: self.classes_[codes]}
 

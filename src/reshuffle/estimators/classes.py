@@ -27,7 +27,7 @@ def _probabilities(model: LinearClassifier) -> bool:
 
 
 class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
-    """What a linear model of classes is given, and what it answers."""
+    """Inputs and answers of a linear model of classes."""
 
     loss: Any
     class_weight: Any
@@ -50,7 +50,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         return Prepared(X, y, loss, weights, outputs, codes)
 
     def attributes_of(self, x: Array) -> dict[str, Any]:
-        """As rows of a matrix; what is added to all intercepts changes no prediction, so they sum to zero."""
+        """Coefficients and intercepts as rows. A constant added to all intercepts changes no prediction, so they are made to sum to zero."""
         found = super().attributes_of(x)
         if x.ndim == 1:
             found = {name: np.atleast_1d(value) for name, value in found.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
 from itertools import takewhile
 from threading import Event
@@ -120,8 +121,9 @@ class CrossValidated(Linear, Nested):
         return np.array([held.value(x) for x in points]) * (held.n / total)
 
     def _score(self, data: Prepared, x: Array) -> float:
-        model = object.__new__(type(self))
-        model.__dict__.update(vars(self) | self.attributes_of(x))
+        model = copy(self)
+        for name, value in self.attributes_of(x).items():
+            setattr(model, name, value)
         y = data.y if data.codes is None else self.classes_[data.codes]
         X = data.X
         if hasattr(self, "feature_names_in_"):

@@ -35,7 +35,7 @@ def plain(value: Any) -> Any:
 
 
 def restored(value: Any) -> Any:
-    """What ``plain`` was given, or its description."""
+    """The value that ``plain`` was given, or its description."""
     if isinstance(value, dict):
         if PAIRS in value:
             return dict(value[PAIRS])

@@ -14,7 +14,8 @@ from reshuffle.randomness import generator
 from reshuffle.trace import Result
 from reshuffle.validation import check_positive
 
-HOLD_OUT = 11  # the stream of random numbers of this use; epochs have 0
+HOLD_OUT = 11
+"""The stream of random numbers that draws held-out rows; epochs use stream 0."""
 
 
 def held_out(

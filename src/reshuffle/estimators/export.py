@@ -1,4 +1,4 @@
-"""The same model as one of scikit-learn's, for what reads those: ONNX converters, skops, servers."""
+"""A fitted model as one of scikit-learn's own, for tools that read those: ONNX converters, skops, servers."""
 
 from __future__ import annotations
 

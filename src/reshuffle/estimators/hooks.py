@@ -38,7 +38,7 @@ class Hooks(CallbackSupportMixin):
     """An estimator whose epochs are tasks that scikit-learn's callbacks hear of."""
 
     def _tasks(self, epochs: int, attributes: Callable[[Any], dict[str, Any]], data: Any) -> Tasks:
-        """What to call; nothing where no one listens."""
+        """The tasks that scikit-learn's callbacks hear of; none where no callback listens."""
         heard = hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx")
         if not heard:
             return Tasks(None, self, attributes, data)

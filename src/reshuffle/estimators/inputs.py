@@ -1,4 +1,4 @@
-"""What a user gives to an estimator, as a problem takes it: tables, labels, weights."""
+"""The inputs of an estimator, turned into the data of a problem: tables, labels, weights."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Prepared(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the coefficients."""
+        """The shape of the coefficients."""
         return (self.X.shape[1], *self.outputs)
 
 
@@ -65,7 +65,8 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
     """
     if reset:
         for of_file in ("encoding_", "log_target_"):  # of data that are fitted no longer
-            vars(estimator).pop(of_file, None)
+            if of_file in vars(estimator):
+                delattr(estimator, of_file)
     elif hasattr(getattr(estimator, "encoding_", None), "transform"):
         return estimator.encoding_.transform(X) if is_table(X) else _encoded(estimator, X)
     if isinstance(X, Shards):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ Array = NDArray[np.float64]
 
 
 class Linear:
-    """What is known after a fit, and what follows from it."""
+    """The attributes of a fitted linear model, and predictions from them."""
 
     fit_intercept: bool
     coef_: Any
@@ -91,7 +92,7 @@ class Linear:
         return self
 
     def summary(self, largest: int = 10, names: Any = None) -> str:
-        """What was fitted and how sure it is, in some lines, with the largest coefficients by name.
+        """A summary of the fit and its certificate in some lines, with the largest coefficients by name.
 
         ``names`` are those of the features, where the model does not know them, or a fitted transformer that does:
         of a Pipeline, ``pipeline[-1].summary(names=pipeline[:-1])``, or ``reshuffle.estimators.summary(pipeline)``.
@@ -115,3 +116,12 @@ class Linear:
 
         check_is_fitted(self)
         save(self, path, X, y)
+
+
+def for_encoded_rows(model: Any) -> Any:
+    """A copy of a model that takes rows which are encoded already, in place of tables."""
+    bare = copy(model)
+    for of_table in ("feature_names_in_", "encoding_"):
+        if of_table in vars(bare):
+            delattr(bare, of_table)
+    return bare

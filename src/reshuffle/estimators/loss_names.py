@@ -42,7 +42,7 @@ OF_CLASSES = _known(logistic="Logistic", log_loss="Logistic", squared_hinge="Squ
 OF_NUMBERS = _known(squared="Squared", huber="Huber", quantile="Quantile", poisson="Poisson")
 """Names of losses of a number."""
 OF_MORE: dict[type[Loss], type[Loss]] = {losses.Logistic: losses.Multinomial}
-"""What a loss of two classes becomes where there are more."""
+"""The loss that replaces one of two classes where there are more."""
 MEANS: dict[type[Loss], Mean] = {losses.Logistic: sigmoid, losses.Multinomial: softmax}
 MEANS |= dict.fromkeys(_known(poisson="Poisson").values(), np.exp)
 """E[y] at a margin, for losses that stand for a distribution."""

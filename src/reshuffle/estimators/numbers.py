@@ -15,7 +15,7 @@ from reshuffle.estimators.loss_names import OF_NUMBERS, loss_of, mean_of
 
 
 class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
-    """What a linear model of numbers is given, and what it answers."""
+    """Inputs and answers of a linear model of numbers."""
 
     loss: Any
     log_target_: bool = False

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from reshuffle.datasets.chunks import Chunk
 from reshuffle.datasets.encoding import Category, TableEncoding
 from reshuffle.datasets.frames import chunk_of, is_table
-from reshuffle.errors import InputError
-from reshuffle.estimators.linear import Linear
+from reshuffle.errors import InputError, extra
+from reshuffle.estimators.linear import Linear, for_encoded_rows
 from reshuffle.estimators.onnx_graph import onnx_graph
 
 NEAR = 1e-9
@@ -87,12 +87,8 @@ def agreement(graph: Any, model: Any, rows: Any) -> OnnxAgreement:
 
 def run(graph: Any, feeds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """The outputs of a graph, by name."""
-    try:
+    with extra("export", "onnxruntime", "a graph is checked by running it, which"):
         import onnxruntime
-    except ImportError:
-        raise InputError(
-            'a graph is checked by running it, which needs onnxruntime: pip install "reshuffle[export]"'
-        ) from None
     session = onnxruntime.InferenceSession(
         graph.SerializeToString(), providers=["CPUExecutionProvider"]
     )
@@ -102,7 +98,7 @@ def run(graph: Any, feeds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 def compared(found: dict[str, NDArray[Any]], model: Any, X: Any, near: float) -> OnnxAgreement:
     """Outputs of a graph beside the answers of the model to the same rows."""
-    bare = _bare(model) if isinstance(model, Linear) else model
+    bare = for_encoded_rows(model) if isinstance(model, Linear) else model
     first, *others = found.values()
     predicted = bare.predict(X)
     numbers = [(np.asarray(first), predicted)] if not hasattr(bare, "classes_") else []
@@ -154,14 +150,6 @@ def _apart(one: NDArray[Any], other: NDArray[Any]) -> float:
         return 0.0
     size = max(float(np.abs(other).max()), np.finfo(float).tiny)
     return float(np.abs(one - other).max() / size)
-
-
-def _bare(model: Linear) -> Any:
-    """The model for rows that are encoded already."""
-    bare = object.__new__(type(model))
-    hidden = ("feature_names_in_", "encoding_")
-    bare.__dict__.update({k: v for k, v in vars(model).items() if k not in hidden})
-    return bare
 
 
 def feeds_of(encoding: TableEncoding, chunk: Chunk) -> dict[str, NDArray[Any]]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.datasets.encoding import Category, Number, TableEncoding
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, extra
 from reshuffle.estimators.loss_names import MEANS
 from reshuffle.estimators.summary import dense
 
@@ -77,12 +77,8 @@ def element_type(kind: str) -> int:
 
 def onnx_graph(model: Any) -> Any:
     """The ONNX model of a fitted estimator, with its encoder where it has one."""
-    try:
+    with extra("export", "onnx", "export to ONNX"):
         from onnx import checker, helper
-    except ImportError:
-        raise InputError(
-            'export to ONNX needs the package onnx: pip install "reshuffle[export]"'
-        ) from None
     loss = model.loss_
     if hasattr(loss, "mean"):
         raise InputError(

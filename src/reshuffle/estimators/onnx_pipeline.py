@@ -7,19 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, extra
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.onnx_export import NEAR_SINGLE, compared, run
 
 
 def pipeline_graph(pipeline: Any, rows: Any) -> Any:
     """The graph of a fitted pipeline, checked on rows."""
-    try:
+    with extra("export", "skl2onnx", "export of a pipeline"):
         import skl2onnx
-    except ImportError:
-        raise InputError(
-            'export of a pipeline needs skl2onnx: pip install "reshuffle[export]"'
-        ) from None
     steps = getattr(pipeline, "steps", None)
     if not steps or not isinstance(steps[-1][1], Linear):
         raise InputError(

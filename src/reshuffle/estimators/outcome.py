@@ -65,7 +65,7 @@ def stalled(result: Result) -> bool:
 
 
 def endless(message: str) -> str:
-    """What a message says about a P without a minimiser, if it does."""
+    """The part of a message that says that P has no minimiser; empty where it has one."""
     return message[at:] if (at := message.find(NO_MINIMISER)) >= 0 else ""
 
 

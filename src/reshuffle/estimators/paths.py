@@ -114,14 +114,11 @@ def follow(problem: Problem, lambdas: Array, solver: Any) -> Iterator[Result]:
 
     ``problem`` has ψ at λ = 1.
     """
-    x, smoothness = problem.without_features(), problem.smoothness
+    x = problem.without_features()
     shape = (problem.features, *problem.shape[1:])
     before, begin, times = x, x, scaling(problem.penalty, shape)
     for k, strength in enumerate(lambdas):
-        here = problem.with_datafit(problem.datafit)
-        here.penalty = times(float(strength))
-        vars(here)["smoothness"] = smoothness  # which no penalty changes
-        result = solver.solve(here, begin)
+        result = solver.solve(problem.with_penalty(times(float(strength))), begin)
         if result.message.startswith("interrupted"):
             raise KeyboardInterrupt  # which a single run takes for its own end, and a path is not one
         before, x = x, result.x

@@ -19,7 +19,7 @@ USES = {
 }
 """The strengths that a penalty of this name has."""
 STRENGTH = 1e-4
-"""Where none is given: little enough to bend no clear effect, and enough for the minimiser to be unique."""
+"""The default strength: too small to change a clear effect, and large enough for the minimiser to be unique."""
 
 
 def penalty_of(

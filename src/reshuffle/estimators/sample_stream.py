@@ -21,7 +21,7 @@ from reshuffle.validation import check_weights, read_only
 
 @dataclass(frozen=True)
 class SampleStream:
-    """What is remembered between calls.
+    """The memory of ``partial_fit`` between calls.
 
     A call makes one shuffled pass with the step
 
@@ -38,7 +38,7 @@ class SampleStream:
 
     @classmethod
     def after(cls, problem: Problem, seed: int) -> SampleStream:
-        """What a whole fit leaves to the calls that follow it: it counts as one."""
+        """The stream after a whole fit, which counts as one call."""
         bounded = problem.loss.curvature < np.inf  # else such calls are refused
         return cls(seed, 1, problem.n, problem.smoothness.L_max if bounded else 0.0)
 

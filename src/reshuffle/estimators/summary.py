@@ -11,7 +11,8 @@ from reshuffle.errors import InputError
 from reshuffle.estimators.loss_names import loss_words
 from reshuffle.estimators.outcome import ended, endless
 
-LONGEST = 80  # characters of a name, so that its coefficient stands in the same line
+LONGEST = 80
+"""Names are cut after this many characters, so that a coefficient stands in the line of its name."""
 
 
 def summary_of(model: Any, largest: int, names: Any = None) -> str:

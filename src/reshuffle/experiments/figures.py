@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reshuffle.errors import extra
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -23,8 +25,9 @@ STYLE = {
 @contextmanager
 def drawing(stem: Path, size: tuple[float, float]) -> Iterator[Figure]:
     """A figure that is written to ``stem``.png and ``stem``.pdf when the block ends."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
+    with extra("cli", "matplotlib", "a figure"):
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
         figure = Figure(figsize=size, layout="constrained")

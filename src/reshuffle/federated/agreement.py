@@ -1,4 +1,4 @@
-"""What the sites agree on before the first round; whoever disagrees is named, with both sides."""
+"""The agreement of all sites before the first round. A site that disagrees is named, with both sides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from reshuffle.objective import Array
 
 logger = logging.getLogger("reshuffle")
 
-MOST_TOLD = 5  # sites with the data of others, of which there may be hundreds
+MOST_TOLD = 5
+"""At most this many sites that hold the data of others are named in a message; there may be hundreds."""
 SAME = ("version", "loss", "ridge", "intercept", "outputs", "form", "names")
 """Parts of the handshake that must be equal at all sites."""
 
@@ -40,7 +41,7 @@ class Agreement:
     data: list[str]
     """Fingerprints."""
     encoding: TableEncoding | None = None
-    """Of tables."""
+    """The encoding of tables, where the sites have tables."""
 
 
 def agree(

@@ -1,4 +1,4 @@
-"""What passed a client's door: a line per message, written at the client."""
+"""The audit file of a client: a line for every message in and out, written at the client."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from reshuffle.solvers.certificate import Measure, RelativeMapping, Value
 
 EPS = float(np.finfo(float).eps)
 ROUNDING = 16.0 * EPS
-"""Of the terms of a bound: rounding in sums of them, which must not be taken for a proof."""
+"""Rounding in sums of the terms of a bound, as a share of them; it must not be taken for a proof."""
 
 
 class Dual(NamedTuple):
@@ -62,7 +62,7 @@ class FederatedGap(Measure):
 
     @property
     def wants(self) -> str:
-        """What clients are to say of f_m at x."""
+        """The names of the facts about f_m at x that clients are asked for."""
         return "value gradient rising" if self.split else "value gradient"
 
     def at(self, x: Array, start: Array = COLD) -> float:
@@ -155,7 +155,7 @@ class FederatedGap(Measure):
 
 
 class _Start(NamedTuple):
-    """What clients say once, of x = 0."""
+    """The facts about x = 0, for which clients are asked once."""
 
     value: float
     gradient: Array

@@ -24,18 +24,18 @@ from reshuffle.objective import Array
 Passes = Callable[[Array, Array | None], Array]
 """(x, h) -> x̂: the client's local epoch."""
 KIND = ("state of a client", 1)
-"""What its file says that it is, and its version."""
+"""The kind and version that the file of a client's state names."""
 
 
 class ClientState(NamedTuple):
-    """What a client remembers."""
+    """The memory of a client between rounds."""
 
     key: str
-    """Of the run."""
+    """The key of the run."""
     round: int
-    """After which it was, plus one."""
+    """The number of the round that it was saved after, plus one."""
     digest: str
-    """Of the x that it was made from."""
+    """The digest of the x that it was made from."""
     images: Array
     residuals: Array
 

@@ -87,7 +87,7 @@ class ClientStateServer(Server):
         return ResidualMonitor.of(state["pace"]).doubts
 
     def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
-        """What clients need to know besides x: how to go on from what they remember."""
+        """Further numbers for the clients: how to go on from the rounds that they remember."""
         base, start, stop = state["kept"].tolist()
         ratio, back = state["anew"].tolist()
         own: dict[int, dict[str, Plain]] = {
@@ -125,7 +125,7 @@ class ClientStateServer(Server):
         return state | changed | {"since": since}
 
     def _accelerated(self, state: State, image: Array, said: list[Record], length: float) -> State:
-        """What changes: the next mean of the z_m, and what is remembered from then on."""
+        """The changed parts of the state: the next mean of the z_m, and the history."""
         square, slopes, changes = (
             np.sum([np.asarray(record[name]) for record in said], axis=0)
             for name in ("square", "slopes", "changes")
@@ -173,7 +173,8 @@ class ClientStateServer(Server):
         }  # fmt: skip
 
 
-PIECE = 1 << 12  # entries at a time, so that intermediate results stay small
+PIECE = 1 << 12
+"""Sums are made this many entries at a time, so that intermediate arrays stay small."""
 
 
 class Total:
@@ -223,7 +224,8 @@ class Sums:
         return replace(reply, model=np.empty(0), more=rest)
 
 
-SMALL = 1 << 19  # bytes, below which an array is not worth a file
+SMALL = 1 << 19
+"""An array of fewer bytes than this is not worth a temporary file."""
 
 
 def spilled(array: Array) -> Array:

@@ -84,7 +84,7 @@ class SiteColumns:
             return column.kind()
 
     def report(self, moments: bool) -> dict[str, Plain]:
-        """What the site says of its columns: names, kinds and levels; how many rows have each level, and how many a
+        """The record by which a site describes its columns: names, kinds and levels; how many rows have each level, and how many a
         number, where missing values are filled in; means and squares of columns of numbers where these are standardised."""
         kinds = {name: self.kind(name) for name in self.columns}
         levels, counts = {}, {}

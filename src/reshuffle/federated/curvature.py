@@ -19,14 +19,14 @@ from reshuffle.randomness import Stream
 from reshuffle.solvers.second_order import RowCurvature, SecondOrder
 
 LENGTHS = (1.0, 0.5, 0.25, 1.0 / 16.0, 1.0 / 64.0)
-"""Of the last step, at which f is evaluated: one round tells how far it should have gone."""
+"""Shares of the last step at which f is evaluated, so that one round tells how far the step should have gone."""
 
 FAR = 1e200
-"""What stands for values that overflow at a point that is too far out: no such point is ever taken."""
+"""The number that stands for values which overflow at a point too far out. No such point is ever accepted."""
 
 
 class Question(NamedTuple):
-    """What the server asks at x: f at x and along the last step d, which ended at x, and derivatives at x."""
+    """The question of the server: f at x and along the last step d, which ended at x, and derivatives at x."""
 
     x: Array
     d: Array
@@ -50,12 +50,12 @@ class Answer(NamedTuple):
     """Sums over samples, the ridge left out."""
 
     values: Array
-    """Of f at x - d + t·d, for the t of ``LENGTHS``."""
+    """The values of f at x - d + t·d, for the t of ``LENGTHS``."""
     spread: float
     """Σ_i c·w_i(a_iᵀd)² with c the largest curvature: what damping costs a step."""
     gradient: Array
     hessian: Array
-    """Of the active features (and the intercept), flat over features and outputs."""
+    """The Hessian in the active features and the intercept, flat over features and outputs."""
 
     def packed(self) -> Array:
         lower = self.hessian[np.tril_indices(len(self.hessian))]
@@ -80,7 +80,7 @@ class Curved(Local):
     seed: int
 
     def width(self, active: NDArray[np.bool_]) -> int:
-        """Of the Hessian: active features, the intercept where there is one, times outputs."""
+        """The rows of the Hessian: active features and the intercept, times outputs."""
         rows = int(np.count_nonzero(active)) + self.shape[0] - self.features
         return rows * int(np.prod(self.shape[1:]))
 

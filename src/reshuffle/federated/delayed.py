@@ -20,7 +20,7 @@ from reshuffle.trace import Result
 
 
 class Reported(NamedTuple):
-    """What clients said of the point that a round began from."""
+    """The clients' reports of the point that a round began from."""
 
     objective: float
     """P(x)."""

@@ -157,9 +157,7 @@ def _category(name: str, said: Mapping[int, Record], cells: Cells) -> Category:
         )
     total = _one_spelling(total)
     ordered = tuple(sorted(total))
-    usual = (
-        max(ordered, key=lambda level: total[level]) if cells.impute else None
-    )  # the first of several
+    usual = max(ordered, key=lambda level: total[level]) if cells.impute else None
     return Category(name, ordered, usual)
 
 
@@ -179,7 +177,7 @@ def _by_name(
     columns: Mapping[int, Mapping[str, str]],
     said: Mapping[int, Record],
 ) -> Array:
-    """What the sites said of their columns of numbers, brought into one order; zero where a site has none."""
+    """The sites' reports of their columns of numbers, in one order; zero where a site lacks a column."""
     found = np.zeros((len(said), len(names)))
     for row, (client, record) in zip(found, said.items(), strict=True):
         own = [name for name, kind in columns[client].items() if kind != CATEGORY]

@@ -30,9 +30,12 @@ from reshuffle.orders import Order, ShuffleOnce, check_order
 from reshuffle.solvers.sampling import inverse
 from reshuffle.validation import check_positive
 
-MOST_PASSES = 8  # of a round, by default
-FEW_VISITS = 50  # of a client's round: those with fewer samples make more passes, which cost little
-CAP = 0.5  # of 1/L_max: at 1/L_max itself passes in a fixed order can be unstable
+MOST_PASSES = 8
+"""The most local passes of a round by default."""
+FEW_VISITS = 50
+"""Clients with fewer samples than this make more passes by default, since these cost little."""
+CAP = 0.5
+"""The largest default step, as a share of 1/L_max: at 1/L_max itself passes in a fixed order can be unstable."""
 FAR_APART = 100.0
 """The ratio of the units of two columns from which on unscaled columns cost so many rounds that the user should know."""
 
@@ -171,9 +174,7 @@ class ExactFedRR(FederatedSolver):
 
     def _metric(self, federation: Federation) -> Metric | None:
         """The metric that the clients agree on, where one is wanted, of use and possible."""
-        if (
-            self.scales is None or not self._chosen
-        ):  # a step of the user's has the units of the columns
+        if self.scales is None or not self._chosen:  # A given step has the units of the columns.
             return None
         said = federation.columns()
         if said is None:

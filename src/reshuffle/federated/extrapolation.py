@@ -22,13 +22,17 @@ from reshuffle.errors import InputError
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
 
-GROWTH = 2.0  # of the residual beyond its best, at which an extrapolation counts as failed
-PIECE = 1 << 12  # entries of a point at a time
-SAME = 1e-7  # of the residual: changes of it that say nothing about where it would vanish
+GROWTH = 2.0
+"""An extrapolation counts as failed where the residual is this many times its best value."""
+PIECE = 1 << 12
+"""Points are combined this many entries at a time, so that intermediate arrays stay in the cache."""
+SAME = 1e-7
+"""Changes of the residual below this share of it do not tell where it would vanish."""
 LONGEST = 100.0
 """The most that weights may add up to, in absolute value, in rounds. Far from the solution slopes of Huber's or the quantile
 loss are flat, a round is nearly a translation, and longer extrapolations went to P(x) a million times above its start."""
-RIDGE = 1e-10  # of the least-squares problem, relative to its trace
+RIDGE = 1e-10
+"""The ridge of the least-squares problem, relative to its trace; it keeps the problem solvable."""
 
 
 class Choice(NamedTuple):
@@ -99,9 +103,7 @@ def products(residuals: Sequence[Array] | Array) -> tuple[Array, Array, Array]:
     """
     count, flat = len(residuals), [residual.reshape(-1) for residual in residuals]
     squares, gram, slopes = np.zeros(count), np.zeros((count - 1, count - 1)), np.zeros(count - 1)
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # of a run that diverges, which is said elsewhere
+    with np.errstate(over="ignore", invalid="ignore"):  # Divergence is reported elsewhere.
         for start in range(0, flat[-1].size, PIECE):
             r = np.stack([residual[start : start + PIECE] for residual in flat])
             changes = np.diff(r, axis=0)
@@ -111,17 +113,21 @@ def products(residuals: Sequence[Array] | Array) -> tuple[Array, Array, Array]:
     return np.sqrt(squares), gram, slopes
 
 
-PATIENCE = 50  # rounds in which a residual that falls at all should have been halved
-QUIET = 1e-8  # of the first residual: from here on rounding may have a part in it
-STUCK = 0.65  # of the residual that was last a half: above it there is next to no progress
-LEAST = 1.0 / 16.0  # of the step that was chosen: if it does not go with this, it is not the step
+PATIENCE = 50
+"""A residual that converges at all should halve within this many rounds."""
+QUIET = 1e-8
+"""Below this share of the first residual rounding may contribute to it."""
+STUCK = 0.65
+"""A residual above this share of the last halved one has made next to no progress."""
+LEAST = 1.0 / 16.0
+"""The least share of the chosen step that is tried: if that does not help, the step is not the cause."""
 
 
 class ResidualMonitor(NamedTuple):
     """How the residual ‖T(z) - z‖ goes: part of the state of a run."""
 
     factor: float = 1.0
-    """Of the step that was chosen."""
+    """The share of the chosen step that is used now."""
     first: float = 0.0
     """The first residual of the run."""
     halved: float = np.inf
@@ -170,7 +176,7 @@ class ResidualMonitor(NamedTuple):
 
     @property
     def doubts(self) -> str:
-        """What whoever gets a model now should know and try."""
+        """Advice for the user of a model whose residual stalls; empty where it does not."""
         if not self.stalls:
             return ""
         return (
@@ -180,12 +186,12 @@ class ResidualMonitor(NamedTuple):
 
 
 def remembered(state: State, name: str, memory: int) -> list[Array]:
-    """What the state has under this name, of at most ``memory`` rounds, newest last."""
+    """The arrays that the state holds under this name, of at most ``memory`` rounds, newest last."""
     return [held[0] for k in range(memory) for held in [state[_slot(name, k)]] if len(held)]
 
 
 def slots(name: str, arrays: Sequence[Array], memory: int, shape: tuple[int, ...]) -> State:
-    """The same as entries of a state; slots that are free hold an array of length 0."""
+    """These arrays as entries of a state; free slots hold an array of length 0."""
     free = np.empty((0, *shape))
     return {_slot(name, k): arrays[k][None] if k < len(arrays) else free for k in range(memory)}
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _settings(client: FiniteSum, penalty: bool) -> dict[str, Any]:
-    """What all clients must have alike."""
+    """The settings that all clients must have in common."""
     settings = {
         "features": client.features,
         "shape of the unknown": client.shape,
@@ -123,7 +123,7 @@ class Federation(Objective):
 
     @property
     def losses(self) -> dict[str, Loss | None]:
-        """Of the clients, by their names; none of one that is no generalised linear model."""
+        """The losses of the clients, by their names; None for a client that is no generalised linear model."""
         return {
             self.called(c): None if client.datafit is None else client.datafit.loss
             for c, client in enumerate(self.clients)
@@ -156,7 +156,7 @@ class Federation(Objective):
         return self._joined([client.smoothness for client in self.clients])
 
     def smoothness_for(self, local: Local) -> Smoothness:
-        """That of the functions that this work is made on."""
+        """The smoothness of the functions that this local work uses."""
         views = [local.view(client) for client in self.clients]
         same = all(view is client for view, client in zip(views, self.clients, strict=True))
         return self.smoothness if same else self._joined([view.smoothness for view in views])
@@ -184,7 +184,7 @@ class Federation(Objective):
     # --- what a run asks of it -----------------------------------------------------------------
 
     def loads(self, local: Local) -> list[Load]:
-        """What the local work amounts to, for each client."""
+        """The load of this local work, for each client."""
         return [local.load(client) for client in self.clients]
 
     def open(self, engine: Engine, plan: Plan) -> Session:
@@ -208,11 +208,11 @@ class Federation(Objective):
         )
 
     def say(self, x: Array, wanted: str) -> Mapping[int, Record]:
-        """What all clients say of f_m at x; see ``answers``."""
+        """The answers of all clients about f_m at x; see ``answers``."""
         return {c: answers(client, wanted, x) for c, client in enumerate(self.clients)}
 
     def columns(self) -> Mapping[int, Record] | None:
-        """What the clients say of their columns (see ``moments``); none where one has no rows."""
+        """The moments of the clients' columns (see ``moments``); None where a client has no rows."""
         from reshuffle.federated.scales import moments
 
         if any(loss is None for loss in self.losses.values()):
@@ -240,7 +240,7 @@ class Federation(Objective):
         return total if total.ndim else float(total)
 
     def letter(self, plan: Plan) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
-        """What goes along with every task: to all clients, and to each."""
+        """The record that goes along with every task to all clients, and the one for each client."""
         return {}, {}
 
     def prepare(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError
@@ -16,8 +17,8 @@ from reshuffle.solvers.method import State
 from reshuffle.trace import Result
 from reshuffle.validation import check_positive
 
-NAMES = ("loss", "accuracy", "auc", "r2")
-"""Those that the trace has columns of."""
+NAMES = ("loss", "accuracy", "auc", "r2", "d2")
+"""The metrics that have columns in the trace."""
 
 
 def metrics(problem: Problem, x: Array) -> dict[str, Plain]:
@@ -31,6 +32,12 @@ def metrics(problem: Problem, x: Array) -> dict[str, Plain]:
             found["auc"] = _auc(z, y > 0)
     elif kind == "classes":
         found["correct"] = int(np.sum(z.argmax(axis=1) == y))
+    elif kind == "counts":
+        found |= {
+            "errors": float(np.sum((np.exp(z) - y) ** 2)),
+            "targets": float(y.sum()),
+            "entropies": float(xlogy(y, y).sum()),
+        }
     elif y.ndim == 1:
         found |= {
             "errors": float(np.sum((z - y) ** 2)),
@@ -42,10 +49,11 @@ def metrics(problem: Problem, x: Array) -> dict[str, Plain]:
 
 def overall(found: Mapping[int, Record]) -> dict[str, float]:
     """Over all clients: loss, accuracy, R² and root mean squared error of the pooled samples; of the AUC the mean, weighed
-    by samples."""
+    by samples. Counts have D² in place of R²: with the mean count m, half the deviance of the constant model is
+    Σ y·log(y) - Σ y·log(m), and that of the model is the sum of Poisson's losses."""
     held = [r for r in found.values() if r.get("samples")]
     total = {name: sum(float(r[name]) for r in held if name in r)
-             for name in ("samples", "losses", "correct", "errors", "targets", "squares")}  # fmt: skip
+             for name in ("samples", "losses", "correct", "errors", "targets", "squares", "entropies")}  # fmt: skip
     result: dict[str, float] = {}
     if not held:
         return result
@@ -58,8 +66,13 @@ def overall(found: Mapping[int, Record]) -> dict[str, float]:
     if ranked:
         result["auc"] = float(np.average([a for _, a in ranked], weights=[w for w, _ in ranked]))
     if "errors" in held[0]:
-        spread = total["squares"] - total["targets"] ** 2 / n
-        result["r2"] = 1.0 - total["errors"] / spread if spread > 0 else 0.0
+        mean = total["targets"] / n
+        if "entropies" in held[0]:
+            deviance = total["entropies"] - float(xlogy(total["targets"], mean))
+            result["d2"] = 1.0 - total["losses"] / deviance if deviance > 0 else 0.0
+        else:
+            spread = total["squares"] - total["targets"] * mean
+            result["r2"] = 1.0 - total["errors"] / spread if spread > 0 else 0.0
         result["rmse"] = float(np.sqrt(total["errors"] / n))
     return result
 
@@ -77,7 +90,7 @@ class HeldOutMetrics:
     """Asks every site, every so many rounds, how good the model is on its held-out samples.
 
     The state keeps the latest answers for the trace, ``held_out``: a row for each client, and one for all, with the
-    loss, the accuracy, the AUC and R²; ``held_out_known`` says which of them there are. The table of the final model, with
+    loss, the accuracy, the AUC, R² and D²; ``held_out_known`` says which of them there are. The table of the final model, with
     names, is ``held_out`` of the result.
     """
 

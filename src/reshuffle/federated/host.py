@@ -18,12 +18,14 @@ from reshuffle.objective import Array, FiniteSum
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
 
-SMALL = 512  # samples, below which a client is better trained together with its neighbours
-FEW = 8  # clients, below which that is not worth it
+SMALL = 512
+"""Clients with fewer samples than this are trained together with their neighbours, in one call of the core."""
+FEW = 8
+"""Fewer clients than this are not worth training together."""
 
 
 Source = Callable[[], FiniteSum]
-"""Where a client's problem comes from. It travels to the host, and is called there."""
+"""A function that makes a client's problem. It travels to the host, and is called there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +51,9 @@ class ClientHost:
     positions: Sequence[int]
     factors: Sequence[float]
     memory: ClientStates = field(default_factory=ClientStates)
-    """Of methods that keep their state with the clients."""
+    """The clients' own states, for methods that keep them there."""
     folders: Mapping[int, str | os.PathLike[str]] = field(default_factory=dict)
-    """Where a client's state is saved."""
+    """The folders in which clients' states are saved."""
     _work: _Work | None = field(default=None, init=False, repr=False)
     _problems: list[FiniteSum] | None = field(default=None, init=False, repr=False)
 
@@ -128,7 +130,7 @@ def _passes(
 def seen(
     problem: FiniteSum, task: Task, x: Array, told: Callable[[Array], Array] = np.asarray
 ) -> dict[str, Plain]:
-    """What the task wants to know of f_m at x (see ``answers``), as it may be told."""
+    """The answers about f_m at x that the task asks for (see ``answers``), as the local work lets them be sent."""
     with np.errstate(over="ignore", invalid="ignore"):  # at points that are too far out
         found = answers(problem, str(task.more.get("wants", "")), x)
     return {
@@ -179,11 +181,11 @@ def _neighbours(clients: Sequence[int]) -> list[list[int]]:
 
 
 ARRAYS = ("gradient", "rising")
-"""What clients say that is as long as a model: added up where a server keeps sums only."""
+"""The answers that are as long as a model. A server that keeps sums adds them up."""
 
 
 def answers(problem: FiniteSum, wanted: str, x: Array) -> dict[str, Plain]:
-    """What a client says of f_m at x: all of it means over its samples.
+    """A client's answers about f_m at x, all of them means over its samples.
 
     ``value``: f_m(x). ``gradient``: ∇f_m(x) without the ridge. ``rising``: that of the samples whose slope is
     positive, and by how much their losses are above their infimum. ``floor``: the mean of l*(0, y_i), less the infimum

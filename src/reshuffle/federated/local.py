@@ -1,4 +1,4 @@
-"""What a client does in a round. Each is the single-machine epoch, on the client's own samples.
+"""Local work: what each client does in a round. Each kind is the single-machine epoch, on the client's own samples.
 
 A client knows its data, N_m, and two numbers of the whole federation that the driver tells it: where
 its random numbers begin, and a factor that makes the sum of its steps proportional to N_m.
@@ -32,7 +32,8 @@ from reshuffle.solvers.slope_table import slope_table_of
 from reshuffle.validation import check_vector
 
 Work = TypeVar("Work", bound="Local")
-BLIND = 0.01  # of a step along the slope: passes over a quadratic move x by a step or more
+BLIND = 0.01
+"""Passes that move x by less than this share of a step along the slope cancel; over a quadratic they move it by a step or more."""
 
 LocalEpoch = Callable[[Array, float, int, Stream, Array | None], Array]
 """(x, γ, round, random numbers of the round, control variate) -> the client's model."""
@@ -51,13 +52,13 @@ def travels(kind: type[Work]) -> type[Work]:
 
 
 class Load(NamedTuple):
-    """What a client's round amounts to."""
+    """The work of a client's round, in numbers."""
 
     visits: int
     """Random numbers it may draw; for most, also the gradients it evaluates."""
     steps: float
     smoothness: float
-    """Of the functions of its steps, where the factor is 1."""
+    """The smoothness constant of the functions of its steps, where the factor is 1."""
 
     def times(self, passes: int) -> Load:
         """The load of so many passes."""
@@ -80,7 +81,7 @@ class Local(ABC):
     """A kind of local work."""
 
     seed: int
-    """Of the run; the random numbers of every client come from it."""
+    """The seed of the run, from which the random numbers of every client come."""
     solver: Any = None
     """The solver with its hyper-parameters, where the work was made by ``local_class``."""
 
@@ -114,7 +115,7 @@ class Local(ABC):
         rng: np.random.Generator,
         control: Array | None,
     ) -> Array:
-        """What a client makes of x in the round ``number``: all that a local work must have.
+        """The model that a client makes of x in the round ``number``. A local work needs no other method.
 
         ``x`` and ``control``, what the server sends along, are copies that may be changed. ``step`` is γ times
         what makes the sum of the client's steps proportional to N_m. ``rng`` has the client's own random
@@ -125,7 +126,7 @@ class Local(ABC):
         )
 
     def load(self, client: FiniteSum) -> Load:
-        """What a round amounts to."""
+        """The work of a round, in numbers."""
         return Load(client.n, self.length(client), self.smoothness(client))
 
     def smoothness(self, client: FiniteSum) -> float:
@@ -145,7 +146,7 @@ class Local(ABC):
         return numbers
 
     def reply_shape(self, message: Array) -> tuple[int, ...]:
-        """Of what a client answers to this message: a model, unless the work says otherwise."""
+        """The shape of a client's answer to this message: that of a model, unless the work says otherwise."""
         return message.shape
 
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
@@ -283,9 +284,7 @@ class Corrected(Local):
                 q = q + moved
             least = BLIND * factor * step * np.abs(slope).max()
             if np.abs(y - x).max() < least:
-                return (
-                    x - factor * step * slope
-                )  # passes that all but cancel: one plain step instead
+                return x - factor * step * slope  # The passes all but cancel each other.
             return y
 
         return epoch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.curvature import Curved
@@ -51,14 +51,12 @@ class FedNewton(FederatedSolver):
 
     rounds: int = 30
 
+    needs_all: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.step != Constant():
             raise InputError(f"FedNewton has no step to choose, got step={shown(self.step)}")
-        if self.participation < 1:
-            raise InputError("FedNewton needs all clients in every round: participation must be 1")
-        if self.on_missing == "average":
-            raise InputError('FedNewton cannot leave clients out: on_missing must be "raise"')
 
     def check_problem(self, problem: Any) -> None:
         super().check_problem(problem)

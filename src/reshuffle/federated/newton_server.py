@@ -27,13 +27,19 @@ from reshuffle.solvers.exact.costs import LARGEST
 from reshuffle.solvers.method import State
 from reshuffle.solvers.newton_model import descend, loose_rows, within
 
-FIRST = 500  # coordinates whose Hessian is asked for before any gradient is known: 1 MB per client
-SLACK = 0.8  # of a strength: a feature at zero whose slope is beyond it may soon be wanted
+FIRST = 500
+"""The Hessian of at most this many coordinates is asked for before any gradient is known: 1 MB per client."""
+SLACK = 0.8
+"""A feature at zero whose slope is beyond this share of its strength may soon be wanted."""
 
-MORE = 200  # features at zero that may join the active ones in a round, or as many as are active
-SHRINKS = 1e-4  # of the last decrease: where steps still converge, they shrink faster than this
-STEEP = 1e9  # the most damping where curvature has no bound: it may be e^20 times as large a step further
-LEAST_SLOPE = 1e-100  # whose square is no zero either
+MORE = 200
+"""So many features at zero may join the active ones in a round, or as many as are active."""
+SHRINKS = 1e-4
+"""Steps that still converge decrease P by less than this share of the last decrease."""
+STEEP = 1e9
+"""The most damping for a loss without a bound on its curvature, which may be e^20 times as large one step further."""
+LEAST_SLOPE = 1e-100
+"""A slope that is as good as zero, and whose square is still not zero in floating point."""
 
 
 class Search(NamedTuple):
@@ -42,9 +48,9 @@ class Search(NamedTuple):
     objective: float = np.inf
     """P at the last point that was taken."""
     promised: float = 0.0
-    """What the step from there would change P by, were f straight."""
+    """The change of P that the step from there promises, were f linear."""
     decrease: float = 0.0
-    """Of the model, at its minimum."""
+    """The decrease of the quadratic model at its minimum."""
     damping: float = 0.0
     done: float = 0.0
     """Whether no step lowers P any further."""

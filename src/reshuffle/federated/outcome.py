@@ -1,4 +1,4 @@
-"""Where a run over sites ended: the result, what a model needs beside x, and how good it is at each site."""
+"""The result of a run over sites: x, the parts of a model beside x, and its quality at each site."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger("reshuffle")
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What the sites agreed on and a model needs beside x."""
+    """The parts of a model beside x, on which the sites agreed."""
 
     loss: Loss
     penalty: Penalty
@@ -41,7 +41,7 @@ class Learned:
 
 @dataclass(frozen=True, eq=False)
 class FederatedResult(Result):
-    """Where a run over ``Sites`` ended.
+    """The result of a run over ``Sites``.
 
     Beside the parts of ``Result`` it has ``held_out``, the quality of the final model by site and metric (empty where no
     site has ``test`` data), ``tally``, the part of each client and what travelled, and ``learned``, from which

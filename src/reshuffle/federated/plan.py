@@ -1,4 +1,4 @@
-"""What the clients of a round are to do, all together, and as a record that travels: names and numbers."""
+"""The plan of a round: the work of all clients together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reshuffle.objective import Array
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What the clients' work amounts to, all together."""
+    """The work of all clients in a round."""
 
     local: Local
     positions: list[int]
@@ -24,7 +24,7 @@ class Plan:
     """τ_m/γ: the length of each client's epoch, proportional to N_m."""
     visits: Array
     smoothness: float
-    """Of the functions of single steps, over all clients."""
+    """The largest smoothness constant of the functions of single steps, over all clients."""
 
 
 def plan(federation: Federation, local: Local, loads: Sequence[Load] | None = None) -> Plan:

@@ -9,7 +9,7 @@ from reshuffle.federated.held_out import overall
 
 ALL = "all sites"
 """The row of the samples of all sites together."""
-METRICS = ("samples", "loss", "accuracy", "auc", "r2", "rmse")
+METRICS = ("samples", "loss", "accuracy", "auc", "r2", "d2", "rmse")
 """Columns, of which a table has those that are known of some site."""
 
 
@@ -89,4 +89,4 @@ def _shown(metric: str, value: float | None) -> str:
         return "–"
     if metric == "samples":
         return f"{value:,.0f}"
-    return f"{value:.3f}" if metric in ("accuracy", "auc", "r2") else f"{value:.4g}"
+    return f"{value:.3f}" if metric in ("accuracy", "auc", "r2", "d2") else f"{value:.4g}"

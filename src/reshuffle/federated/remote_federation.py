@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reshuffle.cached import cached_property
+from reshuffle.cached import cached_property, keep
 from reshuffle.digests import digest
 from reshuffle.engines import Engine, Plain, Record, Session, Task
 from reshuffle.federated.agreement import Agreement
@@ -33,7 +33,7 @@ class KnownConstants(Smoothness):
 
     def __init__(self, L_max: float, L_mean: float, L_f: float) -> None:
         super().__init__(lambda: np.array([L_max]))
-        vars(self).update(_summary=(L_max, L_mean), _largest_eigenvalue=(L_f, 0.0), rough_L_f=L_f)
+        keep(self, _summary=(L_max, L_mean), _largest_eigenvalue=(L_f, 0.0), rough_L_f=L_f)
 
 
 class RemoteFederation(Federation):
@@ -153,7 +153,7 @@ class RemoteFederation(Federation):
         return more | {"setup": digest(more, own)}, own
 
     def _told(self, client: int) -> dict[str, Plain]:
-        """What every message says to a client: the factor of its weights, and which data it said that it has."""
+        """The part of every message that is for one client: the factor of its weights, and the digest of the data that it announced."""
         return {"weight": self.agreed.weights[client], "data": self.agreed.data[client]}
 
     def prepare(self) -> None:

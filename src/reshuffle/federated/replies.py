@@ -17,16 +17,16 @@ from reshuffle.objective import Array
 logger = logging.getLogger("reshuffle")
 
 Watch = Callable[[Task, Reply | Failure, str], None]
-"""Told of every answer, and why it is refused or none, where that is so."""
+"""A function that is called with every answer, and with the reason where it is refused or missing."""
 Take = Callable[[Reply], Reply]
 """Takes the arrays out of a reply as it comes, so that none is kept."""
 TRAFFIC = ("bytes_down", "bytes_up", "retries", "refused")
-"""What is counted of a round's messages."""
+"""The columns of a trace that count a round's messages."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What to do about clients that take part, or fail to."""
+    """How many clients take part, and what happens where one does not answer."""
 
     participation: float = 1.0
     retries: int = 2
@@ -37,11 +37,11 @@ class Policy:
 
 @dataclass(eq=False)
 class Found:
-    """What a round brought."""
+    """The replies of a round, and the reasons of clients that did not reply."""
 
     replies: dict[int, Reply] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
-    """Of those that are missing, the latest."""
+    """The latest reason of each client that is missing."""
     traffic: Array = field(default_factory=lambda: np.zeros(len(TRAFFIC)))
     diverged: str = ""
     """Which clients' local work overflowed."""
@@ -118,11 +118,11 @@ class Gathering:
             found.diverged = f"{self.called(first)}: {found.reasons[first]}{others}"
 
     def _shape(self, task: Task) -> tuple[int, ...]:
-        """Of the array that is asked for."""
+        """The shape of the array that is asked for."""
         return self.reply_shape(task.x) if task.kind == "train" else (0,)
 
     def _ask(self, task: Task, one_by_one: bool) -> Iterator[Reply | Failure]:
-        """What the engine brings back, refused where it is something else."""
+        """The answers that the engine brings back, refused where they are something else."""
         stream = getattr(self.session, "stream", None) if one_by_one else None
         answers = (stream or self.session.run_round)(task, self.policy.timeout)
         known = stream is not None or isinstance(answers, list)

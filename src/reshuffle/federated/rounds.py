@@ -121,7 +121,7 @@ class Rounds(Method):
         return RoundEpoch(new, gradients, 1, step, stalled, reported=reported)
 
     def _configure(self, state: State, epoch: int, step: float) -> Task:
-        """Who takes part, and what each is sent: x, its control variate, and the words of the server."""
+        """The task of a round: the clients that take part, x, their control variates, and the server's letter."""
         chosen, x = self._participants(epoch), self.server.message(state)
         held = self.server.controls(state)
         controls = {} if held is None else {c: held[c] for c in chosen}
@@ -170,7 +170,7 @@ class Rounds(Method):
         return super().objective(state) if self.evaluates else np.nan
 
     def ask_about(self, state: State) -> Reported:
-        """What the clients know of x, by a question of its own: for the end of a run."""
+        """The clients' answers about x, asked for at the end of a run."""
         if not self.wants:
             return Reported(np.nan, np.nan, state)
         try:

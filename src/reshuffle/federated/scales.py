@@ -26,7 +26,7 @@ from reshuffle.federated.server import Server
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.penalties import Penalty, Zero
 from reshuffle.penalties.abilities import compiled_form
-from reshuffle.penalties.forms import Coordinates, Form, Groups
+from reshuffle.penalties.forms import Form, Groups
 from reshuffle.problem import Problem
 from reshuffle.rows import Rows
 from reshuffle.solvers.method import State
@@ -36,15 +36,15 @@ ALIKE = 4.0
 """The ratio of units, or of a mean to a deviation, up to which columns stay as they are: little would be gained by a copy of all
 rows."""
 CONSTANT = 1e-12
-"""Of the root mean square of a column: a deviation below it is rounding, and no unit to measure the column by."""
+"""A deviation below this share of a column's root mean square is rounding, and no unit for the column."""
 NOISE = 1e-14
-"""Of the largest unit: columns below it are what rounding left of constant ones, and are not scaled up."""
+"""Columns whose unit is below this share of the largest are what rounding left of constant ones, and are not scaled up."""
 PIECE = 1 << 20
 """Values of dense rows that are read at a time, so that no copy of a mapped file is made."""
 
 
 def moments(problem: FiniteSum) -> dict[str, Plain]:
-    """What a client says of its columns, weighted: means, Σ w·(x - mean)², the weight of entries that are not zero, Σ w."""
+    """The weighted moments of a client's columns: means, Σ w·(x - mean)², the weight of entries that are not zero, Σ w."""
     fit = cast(Problem, problem).datafit
     if fit.on_disk:
         raise InputError(
@@ -73,7 +73,7 @@ def moments(problem: FiniteSum) -> dict[str, Plain]:
 
 
 class Units(NamedTuple):
-    """What a column is measured in, over all clients."""
+    """The unit of each column over all clients."""
 
     unit: Array
     """The root mean square of its entries that are not zero, about ``centre``; the median of all for an empty column."""
@@ -167,8 +167,9 @@ def metric(found: Units, penalty: Penalty, shape: tuple[int, ...]) -> Metric | N
     if form is None:
         return None
     squares = found.unit**2
-    if isinstance(form, Groups):
-        kin = _kin(form, shape)
+    groups = form.in_groups
+    if groups is not None:
+        kin = _kin(groups, shape)
         squares = (np.bincount(kin, squares) / np.bincount(kin))[kin]
     scale = np.exp2(-np.round(0.5 * np.log2(squares)))
     alike = scale.max() <= ALIKE * scale.min()
@@ -209,11 +210,14 @@ class ScaledPenalty:
 
     def prox(self, u: Array, step: float) -> Array:
         """argmin_v step·(R(Sv) + (ridge/2)‖Sv‖²) + ‖v - u‖²/2."""
-        form, s, flat = self.form, self.scale, u.reshape(-1)
-        shrink = 1.0 + step * form.l2 * s**2
-        point = np.copysign(np.maximum(np.abs(flat) - step * form.l1 * s, 0.0), flat) / shrink
-        if isinstance(form, Coordinates):
-            return np.clip(point, form.low / s, form.high / s).reshape(u.shape)
+        s, flat = self.scale, u.reshape(-1)
+        shrink = 1.0 + step * self.form.l2 * s**2
+        point = np.copysign(np.maximum(np.abs(flat) - step * self.form.l1 * s, 0.0), flat) / shrink
+        box, form = self.form.one_by_one, self.form.in_groups
+        if box is not None:
+            point = np.clip(point, box.low / s, box.high / s)
+        if form is None:
+            return point.reshape(u.shape)
         members, sizes = form.members[: form.starts[-1]], np.diff(form.starts)
         group = np.repeat(np.arange(sizes.size), sizes)
         norms = np.sqrt(np.bincount(group, point[members] ** 2, sizes.size))
@@ -327,5 +331,5 @@ def prox_in(found: ScaledPenalty, features: int) -> Callable[[Array, float], Arr
 
 
 def rescaled(local: Corrected, found: Metric) -> Rescaled:
-    """The same work in another metric."""
+    """This local work in another metric."""
     return Rescaled(local.order, local.passes, local.importance, local.seed, *found)

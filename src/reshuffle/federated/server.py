@@ -42,15 +42,15 @@ class Server(ABC):
         return {"x": x0}
 
     def restarted(self, state: State) -> State:
-        """Where all clients begin anew from x."""
+        """The state from which all clients begin anew at x."""
         return self.start(state["x"])
 
     def message(self, state: State) -> Array:
-        """What is sent to every client: x, unless a method has more to say."""
+        """The array that is sent to every client: x, unless a method sends more."""
         return state["x"]
 
     def controls(self, state: State) -> Array | None:
-        """What is sent along with it, a row for each client."""
+        """The control variates that are sent along, a row for each client; None where there are none."""
         return None
 
     def shortened(self, state: State, step: float) -> float:
@@ -70,15 +70,15 @@ class Server(ABC):
         return 0.0
 
     def doubts(self, state: State) -> str:
-        """What whoever gets the model of this state should know and try, where it may be far off."""
+        """Advice for the user of this state's model where it may be far off; empty elsewhere."""
         return ""
 
     def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
-        """What else clients need to know: all of them, and each."""
+        """Further numbers and texts for all clients, and for each."""
         return {}, {}
 
     def sums(self, shape: tuple[int, ...], shares: Array) -> Sums | None:
-        """What adds up replies as they come; None for a server that is given the models themselves."""
+        """The sums that replies are added to as they come; None for a server that is given the models themselves."""
         return None
 
     def add_up(

@@ -96,7 +96,7 @@ class Site:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What is trained: the same at every site."""
+    """The model that is trained, the same at every site."""
 
     loss: Loss
     ridge: float
@@ -109,7 +109,7 @@ class Model:
         return self.loss.targets in LABELLED
 
     def report(self, table: SiteTable, version: str, moments: bool) -> dict[str, Plain]:
-        """What a site says of itself before the first round, and all that it says."""
+        """The record by which a site describes itself before the first round; it says nothing else."""
         columns = table.columns
         if columns is None:
             shape, parts = self._rows(table)

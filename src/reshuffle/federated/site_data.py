@@ -24,7 +24,7 @@ Given = tuple[Any, ...] | Mapping[str, Any]
 Source = str | os.PathLike[str] | Callable[[], Given] | Given
 PARTS = ("X", "y", "sample_weight", "names")
 SPARSE = ("data", "indices", "indptr", "shape", "format", "_is_array")
-"""What scipy's ``save_npz`` calls the parts of X."""
+"""The names that scipy's ``save_npz`` gives to the parts of X."""
 
 
 class SiteTable(NamedTuple):

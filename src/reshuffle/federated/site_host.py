@@ -104,7 +104,7 @@ class SiteHost:
         return record
 
     def _load(self, client: int, task: Task) -> dict[str, Plain]:
-        """What the local work amounts to, and the constants that steps are chosen by."""
+        """The load of the local work, and the constants that steps are chosen by."""
         problem, local = self._problem(client, task), local_of(task.more)
         local.rehearse(problem)
         load, constants, typical = (
@@ -212,7 +212,7 @@ def _reason(error: Exception) -> str:
 
 
 Stamp = dict[str, tuple[int, ...]]
-"""Of each file that is mapped: which one it is, its size, when it was last written."""
+"""For each mapped file: its device and inode, its size, and when it was last written."""
 
 
 @dataclass(eq=False)
@@ -255,7 +255,7 @@ class Loaded:
 
 
 def _stamp(site: Site) -> Stamp:
-    """Of the files of a folder; a single file is read whole, and may change afterwards."""
+    """The stamp of a folder's files. A single file is read whole, and may change afterwards."""
     if not isinstance(site.data, (str, os.PathLike)) or not Path(site.data).is_dir():
         return {}
     found: Stamp = {}

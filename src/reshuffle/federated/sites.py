@@ -115,7 +115,7 @@ class Sites:
 
     @property
     def names(self) -> list[str]:
-        """What the sites are called in tables: their names, files or numbers, each once."""
+        """The unique names of the sites for tables: their names, files or numbers."""
         found: list[str] = []
         for number, site in enumerate(self.sites):
             path = isinstance(site.data, (str, os.PathLike))

@@ -26,7 +26,7 @@ from reshuffle.validation import check_positive
 
 @dataclass(frozen=True, kw_only=True)
 class FederatedSolver(BaseSolver):
-    """What every federated solver has besides its method.
+    """The settings that every federated solver has.
 
     Parameters
     ----------
@@ -104,11 +104,11 @@ class FederatedSolver(BaseSolver):
             return ended(gathered, problem.first_index, result, self.evaluate, self.tol)
 
     def loop(self, problem: Any) -> type[Run]:
-        """Where clients alone know P(x), it comes with the replies of the next round."""
+        """The delayed loop where clients alone know P(x), which then comes with the replies of the next round."""
         return DelayedRun if problem.remote else Run
 
     def local(self, federation: Federation) -> Local:
-        """What each client does in a round."""
+        """The local work of each client in a round."""
         kind = self.local_class
         if not (isinstance(kind, type) and issubclass(kind, Local)):
             given = "" if kind is None else f", got {shown(kind)}"
@@ -123,7 +123,7 @@ class FederatedSolver(BaseSolver):
         return kind(self)
 
     def server(self, federation: Federation, work: Plan) -> Server:
-        """What the server makes of the clients' models."""
+        """The server, which combines the clients' models."""
         made: Server = self.server_class(federation.prox, work.totals)
         return made
 
@@ -147,7 +147,7 @@ class FederatedSolver(BaseSolver):
             )
 
     def plan(self, federation: Federation) -> Plan:
-        """What the clients' work amounts to."""
+        """The plan of a round: the work of all clients together."""
         return plan(federation, self.local(federation))
 
     def bind(self, problem: Federation) -> Rounds:

@@ -1,4 +1,4 @@
-"""What a loss is: two small functions and a bound."""
+"""The interface of a loss: two small functions and a bound."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Loss:
     curvature: float
     """A bound on the second derivative in z (for a vector loss, on its spectral norm)."""
     targets: ClassVar[str | Targets] = "real"
-    """What y must hold: "signs" (-1/+1), "real" numbers, "rows" of them (one number per output), "counts"
+    """The kind of targets: "signs" (-1/+1), "real" numbers, "rows" of them (one number per output), "counts"
     (not negative), "classes" 0 … K-1, or an object that checks."""
     vector: ClassVar[bool] = False
     value: ClassVar[Callable[..., Any]]
@@ -78,7 +78,7 @@ class Loss:
     quadratic: ClassVar[bool] = False
     """Whether l'' is the same everywhere: Newton's model is then f itself, and one step is enough."""
     probabilities: ClassVar[bool] = False
-    """Of a vector loss: whether slopes are p - e_y with probabilities p, and l*(p - e_y) = Σ_k p_k log p_k."""
+    """For a vector loss: whether slopes are p - e_y with probabilities p, and l*(p - e_y) = Σ_k p_k log p_k."""
     balanced: ClassVar[Callable[..., Any] | None] = None
     """``balanced(slopes, y, weights)``, for a gap with an intercept: slopes near the given ones with Σ_i w_i s_i = 0.
     A loss of one output that has none gets those of one sign shortened; a vector loss has no gap then."""

@@ -126,9 +126,8 @@ def _shifted(p: Any, w: Any, wanted: Any) -> Any:
     for _ in range(TURNS):
         if not off > NEAR * wanted.sum():
             break
-        hessian = (
-            np.diag(sums) - (w[:, None] * p).T @ p + wanted.mean() / wanted.size
-        )  # flat along 1
+        # The last term makes it regular along the vector of ones, in which softmax is flat.
+        hessian = np.diag(sums) - (w[:, None] * p).T @ p + wanted.mean() / wanted.size
         try:
             delta = np.linalg.solve(hessian, wanted - sums)
         except np.linalg.LinAlgError:  # a class that no sample has, or none is thought to have

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from reshuffle.losses.base import Loss
 
 PARTS = ("value", "derivative", "second", "conjugate")
-"""What the core may be handed, in the order in which it takes them."""
+"""The functions of a loss that the core takes, in its order."""
 
 Scalar = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double)
 CFunction = Scalar.__mro__[1]
-"""What every function of ctypes is an instance of."""
+"""The base class of all functions of ctypes."""
 Pointer = ctypes.POINTER(ctypes.c_double)
 Block = ctypes.CFUNCTYPE(None, Pointer, Pointer, Pointer, ctypes.c_int64)
 
@@ -40,7 +40,7 @@ def native_loss(loss: Loss, classes: bool) -> Any:
 
 
 def own_errors(loss: Loss) -> list[BaseException]:
-    """What functions of one's own have raised where they were called from the core; empty for others."""
+    """The errors that a user's functions have raised when the core called them; empty for built-in losses."""
     return _ERRORS.setdefault((type(loss), loss.params), [])
 
 

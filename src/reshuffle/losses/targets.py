@@ -1,4 +1,4 @@
-"""What a loss may ask of its targets: the checks, their shape in the unknown, and samples for tests."""
+"""The kinds of targets that losses have: their checks, their shape in the unknown, and samples for tests."""
 
 from __future__ import annotations
 

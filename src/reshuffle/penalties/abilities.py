@@ -1,4 +1,4 @@
-"""What a penalty can do. ``value`` and ``prox`` are all it must have.
+"""The abilities of a penalty. It must have ``value`` and ``prox``, and nothing else.
 
 Every further ability is a method that a penalty has or has not; whoever needs one asks ``ability``, never
 the class. What is missing costs speed or a certificate, never correctness.
@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 Features = NDArray[np.uint32]
 Mask = NDArray[np.bool_]
 NEEDED = ("value", "prox")
-"""What makes a penalty."""
+"""The methods that every penalty must have."""
 
 
 @runtime_checkable
@@ -157,9 +157,10 @@ def compiled_form(penalty: Penalty, shape: tuple[int, ...], ridge: float = 0.0) 
     if not isinstance(form, (Coordinates, Groups)):
         raise InputError(f"{name} must return Coordinates or Groups, got {type(form).__name__}")
     lengths = dict.fromkeys(("l1", "l2", "low", "high"), size)
-    if isinstance(form, Groups):
-        lengths = {"l1": size, "strengths": np.size(form.strengths)}
-        _check_groups(name, form, size)
+    groups = form.in_groups
+    if groups is not None:
+        lengths = {"l1": size, "strengths": np.size(groups.strengths)}
+        _check_groups(name, groups, size)
     for part, length in lengths.items():
         array: Any = getattr(form, part)
         good = isinstance(array, np.ndarray) and array.dtype == np.float64

@@ -1,4 +1,4 @@
-"""What the penalties of this package share: checks, equality by content, conjugates with a ridge."""
+"""The common base of this package's penalties: checks, equality by content, conjugates with a ridge."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class DualByNorm:
         return 0.0 if self.lambda_max(g) <= 1.0 else np.inf
 
     def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
-        """What makes g feasible: 1 with a ridge."""
+        """The factor that makes g feasible: 1 with a ridge."""
         norm = 0.0 if ridge > 0 else self.lambda_max(g)
         return 1.0 if norm <= 1.0 else FAR_BELOW / norm
 

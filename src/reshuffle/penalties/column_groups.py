@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reshuffle.errors import InputError, shown
 
 COLUMNS = "columns"
-"""What ``groups`` may be in an estimator: the columns, by the names of the features."""
+"""The value of ``groups`` in an estimator that stands for the columns, by the names of the features."""
 
 Labels = NDArray[np.int64]
 
@@ -93,7 +93,8 @@ def _of_encoder(encoder: Any, columns: list[Any] | None) -> list[Any]:
 def _of_categories(encoder: Any, names: list[Any]) -> list[Any]:
     """The column of each output of a OneHotEncoder, which may drop some, and put rare ones together."""
     plain = copy(encoder)
-    vars(plain).pop("feature_names_in_", None)  # so that inputs can be given numbers for names
+    if "feature_names_in_" in vars(plain):
+        del plain.feature_names_in_  # so that inputs can be given numbers for names
     if hasattr(plain, "feature_name_combiner"):
         plain.feature_name_combiner = "concat"
     outputs = [str(n) for n in plain.get_feature_names_out([str(k) for k in range(len(names))])]

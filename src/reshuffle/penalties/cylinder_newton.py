@@ -26,7 +26,7 @@ CURVED = 5  # those of the step on 1/‖y_g‖, which ends in few rounds but may
 
 
 class State(NamedTuple):
-    """What belongs to multipliers: see ``cylinder_state``."""
+    """The quantities that belong to given multipliers: see ``cylinder_state``."""
 
     multipliers: Array
     s: Array

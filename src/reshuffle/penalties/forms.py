@@ -30,6 +30,11 @@ class Coordinates(NamedTuple):
         return self
 
     @property
+    def in_groups(self) -> Groups | None:
+        """The groups, where there are some."""
+        return None
+
+    @property
     def holds_at_zero(self) -> bool:
         """Whether some coordinate stays at zero although its gradient is not zero."""
         return bool(self.l1.any() or np.any(self.low == 0.0) or np.any(self.high == 0.0))
@@ -58,6 +63,11 @@ class Groups(NamedTuple):
     def one_by_one(self) -> Coordinates | None:
         """The coordinates, where nothing ties them together: groups do."""
         return None
+
+    @property
+    def in_groups(self) -> Groups | None:
+        """The groups, where there are some."""
+        return self
 
     @property
     def holds_at_zero(self) -> bool:

@@ -224,9 +224,7 @@ class Grouped(ByContent, ABC):
             labels = np.repeat(np.arange(shape[0]), shape[1])
         else:
             labels = group_labels(self.groups)
-            if (
-                len(shape) == 2 and labels.size == shape[0]
-            ):  # one for each row: its outputs go together
+            if len(shape) == 2 and labels.size == shape[0]:  # One label for all outputs of a row.
                 labels = np.repeat(labels, shape[1])
         if labels.size > size:
             raise InputError(f"groups name {labels.size} coordinates, but x has {size}")

@@ -29,12 +29,12 @@ COLD: Array = np.empty(0)
 
 
 class Approximate(NamedTuple):
-    """What ``prox_from`` returns."""
+    """The result of ``prox_from``."""
 
     point: Array
     """p."""
     start: Array
-    """What the next call begins with: numbers in one row, of which only the penalty knows the meaning."""
+    """The start of the next call: numbers in one row, whose meaning only the penalty knows."""
     gap: float = 0.0
     """A bound on Φ(p) - Φ(p*)."""
     iterations: int = 0

@@ -89,9 +89,7 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
         flat = np.ascontiguousarray(x.ravel(), dtype=np.float64)
         bounds = step * self._bounds(flat.size)
         if not np.isfinite(flat).all():
-            return Approximate(
-                x.copy(), COLD, np.inf
-            )  # the run notices by its iterate that it blew up
+            return Approximate(x.copy(), COLD, np.inf)  # The run detects that its iterate diverged.
         known = start.shape == bounds.shape and np.all((start >= 0) & (start < FAR * step))
         multipliers = start / step if known else np.zeros(bounds.size)
         groups = self._structure(flat.size)
@@ -117,7 +115,7 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
 
     @cached_property
     def penalty(self) -> GroupLasso:
-        """That of the parts of a vector unknown."""
+        """The penalty of the parts of a vector unknown."""
         sizes = [group.size for group in check_lists(self.groups)]
         labels = np.repeat(np.arange(len(sizes)), sizes).tolist()
         return GroupLasso(self.strength, labels, self.weights)

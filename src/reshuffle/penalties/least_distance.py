@@ -45,7 +45,7 @@ def least_move(rows: Array, room: Array, guess: NDArray[np.bool_]) -> Move:
 
 
 def _multipliers(rows: Array, room: Array) -> Array | None:
-    """Of the shortest s that meets these rows, by Cholesky's factors and two corrections; None where they depend."""
+    """The multipliers of the shortest s that meets these rows, by Cholesky's factors and two corrections; None where they depend."""
     from scipy.linalg import cho_factor, cho_solve
 
     if not room.size:
@@ -76,9 +76,7 @@ def _by_nnls(rows: Array, room: Array, scale: float) -> tuple[Array, Array]:
     system = -np.vstack([rows.T, room[None] / scale])
     aim = np.zeros(len(system))
     aim[-1] = 1.0
-    u, _ = nnls(
-        system, aim, maxiter=30 * rows.shape[0]
-    )  # ten times scipy's: rows may be degenerate
+    u, _ = nnls(system, aim, maxiter=30 * rows.shape[0])  # Degenerate rows take more than scipy's.
     r = system @ u - aim
     rough: Array = -scale * r[:-1] / r[-1]
     multipliers, active = -scale / r[-1] * u, u > 0

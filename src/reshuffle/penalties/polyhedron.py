@@ -114,9 +114,7 @@ class Polyhedron(DualWithRidge, ByContent):
         """``start`` holds the multipliers of the rows: where the same rows are active again, one solve is enough."""
         self._check_size(x.size)
         if not np.isfinite(x).all():
-            return Approximate(
-                x.copy(), COLD, np.inf
-            )  # the run notices by its iterate that it blew up
+            return Approximate(x.copy(), COLD, np.inf)  # The run detects that its iterate diverged.
         origin, basis, rows, limits = self._reduced()
         guess = start > 0 if start.shape == limits.shape else np.zeros(limits.shape, dtype=bool)
         w = basis.T @ (x.ravel() - origin)

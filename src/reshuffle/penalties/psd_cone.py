@@ -52,9 +52,7 @@ class PSDCone(DualWithRidge, ByContent):
             return x.copy()  # the run notices by its iterate that it blew up
         values, vectors = np.linalg.eigh(_symmetric(matrix))
         kept = values > 0
-        half = vectors[:, kept] * np.sqrt(
-            values[kept]
-        )  # so that the product is symmetric to the last bit
+        half = vectors[:, kept] * np.sqrt(values[kept])  # The product is symmetric to the last bit.
         return np.ascontiguousarray(half @ half.T).reshape(x.shape)
 
 

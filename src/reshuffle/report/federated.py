@@ -70,6 +70,11 @@ def _tiles(model: Any, result: FederatedResult) -> Iterator[tuple[str, str]]:
                 f"{row['r2']:.3f}",
                 f"R² on {row['samples']:,.0f} {of}: 1 is perfect, 0 is the mean",
             )
+        elif "d2" in row:
+            yield (
+                f"{row['d2']:.3f}",
+                f"of the deviance explained on {row['samples']:,.0f} {of} (D²): 1 is perfect, 0 is the mean",
+            )
     asked = f": {ended(model)}" if result.tol else " were made"
     yield f"{result.epoch:,}", f"rounds{asked}"
     if np.isfinite(model.certificate_.value):
@@ -116,6 +121,7 @@ def _explained(held: Quality) -> str:
         "auc": "auc the area under the ROC curve (over all sites the mean of theirs, weighed by rows)",
         "r2": "r2 the share of the variance that is explained (over all sites it may be higher than at each, since targets "
         "differ from site to site)",
+        "d2": "d2 the share of the deviance of counts that is explained",
         "rmse": "rmse the root mean squared error, in the units of the target",
     }
     return f"The final model on rows that it has not seen: {'; '.join(known[m] for m in held.metrics if m in known)}."

@@ -50,6 +50,9 @@ def tiles(model: Any, held: HeldOut | None) -> Iterator[tuple[str, str]]:
             )
         elif name == "R²":
             yield f"{value:.3f}", f"R² on {held.rows:,} held-out rows: 1 is perfect, 0 is the mean"
+        elif name == "D²":
+            told = f"of the deviance explained on {held.rows:,} held-out rows (D²): 1 is perfect, 0 is the mean"
+            yield f"{value:.3f}", told
     coef = np.atleast_2d(dense(model.coef_))
     used = int(np.count_nonzero(np.any(coef != 0, axis=0)))
     if used == coef.shape[1]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from reshuffle.estimators.numbers import explained_deviance
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,18 +49,36 @@ def held_out_numbers(
     predicted = model.predict(X)
     proba = model.predict_proba(X) if hasattr(model, "predict_proba") else None
     log = bool(getattr(model, "log_target_", False))
-    return scored(y, predicted, proba, getattr(model, "classes_", None), trained_on, log=log)
+    classes, counts = getattr(model, "classes_", None), is_of_counts(model)
+    return scored(y, predicted, proba, classes, trained_on, log=log, counts=counts)
+
+
+def is_of_counts(model: Any) -> bool:
+    """Whether the model predicts the mean of counts."""
+    return getattr(model.loss_, "targets", None) == "counts"
 
 
 def scored(
-    y: Any, predicted: Any, proba: Any, classes: Any, trained_on: Any, *, log: bool = False
+    y: Any,
+    predicted: Any,
+    proba: Any,
+    classes: Any,
+    trained_on: Any,
+    *,
+    log: bool = False,
+    counts: bool = False,
 ) -> HeldOut:
     """Scores of predictions, of classes or of numbers; ``trained_on`` are the targets that give the constant.
 
-    A model of the logarithm (``log``) is also judged by the R² of that: in its own units a few large targets decide.
+    Counts are judged by D², the share of the deviance that is explained, first. A model of the logarithm (``log``) is also judged by the R² of that: in its own units a few large targets decide.
     """
     if classes is None:
         held = _numbers(y, predicted, trained_on)
+        if counts:
+            constant = np.full(y.size, max(float(trained_on.mean()), np.finfo(float).tiny))
+            explained = {"D²": explained_deviance(y, predicted, None)}
+            nothing = {"D²": explained_deviance(y, constant, None)}
+            held = replace(held, scores=explained | held.scores, constant=nothing | held.constant)
         if log and y.min() > 0:
             logs = _numbers(np.log(y), np.log(predicted), np.log(trained_on))
             for mine, theirs in ((held.scores, logs.scores), (held.constant, logs.constant)):

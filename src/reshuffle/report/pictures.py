@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reshuffle import plotting
+from reshuffle.errors import extra
 from reshuffle.report.html import Markup, safe
 
 if TYPE_CHECKING:
@@ -36,8 +37,9 @@ def drawn(
     draw: Callable[[Axes], None], title: str, size: tuple[float, float] = (4.6, 3.1)
 ) -> Markup:
     """What ``draw`` puts on axes, as SVG for a page."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
+    with extra("cli", "matplotlib", "a figure"):
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the reader's browser has its own

@@ -8,7 +8,7 @@ from reshuffle.solvers.proxsgd import ProxSGD
 from reshuffle.solvers.solver import Solver
 
 SOLVERS = (ExactProxRR, FISTA, ProxRR, ProxSGD)
-"""What the conformance tests iterate over."""
+"""All solvers of one machine, over which the conformance tests iterate."""
 
 __all__ = [
     "FISTA",

@@ -30,8 +30,10 @@ from reshuffle.solvers.prox_call import close
 
 Value = Callable[[], float] | None
 """f(x) on demand, where somebody knows it."""
-BALANCED = 1e-11  # of Σ_i w_i |s_i|: what rounding may leave of the equation of an intercept
-VISIBLE = 1e-12  # of f(0): a difference of two bounds that is not rounding
+BALANCED = 1e-11
+"""Rounding may leave this share of Σ_i w_i |s_i| of the equation of an intercept."""
+VISIBLE = 1e-12
+"""Two bounds that differ by more than this share of f(0) differ by more than rounding."""
 STRICT = False
 """Whether a bound that free coordinates refute is an error, as tests want it, rather than no bound at all."""
 

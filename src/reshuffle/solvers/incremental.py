@@ -12,7 +12,8 @@ from reshuffle.solvers.prox_call import beginning, columns, taken
 from reshuffle.solvers.sampling import Sampling
 from reshuffle.steps import Schedule
 
-WIPED_OUT = 0.05  # of the iterate's length: where the prox leaves less, the step is far too long
+WIPED_OUT = 0.05
+"""Where the prox leaves less than this share of the iterate's length, the step is far too long."""
 
 
 class Incremental(Method):

@@ -1,4 +1,4 @@
-"""What a method is: how one epoch goes, and what certifies its end."""
+"""The interface of a method: one epoch, and the certificate at its end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ State = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch did."""
+    """The outcome of one epoch."""
 
     state: Any
     """The next state, of the method's ``state_type``."""
@@ -57,7 +57,7 @@ class Method(ABC):
     solver: Any
     """The solver with its hyper-parameters, where it was given."""
     state_type: ClassVar[type] = dict
-    """What a state is: a dict of arrays, or a class of the method's own with ``x_of``, ``saved`` and ``resumed``."""
+    """The type of a state: a dict of arrays, or a class of the method's own with ``x_of``, ``saved`` and ``resumed``."""
     longest_step: float = np.inf
     """A step beyond which an end above the start is the step's fault, and an error."""
     certificate: str
@@ -77,7 +77,7 @@ class Method(ABC):
     blame: str = ""
     """The clients that made it diverge, where they are known."""
     header: dict[str, str]
-    """What the method chose by itself, for the header of the trace."""
+    """The choices that the method made by itself, for the header of the trace."""
 
     def __init__(self, problem: Objective, solver: Any = None) -> None:
         self.problem, self.solver, self.header = problem, solver, {}

@@ -26,19 +26,19 @@ ATTEMPTS = 30
 
 
 class WarmStart(NamedTuple):
-    """What the iterations of one prox leave for the next one."""
+    """The start that the iterations of one prox leave for the next one."""
 
     start: Array
     iterations: float = 0.0
-    """Of all proxes of the run so far."""
+    """The iterations of all proxes of the run so far."""
 
     def arrays(self) -> State:
-        """As a run saves them."""
+        """The arrays that a run saves."""
         return {"warm": self.start, "inner": np.array([self.iterations])}
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> WarmStart | None:
-        """Those of a saved state; ``None`` where the prox is direct."""
+        """The warm start of a saved state; ``None`` where the prox is direct."""
         return cls(arrays["warm"], float(arrays["inner"][0])) if "warm" in arrays else None
 
 

@@ -19,7 +19,8 @@ from reshuffle.solvers.method import Method, State
 from reshuffle.trace import STATE, TRACE, Result, opened_result, result_of, under
 
 BEST, BEST_VALUE = "best", "best_value"
-SAME = 1e-6  # of P(x): what the order of additions, on columns of any scale, may change
+SAME = 1e-6
+"""The order of additions may change P(x) by this share of it, on columns of any scale."""
 
 
 class Previous:

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 COLUMNS = ("epoch", "objective", "gradients", "prox_evals", "seconds", "step")
 """The columns of every trace; those of the certificate and of the method follow."""
 DISK = "disk_passes"
-"""Passes over rows that lie on disk: a column of the trace where they do."""
-SAME = 1e-14  # of P: a difference that is rounding, where the last point is as good as the best
+"""The column of the trace that counts passes over rows on disk, where the rows lie there."""
+SAME = 1e-14
+"""A difference of less than this share of P is rounding: the last point is then as good as the best one."""
 NO_BOUND = "which is not a bound on P(x) - P*"
-"""What the message says of a run that the gradient mapping ended."""
-BLOW_UP = 1e6  # growth of the objective that no convergent run shows
+"""A part of the message of a run that the gradient mapping ended."""
+BLOW_UP = 1e6
+"""No convergent run lets the objective grow by this factor."""
 
 
 class Run:
@@ -80,7 +82,7 @@ class Run:
             self._go_on(previous.result(method, self._columns()))
 
     def _columns(self) -> list[str]:
-        """Of the trace."""
+        """The columns of the trace."""
         return [*COLUMNS, self.method.certificate, *self._own_columns()]
 
     def _own_columns(self) -> dict[str, float]:
@@ -159,7 +161,7 @@ class Run:
         return "", False
 
     def _judged(self, measure: float) -> str:
-        """What was measured where ``tol`` is reached: a bound, or a mapping that proves no distance."""
+        """The message where ``tol`` is reached: a bound, or a mapping that proves no distance."""
         if self.method.certificate == RelativeMapping.name:
             return f"{STATIONARY} relative gradient mapping = {measure:.3g} ≤ tol, {NO_BOUND}"
         return f"{self.method.certificate} = {measure:.3g} ≤ tol"
@@ -192,9 +194,7 @@ class Run:
         margin = SAME * abs(self.best[0]) if self.method.takes_back else 0.0
         last = self.trace.latest("objective")
         better = self.method.keeps_best and not last < self.best[0] + margin
-        if better and (
-            converged or self._at_limit()
-        ):  # else the run may go on, as if never stopped
+        if better and (converged or self._at_limit()):  # A run that may go on keeps its own row.
             self.trace.amend(objective=self.best[0])
         if self.trace.latest("objective") > self.start_objective:
             if self.step > self.method.longest_step and self._at_limit():

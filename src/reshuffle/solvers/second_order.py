@@ -48,7 +48,7 @@ class SecondOrder:
 
     fit: Datafit
     origin: Array | None = None
-    """What is taken from the columns where there is an intercept: their means, where not given."""
+    """The point that columns are centred at where there is an intercept; by default their means."""
 
     @cached_property
     def system(self) -> native.RowMajor:

@@ -27,7 +27,7 @@ from reshuffle.validation import read_only
 
 
 class SlopeState(NamedTuple):
-    """What an epoch over the table begins with, and what it ends with."""
+    """The state of the table before and after an epoch."""
 
     x: Array
     table: Array

@@ -57,9 +57,9 @@ class BaseSolver:
 
     limits: ClassVar[frozenset[str]] = LIMITS
     counted: ClassVar[str] = "epochs"
-    """What an epoch of the loop is called, and the hyper-parameter that limits their number."""
+    """The word for an epoch of the loop, which is also the hyper-parameter that limits their number."""
     takes: ClassVar[Any] = FiniteSum
-    """What it can minimise."""
+    """The class of problems that it can minimise."""
     takes_weakly_convex: ClassVar[bool] = False
     """Whether it runs with a penalty that is not convex (ability ``weak_convexity``)."""
 
@@ -143,9 +143,8 @@ class BaseSolver:
         check_unknown(problem.shape)
         start = check_start(x0, problem.shape)
         try:
-            with np.errstate(
-                under="ignore", over="ignore"
-            ):  # underflow is harmless, and ``Run`` detects overflow
+            # Underflow is harmless, and ``Run`` detects overflow.
+            with np.errstate(under="ignore", over="ignore"):
                 return self._run(problem, start, callbacks, progress, resume)
         except MemoryError as error:
             raise InputError(
@@ -197,7 +196,7 @@ class BaseSolver:
         )
 
     def config(self, problem: Objective) -> dict[str, str]:
-        """What must not differ between a run and its continuation, besides the problem's content."""
+        """The settings that must not differ between a run and its continuation."""
         horizon = getattr(getattr(self, "step", None), "needs_horizon", False)
         free = self.limits if horizon else self.limits | {self.counted}
         names = _settings(type(self))  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from reshuffle.validation import check_start
 
 @dataclass(frozen=True, eq=False)
 class ClientConstants:
-    """What the federated theorems need: (1/N) Σ_m F_m(x) + R(x) with F_m = Σ_j f_mj."""
+    """The constants of the federated theorems, for (1/N) Σ_m F_m(x) + R(x) with F_m = Σ_j f_mj."""
 
     sizes: NDArray[np.int64]
     """N_m, the samples of each client."""

@@ -1,4 +1,4 @@
-"""What the theorems predict for a target accuracy, method by method."""
+"""Predictions of the theorems for a target accuracy, method by method."""
 
 from __future__ import annotations
 

@@ -44,6 +44,8 @@ DENSE = 0.055
 """Nanoseconds of a product of two entries of rows laid out as dense ones."""
 SOLVE = 6.0
 """Nanoseconds of an entry of the Hessian in the solver of the model: about ten sweeps over it."""
+WIDE = 1000.0
+"""Coordinates of a Hessian beyond which its solver takes more sweeps, about as the square of their number."""
 FACTOR = 0.02
 """Nanoseconds of the cube of the Hessian's width: three factorisations."""
 STEP_CALLS = 3e5
@@ -79,15 +81,17 @@ def one_pass(fit: Datafit) -> float:
     return fit.n * (ROW + READ[dense] * fit.rows.stored / fit.n * outputs)
 
 
-def newton(problem: Problem, x: Array, curved: float, expected: int = 0) -> float:
+def newton(
+    problem: Problem, x: Array, curved: float, expected: int = 0, share: float = 1.0
+) -> float:
     """Nanoseconds of a Newton step at x; infinite where the Hessian would be too large.
 
-    A share ``curved`` of the rows has curvature, and is in the Hessian; so are the features that are not zero, or as many
-    as are ``expected``.
+    A share ``curved`` of the rows has curvature, and is in the Hessian; so are the features that are not zero (of these
+    a ``share``), or as many as are ``expected``.
     """
     fit = problem.datafit
     n, outputs, dense = fit.n, prod(fit.outputs), fit.rows.dense
-    support = max(int(np.count_nonzero(rows(x != 0))), expected)
+    support = max(int(share * np.count_nonzero(rows(x != 0))), expected)
     if not form_of(problem).holds_at_zero:
         support = fit.features
     active = min(fit.features, max(FEW, support)) + fit.bias
@@ -104,7 +108,8 @@ def newton(problem: Problem, x: Array, curved: float, expected: int = 0) -> floa
         pairs = outputs * (outputs - 1) / 2 if outputs > 1 else 1
         products = pairs * _products_of_a_row(fit, active)
     passes = PASSES * one_pass(fit) + n * TRIALS * outputs
-    return STEP_CALLS + passes + n * curved * products + SOLVE * width**2 + FACTOR * width**3
+    solving = SOLVE * max(1.0, width / WIDE) ** 2 * width**2 + FACTOR * width**3
+    return STEP_CALLS + passes + n * curved * products + solving
 
 
 def conjugate_gradients(fit: Datafit, products: float) -> float:
@@ -127,7 +132,7 @@ def block_passes(fit: Datafit) -> float:
     """Passes for f and its gradient that cost as much as one diagonal block of the Hessian, by counts of products."""
     width = fit.features + fit.bias
     inside = width if fit.rows.dense else fit.rows.stored / fit.n + fit.bias
-    share = 4.0 * fit.rows.stored * fit.outputs[0]
+    share = 4.0 * fit.rows.stored * prod(fit.outputs)
     return float((fit.n * inside**2 + width**3) / max(share, 1.0))
 
 

@@ -153,7 +153,8 @@ class ExactMethod(Method):
         if every is not None:
             return epoch % every == 0
         newton, monitor = state.newton, state.monitor
-        if newton.unfinished or newton.rest > epoch or state.point.whole:
+        stepped = newton.rest > epoch and state.point.linearisation is not None
+        if newton.unfinished or stepped or state.point.whole:
             return True  # such a step may have proved something, or lack features
         if state.momentum > 0.0:
             return epoch % CHECKED == 0

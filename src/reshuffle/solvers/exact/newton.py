@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from reshuffle.objective import FiniteSum
+from reshuffle.solvers.exact import costs
 from reshuffle.solvers.exact.decrement import STALLED, stalled_at
 from reshuffle.solvers.exact.newton_cg import FOUND, NewtonCG
 from reshuffle.solvers.exact.newton_compiled import PART, STEPS, CompiledNewton, is_small
@@ -30,6 +31,10 @@ WARM = 2.0
 """Newton steps that are expected to be enough where the run begins near the end, as along a path."""
 PATIENCE = 3.0
 """Where epochs make no progress, a step may cost as much as this many epochs, or as many as have been made."""
+DEARER = 3.0
+"""A step may cost so many times as much as one by conjugate gradients that did not help."""
+UNSETTLED = 0.5
+"""Where an epoch changes more than this share of the support, another one costs less than the steps from a wrong one."""
 CHEAP = 4.0
 """A step that costs at most so many epochs is made in any case: the last epochs are only there to certify."""
 SETTLED = 2
@@ -66,10 +71,19 @@ class Newton(Phase):
         """Not while second-order steps rest; and where epochs do not come nearer, only a step that costs few of them."""
         if view.resting:
             return False
-        if view.wants_proof or self._is_small(view) or view.epochs_left < np.inf:
+        if view.wants_proof or self._is_small(view):
             return True
-        made = view.epoch + (view.second_order_steps if "lbfgs" in view.run.names else 0)
-        return self._in_epochs(view) <= max(PATIENCE, made) or self._replaces_cg(view)
+        if self._gains_by_waiting(view):
+            return False
+        if view.epochs_left < np.inf:
+            return True
+        made = (
+            self._epochs_of_cg(view)
+            + view.epoch
+            + (view.second_order_steps if view.led_by_lbfgs else 0)
+        )
+        patient = self._in_epochs(view) <= max(PATIENCE, made)
+        return patient or self._replaces_cg(view) or self._follows_cg(view)
 
     def cost(self, view: View) -> float:
         return view.newton_cost
@@ -131,10 +145,38 @@ class Newton(Phase):
         """The cost of a step, in epochs."""
         return view.newton_cost / view.epoch_cost
 
+    def _gains_by_waiting(self, view: View) -> bool:
+        """Whether one more epoch, if the support goes on shrinking as it does, saves more of the next step than it costs.
+
+        Later steps have a support of their own: the first one leaves little of what is not needed.
+        """
+        shrinks, changed = view.state.newton.shrinks, view.state.newton.changed
+        if view.unknown or view.newton_cost == np.inf:
+            return False
+        if changed > UNSETTLED:
+            least = costs.newton(view.model, view.x, view.curved, share=0.0)
+            return view.newton_cost > least and view.newton_cost > view.epoch_cost
+        fewer = costs.newton(view.model, view.x, view.curved, share=shrinks)
+        return view.newton_cost - fewer > view.epoch_cost
+
     def _rivalled(self, view: View) -> bool:
         """Whether steps by conjugate gradients, which cost less, could be made instead."""
         rival = _conjugate_gradients(view)
         return rival is not None and view.epoch >= FOUND and rival.cost(view) < view.newton_cost
+
+    def _epochs_of_cg(self, view: View) -> float:
+        """The epochs that would have been made in the time of the steps by conjugate gradients."""
+        rival = _conjugate_gradients(view)
+        if rival is None:
+            return 0.0
+        return view.state.newton.steps * rival.cost(view) / view.epoch_cost
+
+    def _follows_cg(self, view: View) -> bool:
+        """Whether conjugate gradients came to an end too early to help, and a Hessian costs not much more than they."""
+        rival = _conjugate_gradients(view)
+        if rival is None or not rival.failed(view):
+            return False
+        return view.newton_cost <= DEARER * rival.cost(view)
 
     def _replaces_cg(self, view: View) -> bool:
         """Whether a step by conjugate gradients would be made, and one with the Hessian costs no more."""

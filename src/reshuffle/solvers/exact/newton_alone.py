@@ -91,7 +91,7 @@ class NewtonAlone(Method):
         return not end.objective < at_zero
 
     def _check_columns(self, end: Ended) -> None:
-        """Where no step was made, or a bad one: refuse columns whose squares overflow, or underflow."""
+        """After no step, or a bad one: refuse columns whose squares overflow, or underflow."""
         with np.errstate(over="ignore", under="ignore"):
             squares = self.problem.datafit.column_squares.sum() + self.problem.fit_intercept
         if not (np.isfinite(squares) and np.isfinite(end.objective)):

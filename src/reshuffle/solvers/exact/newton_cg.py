@@ -34,12 +34,18 @@ FOUND = 5
 """Epochs after which most of the features that matter have been found."""
 SETTLED = 2
 """The same for a run that began near the end."""
+SAME_FACE = 0.05
+"""A face on which an epoch changes more than this share of the coordinates is not the last one: steps on it are lost."""
 STEADY = 0.75
 """Where an epoch leaves more than this share of the movement, steps on the face take less time."""
 VISIBLE = 1e-7
 """The smallest tolerance whose square P still shows: below, the gain of a second step would be rounding."""
+WORTH = 0.5
+"""A step after which more than this share of the certificate is left was not worth its time."""
 MOST = 40
 """Products of a step at most."""
+FIRST = 20
+"""Products of the first step of a run at most: where they are not enough, the problem is too ill-conditioned for them."""
 ENOUGH = 1e-3
 """A step whose residual is this share of the first one is as good as Newton's."""
 ROUGH = 0.03
@@ -63,27 +69,44 @@ class NewtonCG(Phase):
         begun = view.second_order_steps > 0
         slow = view.warm or view.state.monitor.falls() > STEADY
         found = view.epoch >= (SETTLED if view.warm else FOUND)
-        if view.resting or not found or not (begun or slow):
+        same = view.state.newton.changed <= SAME_FACE
+        if view.resting or not (found and same) or not (begun or slow) or self._pays_back(view):
             return False
         return view.warm or self.cost(view) <= view.work_left
 
     def cost(self, view: View) -> float:
         return costs.conjugate_gradients(view.model.datafit, view.state.newton.products)
 
+    def _pays_back(self, view: View) -> bool:
+        """Whether epochs are made for as long as the last step took, since it failed."""
+        paid = view.state.newton.since + 1.0 + self.cost(view) / view.epoch_cost
+        return self.failed(view) and view.epoch < paid
+
+    def failed(self, view: View) -> bool:
+        """Whether the last step ended with its products rather than with its residual, and left most of the certificate."""
+        newton = view.state.newton
+        early = newton.products >= (FIRST if newton.steps <= 1.0 else MOST)
+        return early and view.state.monitor.checked > WORTH * newton.gap
+
     def step(self, view: View) -> Outcome:
         """One step; an epoch is due after it."""
         run, tol = view.run, view.run.solver.tol
         tol = tol if tol >= VISIBLE else 0.0
         wanted = tol / view.state.monitor.checked if view.second_order_steps else np.inf
-        taken = run.tool(FaceSteps, view.model).step(view.x, wanted)
+        made = view.state.newton.steps
+        most = FIRST if made == 0.0 else MOST
+        taken = run.tool(FaceSteps, view.model).step(view.x, wanted, most)
         newton = after_steps(view, taken.gained, 1, self.cost(view))
-        newton = newton._replace(products=float(taken.products))
+        checked = view.state.monitor.checked
+        newton = newton._replace(
+            products=float(taken.products), steps=made + 1.0, since=view.epoch, gap=checked
+        )  # fmt: skip
         gradients = taken.passes * run.problem.n
         return Outcome(view.moved_to(taken.at, newton=newton), gradients, step=view.step)
 
 
 class Taken(NamedTuple):
-    """What a step on the face did."""
+    """The outcome of a step on the face."""
 
     at: Linearisation
     """f at the end point of the step."""
@@ -112,7 +135,7 @@ class FaceSteps:
         self.second_order, self.form = SecondOrder(problem.datafit), form_of(problem)
         self._native = native_form(self.form)
 
-    def step(self, x: Array, wanted: float = 0.0) -> Taken:
+    def step(self, x: Array, wanted: float = 0.0, most: int = MOST) -> Taken:
         """One step from x, with a search along it; x itself where no step lowers P.
 
         ``wanted`` is the accuracy to come to, over that of x. The accuracy goes like the square of the residual
@@ -122,7 +145,7 @@ class FaceSteps:
         free, slopes = self._face(x)
         share = np.sqrt(wanted) if self._smooth else wanted
         enough = float(np.clip(AIM * share, ENOUGH, ROUGH))
-        d, products = self._direction(at, free, slopes, enough)
+        d, products = self._direction(at, free, slopes, enough, most)
         to = self._retracted(x, x + d)
         d = to - x
         psi = self._psi(x)
@@ -153,7 +176,12 @@ class FaceSteps:
         return to
 
     def _direction(
-        self, at: Linearisation, free: NDArray[np.bool_], slopes: Array, enough: float
+        self,
+        at: Linearisation,
+        free: NDArray[np.bool_],
+        slopes: Array,
+        enough: float,
+        most: int = MOST,
     ) -> tuple[Array, int]:
         """The solution of the Newton equation on the face, by preconditioned conjugate gradients."""
         diagonal = np.maximum(self._diagonal(at), TINY)
@@ -162,7 +190,7 @@ class FaceSteps:
         d, scaled = np.zeros(r.shape), r / diagonal
         p, power = scaled.copy(), float(np.vdot(r, scaled))
         first = power
-        for k in range(MOST):
+        for k in range(most):
             if not power > enough**2 * first:
                 return d, k
             bent = np.where(free, self._product(at, scales, p), 0.0)
@@ -175,7 +203,7 @@ class FaceSteps:
             scaled = r / diagonal
             power, old = float(np.vdot(r, scaled)), power
             p = scaled + (power / old) * p
-        return d, MOST
+        return d, most
 
     def _product(self, at: Linearisation, scales: Array, v: Array) -> Array:
         """(∇²f + ∇²ψ)v, the ridge included; ``scales`` are the curvatures of the weighted rows."""

@@ -19,7 +19,7 @@ from reshuffle.problem import Problem
 from reshuffle.solvers.second_order import Linearisation, SecondOrder
 
 ABILITIES = ("compiled", "part", "excess", "together")
-"""What a penalty must be able to do."""
+"""The abilities that a penalty needs for Newton steps."""
 
 
 class Progress(NamedTuple):
@@ -36,7 +36,7 @@ class Progress(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """Where one or more steps ended, and how it went."""
+    """The end of one or more Newton steps."""
 
     at: Linearisation
     """f there."""

@@ -1,4 +1,4 @@
-"""What a phase of the exact method is: a step, when it can be made, what it costs and how many are left."""
+"""The interface of a phase of the exact method: a step, its cost, when it can be made and how many are left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """What a step of a phase did."""
+    """The outcome of a step of a phase."""
 
     state: ExactState
     gradients: int

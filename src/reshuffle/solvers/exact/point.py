@@ -1,4 +1,4 @@
-"""What is known of f at one point, computed once and shared by the phases, the certificate and the trace."""
+"""The value and derivatives of f at one point, computed once and shared by the phases, the certificate and the trace."""
 
 from __future__ import annotations
 

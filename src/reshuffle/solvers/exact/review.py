@@ -88,7 +88,7 @@ def _moves_from_zero(run: RunContext, state: ExactState) -> bool:
 
 
 def _screened(run: RunContext, state: ExactState, gap: float) -> tuple[ExactState, float]:
-    """What a bound on P(x) - P* in the active features says about all of them.
+    """Which features may stay inactive, by a bound on P(x) - P* in the active ones.
 
     Where the others are certain to rest at zero it is one for all; else those that are not come along.
     """

@@ -11,7 +11,6 @@ from reshuffle.objective import FiniteSum, Visits
 from reshuffle.orders import is_fixed, order_on, visits_of
 from reshuffle.solvers.exact.accelerated import distance
 from reshuffle.solvers.exact.movement_monitor import MovementMonitor
-from reshuffle.solvers.exact.newton_steps import Progress
 from reshuffle.solvers.exact.phase import Outcome, Phase
 from reshuffle.solvers.exact.point import Point
 from reshuffle.solvers.exact.review import renewed
@@ -27,7 +26,7 @@ TENFOLD = 10.0
 EPOCH_BITS = 40
 """An epoch may draw 2 to this power random numbers."""
 RISE = 0.01
-"""How far above its start, as a share of f(0), a run that goes well may be."""
+"""How far above its start, or P where it was last looked at, a run that goes well may be, as a share of f(0)."""
 GROWTH = 2.0
 """The growth of the movement from one epoch to the next at which the objective is looked at."""
 
@@ -61,7 +60,7 @@ class ShuffledEpoch(Phase):
             end = part.epoch(begin, visits, np.full(blocks, step))
         moved = distance(end.x, view.x)
         point = state.point if moved == 0.0 else Point(sets.extend(end.x, active))
-        newton = state.newton._replace(progress=Progress())  # it belongs to another x
+        newton = state.newton.after_epoch(view.x, end.x)
         new = replace(
             state, point=point, table=end.table, g=end.g, q=end.q, warm=end.warm, newton=newton
         )
@@ -86,8 +85,8 @@ class ShuffledEpoch(Phase):
 def _judged(view: View, new: ExactState, moved: float) -> MovementMonitor | None:
     """The monitor as it is where the run goes well; elsewhere with what the objective says, at the cost of a pass.
 
-    ``None`` says that the epoch ended above the start of the run. A step that is longer than the safe one
-    is looked at after its first epoch, others where the movement has grown or does not fall.
+    ``None`` says that the epoch ended above the start of the run, or above P as it was last looked at. A step that is
+    longer than the safe one is looked at after its first epoch, others where the movement has grown or does not fall.
     """
     run, monitor = view.run, view.state.monitor
     untried = run.first_step > run.safe_step and monitor.moves[-1] == np.inf
@@ -96,7 +95,8 @@ def _judged(view: View, new: ExactState, moved: float) -> MovementMonitor | None
         return monitor
     with np.errstate(all="ignore"):
         objective = run.objective(new)
-    limit = run.start_objective(new) + (0.0 if untried else RISE * run.at_zero)
+    lowest = min(run.start_objective(new), monitor.seen)
+    limit = lowest + (0.0 if untried else RISE * run.at_zero)
     if not objective < limit:
         return None
     return monitor.steady(objective) if steady else monitor._replace()

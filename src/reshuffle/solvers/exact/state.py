@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.objective import Array, Visits
+from reshuffle.penalties.abilities import rows
 from reshuffle.solvers.exact.movement_monitor import MovementMonitor
 from reshuffle.solvers.exact.newton_steps import Progress
 from reshuffle.solvers.exact.point import Point
@@ -30,18 +31,43 @@ class NewtonState(NamedTuple):
     """The active features of the last Newton step."""
     products: float = USUAL_PRODUCTS
     """The products with the Hessian of the last step by conjugate gradients."""
+    steps: float = 0.0
+    """The steps by conjugate gradients so far."""
+    since: float = 0.0
+    """The epoch of the last step by conjugate gradients."""
+    gap: float = np.inf
+    """The last certificate before that step."""
+    iterations: float = np.inf
+    """The iterations of L-BFGS that seem to be left, after a call."""
+    support: float = np.inf
+    """The features that were not zero after the last epoch."""
+    shrinks: float = 1.0
+    """The share of them that the last epoch left."""
+    changed: float = 0.0
+    """The coordinates that came to zero or left it in the last epoch, as a share of those that are not zero."""
     progress: Progress = Progress()
-    """What one Newton step hands to the next."""
+    """The numbers that one Newton step hands to the next."""
 
     @classmethod
     def of(cls, numbers: Array) -> NewtonState:
         """The numbers as they are saved."""
-        rest, stuck, width, products, *progress = numbers.tolist()
-        return cls(rest, stuck, width, products, Progress(*progress))
+        own = len(cls._fields) - 1
+        named = dict(zip(cls._fields, numbers[:own].tolist(), strict=False))
+        return cls(**named, progress=Progress(*numbers[own:].tolist()))
 
     def array(self) -> Array:
         """All numbers in one array, for saving."""
         return np.array([*self[:-1], *self.progress])
+
+    def after_epoch(self, before: Array, after: Array) -> NewtonState:
+        """The numbers after an epoch between these points; progress belongs to another x."""
+        was, now = before != 0.0, after != 0.0
+        found, support = int(np.count_nonzero(now)), float(np.count_nonzero(rows(now)))
+        changed = int(np.count_nonzero(was != now)) / max(found, 1)
+        shrinks = min(support / max(self.support, 1.0), 1.0) if self.support < np.inf else 1.0
+        return self._replace(
+            support=support, shrinks=shrinks, changed=changed, progress=Progress()
+        )  # fmt: skip
 
     @property
     def unfinished(self) -> bool:

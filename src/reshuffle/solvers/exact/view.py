@@ -33,8 +33,14 @@ PROX_SHARE = 10
 """The proxes of an epoch cost at most a tenth of its gradients."""
 RAREST = 16
 """Proxes of an epoch at least: with up to n/16 steps to a prox the number of epochs hardly depends on them."""
-EXPECTED_EPOCHS = 10.0
-"""Epochs that a run usually takes, as far as is known before the first."""
+FIRST_EPOCHS = 1.0
+"""Epochs that a run usually takes before the accuracy begins to fall steadily."""
+EPOCHS_PER_DIGIT = 1.5
+"""Epochs that it takes for each digit of the accuracy."""
+CHEAP_NEWTON = 8.0
+"""Where a Newton step costs no more than so many epochs, a few epochs and then Newton steps are shorter than L-BFGS."""
+FINEST = 1e-13
+"""Smaller tolerances count as this: P is not known more exactly."""
 EXPECTED_VISITS = 5000.0
 """Visits that it takes besides, so that a run on few rows is expected to take more epochs."""
 UNHELD = 10.0
@@ -49,7 +55,7 @@ Tool = TypeVar("Tool")
 
 @dataclass(eq=False)
 class RunContext:
-    """What stays the same during a run."""
+    """The parts of a run that stay the same throughout."""
 
     solver: ExactProxRR
     sets: WorkingSets
@@ -201,15 +207,40 @@ class View:
     def unknown(self) -> bool:
         """Whether no epoch, and no call of L-BFGS, has shown yet how fast it comes nearer."""
         made = self.state.made
-        return not (made.get("shuffled", 0) or made.get("accelerated", 0) or made.get("lbfgs", 0))
+        known = made.get("shuffled", 0) or made.get("accelerated", 0)
+        return not (known or (self.led_by_lbfgs and made["lbfgs"]))
+
+    @property
+    def led_by_lbfgs(self) -> bool:
+        """Whether L-BFGS goes all the way once it has begun: where it can act, and there are several outputs."""
+        fit = self.run.problem.datafit
+        return "lbfgs" in self.run.names and fit is not None and bool(fit.outputs)
+
+    @property
+    def digits(self) -> float:
+        """Decimal digits of the wanted accuracy."""
+        return max(-float(np.log10(max(self.run.solver.tol, FINEST))), 1.0)
+
+    @property
+    def expected_epochs(self) -> float:
+        """Epochs that a run usually takes, as far as is known before the first.
+
+        An epoch leaves a share of about 1 - 1/(1 + κ) with κ = L/(nμ). Data are curved where the ridge alone is not, so
+        that √κ is nearer to what is seen. Where a penalty has kinks, κ says little.
+        """
+        run, each = self.run, EPOCHS_PER_DIGIT
+        smooth = "lbfgs" in run.names and not self.led_by_lbfgs
+        if smooth and run.problem.strong_convexity > 0.0 and not self.newton_is_cheap:
+            ill = run.largest / (self.part.count * run.problem.strong_convexity)
+            each = 1.0 + float(np.sqrt(ill))
+        return FIRST_EPOCHS + each * self.digits + EXPECTED_VISITS / self.part.count
 
     @cached_property
     def epochs_left(self) -> float:
         """Shuffled epochs that seem to be left; infinite where they do not come nearer."""
         if self.unknown:
-            expected = EXPECTED_EPOCHS + EXPECTED_VISITS / self.part.count
-            return expected * (UNHELD if self.run.needs_proof else 1.0)
-        begun = "lbfgs" in self.run.names and self.second_order_steps > 0
+            return self.expected_epochs * (UNHELD if self.run.needs_proof else 1.0)
+        begun = self.led_by_lbfgs and self.second_order_steps > 0
         if begun or self.run.solver.tol == 0.0:
             return np.inf
         return self.state.monitor.left()
@@ -227,21 +258,33 @@ class View:
     @cached_property
     def newton_cost(self) -> float:
         """Nanoseconds of a Newton step. Rows without a slope, as of a hinge, have no curvature either."""
+        expected = self._expected_support() if self.unknown else 0
+        return costs.newton(self.model, self.x, self.curved, expected)
+
+    @property
+    def newton_is_cheap(self) -> bool:
+        """Whether a Newton step costs no more than a few epochs, after which it is made in any case."""
+        return "newton" in self.run.names and self.newton_cost <= CHEAP_NEWTON * self.epoch_cost
+
+    @cached_property
+    def curved(self) -> float:
+        """The share of the rows that have curvature."""
         table = self.state.table
-        curved = np.count_nonzero(table) / max(table.size, 1) if self.epoch else 1.0
-        return costs.newton(
-            self.model, self.x, curved, self._expected_support() if self.unknown else 0
-        )
+        return np.count_nonzero(table) / max(table.size, 1) if self.epoch else 1.0
 
     def _expected_support(self) -> int:
         """Active features that will not be zero, as far as the gradient tells before epochs have found them.
 
         Of those that ψ does not hold at zero against the gradient, about half stay zero, as the others come in.
         """
-        holds, n = ability(self.model.penalty, "holds_at_zero"), self.state.active.size
-        if holds is None or not self.state.g.any():
+        holds, state = ability(self.model.penalty, "holds_at_zero"), self.state
+        g = state.g
+        if state.point.gradient is not None and not g.any():
+            g = self.run.sets.restrict(state.point.gradient, state.active)
+        if holds is None or not g.any():
             return 0
-        return min(int(np.count_nonzero(rows(~holds(self.state.g[:n])))) // 2, self.model.n)
+        wanted = np.count_nonzero(rows(~holds(g[: state.active.size])))
+        return min(int(wanted) // 2, self.model.n)
 
     # --- where a step leads ----------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ WIDE = 100
 FIRST = 20
 """Features to begin with, where the problem in these is solved in one call."""
 ABILITIES = ("part", "holds_at_zero", "together")
-"""What a penalty must be able to do."""
+"""The abilities that a penalty needs for working sets."""
 
 
 class SetRules(NamedTuple):

@@ -1,0 +1,277 @@
+"""How far the choice of phases is from the best sequence of phases: ``python -m benchmarks.regret``.
+
+For each problem and each accuracy 1e-2, 1e-4, 1e-6, the seconds of the processor that ``ExactProxRR`` takes until it certifies
+the accuracy, over the least that any sequence of phases takes which is known here (the regret):
+
+- shuffled epochs alone, Newton steps alone, and every pair and triple of phases, each by ``phases=[…]``;
+- k epochs and then one phase whenever it can act, for several k: sequences that no count of work chooses.
+
+A run makes a fresh problem; making it is not timed. With ``--peers`` the solvers of other projects are timed as in
+``benchmarks.profile``, from raw arrays to the answer, at the loosest of their tolerances that truly gives the accuracy.
+
+The problems: of the corpus (``--corpus``, every ``--sample``-th), those named in a hostile test (``--named``), real text, images and
+gene expression (``--real``, see ``benchmarks.real_sets``), or the part of the corpus that is drawn anew with each version
+(``--fresh``).
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import click
+import numpy as np
+
+import reshuffle as rs
+from benchmarks.canonical import canonical
+from benchmarks.corpus import CORPUS, FRESH, Entry
+from benchmarks.instances import Instance
+from benchmarks.profile_solvers import OWN, contestants
+from benchmarks.regret_problems import NAMED, real_entries
+from benchmarks.timing import one_thread
+from reshuffle.solvers.exact.lbfgs import LBFGS
+from reshuffle.solvers.exact.newton import Newton
+from reshuffle.solvers.exact.newton_cg import NewtonCG
+from reshuffle.solvers.exact.view import View
+
+ACCURACIES = 1e-2, 1e-4, 1e-6
+DEFAULT, EPOCHS = "default", "shuffled"
+AFTER = 0, 2, 5, 10
+"""Epochs before a phase acts, in sequences that are given in advance."""
+ENOUGH, LEAST, MOST = 0.2, 2, 10
+"""Seconds that the repeats of a run may take, and how many there are."""
+HOPELESS = 1.5
+"""A sequence that takes so many times the least seconds at its first run is not repeated."""
+SLACK = 8.0
+"""A run is stopped after so many times the least seconds so far, by the clock of a machine that others use too."""
+CAP = 20.0
+"""Seconds after which a run is stopped."""
+HALF_DECADES = 26
+
+
+def forced(kind: Any, after: int) -> Any:
+    """A phase that acts after so many epochs, whenever it can."""
+
+    class Forced(kind):  # type: ignore[misc]
+        name: ClassVar[str] = kind.name
+
+        def ready(self, view: View) -> bool:
+            return view.epoch >= after and not view.resting and self.cost(view) < np.inf
+
+        def steps_left(self, view: View) -> float:
+            return 0.0
+
+    return Forced()
+
+
+def sequences(problem: rs.Problem) -> dict[str, dict[str, Any]]:
+    """Arguments of ``ExactProxRR``, by a name for the sequence."""
+    able = [p.name for p in rs.ExactProxRR()._able(problem)]
+    found: dict[str, dict[str, Any]] = {DEFAULT: {}, EPOCHS: {"finish": False}}
+    others = [name for name in able if name != EPOCHS]
+    for size in range(1, len(others)):
+        for some in combinations(others, size):
+            found["+".join((*some, EPOCHS))] = {"phases": [*some, EPOCHS]}
+    if "newton" in able:
+        found["newton"] = {"phases": ["newton"]}
+    for kind in (Newton, NewtonCG, LBFGS):
+        if kind.name in able:
+            for after in AFTER:
+                found[f"{after} epochs, {kind.name}"] = {"phases": [forced(kind, after), EPOCHS]}
+    return found
+
+
+def seconds_of(instance: Instance, tol: float, arguments: Mapping[str, Any], cap: float) -> float:
+    """Seconds of the processor of one run; infinite where it does not certify the accuracy."""
+    problem = instance.problem()
+    clock = time.process_time()
+    result = rs.ExactProxRR(tol=tol, time_limit=cap, **arguments).solve(problem)
+    taken = time.process_time() - clock
+    return taken if result.converged else np.inf
+
+
+class Regret(NamedTuple):
+    """What was found for one problem and accuracy."""
+
+    problem: str
+    half: str
+    accuracy: float
+    seconds: float
+    """Of the default."""
+    epochs: float
+    """Of shuffled epochs alone."""
+    best: float
+    sequence: str
+    """The name of the best sequence."""
+    peer: float = np.nan
+    """Seconds of the best peer, and ours from raw arrays."""
+    whole: float = np.nan
+    name: str = ""
+    """Of the best peer."""
+
+    @property
+    def regret(self) -> float:
+        return self.seconds / self.best
+
+
+def measured(entry: Entry, instance: Instance, tol: float) -> Regret:
+    """The least seconds of every sequence."""
+    ways = sequences(instance.problem())
+    first: dict[str, float] = {}
+    for name, arguments in ways.items():
+        cap = min(CAP, SLACK * min(first.values()) + 0.5) if first else CAP
+        first[name] = seconds_of(instance, tol, arguments, cap)
+    least = min(first.values())
+    kept = [
+        name for name in ways if first[name] <= HOPELESS * least or name == DEFAULT
+    ]  # fmt: skip
+    for _ in range(int(np.clip(ENOUGH / max(least, 1e-9), LEAST, MOST))):
+        for name in kept:
+            first[name] = min(first[name], seconds_of(instance, tol, ways[name], CAP))
+    best = min(first, key=lambda name: first[name])
+    return Regret(
+        entry.name, entry.half, tol, first[DEFAULT], first[EPOCHS], first[best], best
+    )  # fmt: skip
+
+
+# --- peers -------------------------------------------------------------------------------------
+
+
+def with_peers(found: Sequence[Regret], instance: Instance) -> list[Regret]:
+    """The same with the best peer of each accuracy, which has the benefit of hindsight."""
+    model = canonical(instance)
+    lowest = model.objective(rs.ExactProxRR(tol=1e-11).solve(instance.problem()).x.ravel())
+    at_zero = abs(model.objective(np.zeros(model.size))) or 1.0
+    best = {each.accuracy: (np.inf, "") for each in found}
+    for one in contestants(instance):
+        if one.name not in OWN:
+            for accuracy, seconds in _hindsight(one, model, lowest, at_zero).items():
+                best[accuracy] = min(best[accuracy], (seconds, one.name))
+    return [
+        each._replace(
+            peer=best[each.accuracy][0], name=best[each.accuracy][1],
+            whole=_least(partial(_certified, instance, each.accuracy)),
+        )
+        for each in found
+    ]  # fmt: skip
+
+
+def _certified(instance: Instance, tol: float) -> None:
+    rs.ExactProxRR(tol=tol).solve(instance.problem())
+
+
+def _hindsight(one: Any, model: Any, lowest: float, at_zero: float) -> dict[float, float]:
+    """The seconds of a peer to each accuracy."""
+    found: dict[float, float] = {}
+    wanted = list(ACCURACIES)
+    for k in range(2, HALF_DECADES):
+        clock = time.process_time()
+        try:
+            x = one(10.0 ** (-k / 2))
+        except Exception:  # whatever it is, the problem is not solved
+            return found
+        taken = time.process_time() - clock
+        reached = (model.objective(x.ravel()) - lowest) / at_zero
+        new = [accuracy for accuracy in wanted if reached <= accuracy]
+        if new:
+            least = min(taken, _least(partial(one, 10.0 ** (-k / 2))))
+            found |= dict.fromkeys(new, least)
+            wanted = [accuracy for accuracy in wanted if accuracy not in new]
+        if not wanted or taken > CAP / 4:
+            return found
+    return found
+
+
+def _least(work: Callable[[], object]) -> float:
+    """The least seconds of several calls."""
+    best = total = np.inf
+    count = 0
+    total = 0.0
+    while count < LEAST or (count < MOST and total < ENOUGH):
+        clock = time.process_time()
+        work()
+        taken = time.process_time() - clock
+        best, total, count = min(best, taken), total + taken, count + 1
+        if taken > 3.0:
+            break
+    return best
+
+
+# --- all of them -------------------------------------------------------------------------------
+
+
+def line(found: Regret) -> str:
+    """A row of the table."""
+    ms = 1e3
+    text = (
+        f"| {found.problem} | {found.accuracy:.0e} | {ms * found.seconds:.3g} | {_over(found.seconds, found.epochs)} "
+        f"| {found.regret:.2f} | {found.sequence} ({ms * found.best:.3g}) |"
+    )
+    if np.isfinite(found.peer):
+        text += f" {found.whole / found.peer:.2f} | {found.name} ({ms * found.peer:.3g}) |"
+    return text
+
+
+def _over(seconds: float, others: float) -> str:
+    """The ratio, where the others came to an end in time."""
+    return f"{seconds / others:.2f}" if others < np.inf else "-"
+
+
+def entries(corpus: bool, named: bool, real: bool, fresh: bool) -> Iterator[Entry]:
+    """The problems that are asked for."""
+    if corpus:
+        yield from CORPUS.values()
+    if fresh:
+        yield from FRESH.values()
+    if named:
+        yield from NAMED.values()
+    if real:
+        yield from real_entries().values()
+
+
+@click.command()
+@click.option("--corpus", is_flag=True, help="The problems of the corpus.")
+@click.option("--fresh", is_flag=True, help="The part of it that is drawn anew with each version.")
+@click.option("--named", is_flag=True, help="Problems named by a hostile test.")
+@click.option("--real", is_flag=True, help="Real text, images and gene expression.")
+@click.option("--only", default="", help="Problems whose name has this in it.")
+@click.option("--half", type=click.Choice(["tuning", "held-out", "fresh"]), help="One part alone.")
+@click.option("--sample", default=1, help="Every so-many-th problem.")
+@click.option("--peers", is_flag=True, help="Time other projects' solvers too.")
+@click.option("--csv", "path", type=click.Path(path_type=Path), help="A file to append to.")
+def main(
+    corpus: bool, fresh: bool, named: bool, real: bool, only: str, half: str | None, sample: int, peers: bool,
+    path: Path | None,
+) -> None:  # fmt: skip
+    """Measure the regret, problem by problem."""
+    chosen = [e for e in entries(corpus, named, real, fresh) if only in e.name and half in (None, e.half)]  # fmt: skip
+    found: list[Regret] = []
+    print("| problem | accuracy | ms | over epochs alone | regret | best sequence (ms) | over the best peer | peer (ms) |")  # fmt: skip
+    print("| --- | --- | ---: | ---: | ---: | --- | ---: | --- |", flush=True)
+    with one_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for entry in chosen[::sample]:
+            instance = entry.build()
+            some = [measured(entry, instance, tol) for tol in ACCURACIES]
+            some = with_peers(some, instance) if peers else some
+            print("\n".join(map(line, some)), flush=True)
+            found += some
+            if path is not None:
+                with open(path, "a", newline="", encoding="utf-8") as file:
+                    csv.writer(file).writerows(some)
+    for part in sorted({each.half for each in found}):
+        regrets = np.array([each.regret for each in found if each.half == part])
+        print(
+            f"\n{part}: {len(regrets)} pairs, regret: median {np.median(regrets):.2f}, largest {regrets.max():.2f}, "
+            f"{np.mean(regrets > 1.2):.0%} above 1.2"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""L-BFGS in a metric of its own, where ψ is a ridge.
+
+With several outputs the Hessian of f has the blocks -(1/n) Σ w_i p_ik p_il a_i a_iᵀ (k ≠ l); those on its diagonal,
+(1/n) Σ w_i p_ik(1 - p_ik) a_i a_iᵀ + l2, are small matrices that know how the columns are correlated and scaled. Their
+inverses stand where L-BFGS has a multiple of the identity. At zero all classes share one block; a call that begins
+elsewhere takes one for each, once as many passes have been made as they cost.
+
+With one output such a block would be the whole Hessian, which Newton steps have: the metric is its diagonal, about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from reshuffle.objective import Array
+from reshuffle.problem import Problem
+from reshuffle.solvers.exact import costs
+from reshuffle.solvers.exact.newton_steps import form_of
+from reshuffle.solvers.second_order import Linearisation, SecondOrder
+
+ITERATIONS = 50
+"""Iterations of one call at most; the next call has new blocks, and in between a run listens for interruption."""
+FEWEST = 10
+"""Iterations of the first call at most, or as many as a block for each class costs."""
+PAIRS = 20
+"""Steps and changes of the gradient that are remembered."""
+ARMIJO = 1e-4
+"""The share of the promised decrease that a step has to keep."""
+ROUNDING = 1e-15
+"""A rise of P by less than this share of it may be rounding."""
+HALVINGS = 30
+"""Halvings of a step at most."""
+LITTLE = 0.05
+"""Rows with less than this share of the mean curvature, most of them near the end, are left out of a block."""
+LIFT = 1e-10
+"""The share that is added to a diagonal, so that blocks stay invertible where columns depend on each other."""
+TINY = 1e-300
+"""Smaller diagonals of the Hessian count as this."""
+LONGEST = 200
+"""Iterations of one call at most, with one output: a call begins without pairs, which are worth more than its diagonal."""
+
+
+class Descended(NamedTuple):
+    """What a call did."""
+
+    at: Linearisation
+    """f at the end point of the call."""
+    gained: float
+    passes: int
+    iterations: int
+    left: float
+    """Iterations that seem to be left to the target, at the speed of the last ones."""
+
+
+def is_smooth(problem: Problem) -> bool:
+    """Whether ψ is (l2/2)‖·‖² in every coordinate, and the loss has second derivatives."""
+    form = form_of(problem).one_by_one
+    if problem.datafit.loss.second is None or form is None:
+        return False
+    free = np.all(form.l1 == 0.0) and np.all(form.low == -np.inf) and np.all(form.high == np.inf)
+    return bool(free)
+
+
+class QuasiNewton:
+    """Calls of L-BFGS on one problem, whose ridge holds every coordinate but for an intercept."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, fit = problem, problem.datafit
+        self.second_order = SecondOrder(fit, origin=np.zeros(fit.features))
+        self.l2 = np.zeros(problem.shape)
+        self.l2[: fit.features] = np.reshape(form_of(problem).l2, self.l2[: fit.features].shape)
+        self.block_cost = costs.block_passes(fit)
+        """Passes that a block costs."""
+
+    @property
+    def one_output(self) -> bool:
+        """Whether x is a vector, and the metric a diagonal."""
+        return not self.problem.datafit.outputs
+
+    @property
+    def has_metric(self) -> bool:
+        """Whether a block costs no more than the passes of a call. A diagonal always does."""
+        return self.one_output or self.block_cost <= ITERATIONS
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether a block for each class costs no more than the passes of a call."""
+        return (
+            not self.one_output and self.block_cost * self.problem.datafit.outputs[0] <= ITERATIONS
+        )
+
+    def descend(
+        self, x: Array, first: bool, enough: Callable[[Linearisation], bool], target: float, worth: float = np.inf
+    ) -> Descended:  # fmt: skip
+        """Iterations from x, until the gradient says P(x) - P* ≤ ``target`` and ``enough`` agrees.
+
+        Without an intercept ‖∇P‖²/(2·l2) is the duality gap. The call ends, too, where more than ``worth`` iterations
+        seem to be left.
+        """
+        before, at, iterations = self.second_order.passes, self.second_order.linearise(x), 0
+        value, g = self._whole(at)
+        start, most = value, LONGEST if self.one_output else ITERATIONS
+        if first and self.has_blocks:
+            most = max(FEWEST, ceil(self.block_cost * x.shape[1]))
+        metric = self.metric(at, first or not self.has_blocks)
+        steps: list[tuple[Array, Array, float]] = []
+        estimates = [self._estimate(g)]
+        while iterations < most and not (estimates[-1] <= target and enough(at)):
+            if iterations >= FEWEST and iterations_left(estimates, target) > worth:
+                break
+            d = -self._times(metric, g, steps)
+            if self.one_output and not steps:
+                d *= self._length(at, g, d)
+            slope = float(np.vdot(g, d))
+            found = self._search(at, value, slope, d)
+            if found is None:
+                break
+            new, value, then = found
+            step, change = new.x - at.x, then - g
+            bent = float(np.vdot(step, change))
+            if bent > 0.0:
+                steps = [*steps[1 - PAIRS :], (step, change, bent)]
+            at, g, iterations = new, then, iterations + 1
+            estimates.append(self._estimate(g))
+        passes, left = self.second_order.passes - before, iterations_left(estimates, target)
+        return Descended(at, start - value, passes, iterations, left)
+
+    def _length(self, at: Linearisation, g: Array, d: Array) -> float:
+        """The length of the step d that is the best where P is a parabola; 1 where it has no curvature along d."""
+        scales = self.second_order.weights * at.curvatures
+        bent = float(np.vdot(d, self.second_order.product(scales, d) + self.l2 * d))
+        return -float(np.vdot(g, d)) / bent if bent > 0.0 else 1.0
+
+    def _whole(self, at: Linearisation) -> tuple[float, Array]:
+        """P and its gradient."""
+        return at.value + 0.5 * float(np.vdot(self.l2 * at.x, at.x)), at.gradient + self.l2 * at.x
+
+    def _estimate(self, g: Array) -> float:
+        features = self.problem.features
+        return 0.5 * float(np.sum(g[:features] ** 2 / self.l2[:features]))
+
+    def _search(
+        self, at: Linearisation, value: float, slope: float, d: Array
+    ) -> tuple[Linearisation, float, Array] | None:
+        """The first of x + d, x + d/2, … where P is low enough: f there, P and its gradient."""
+        t = 1.0
+        for _ in range(HALVINGS if slope < 0.0 else 0):
+            new = self.second_order.linearise(at.x + t * d)
+            then, g = self._whole(new)
+            # near the end values are rounded; slopes still tell
+            flat = abs(float(np.vdot(g, d))) <= 0.5 * -slope and then <= value + ROUNDING * abs(
+                value
+            )
+            if then <= value + ARMIJO * t * slope or flat:
+                return new, then, g
+            t *= 0.5
+        return None
+
+    # --- the metric ----------------------------------------------------------------------------
+
+    def metric(self, at: Linearisation, shared: bool) -> Callable[[Array], Array]:
+        """The inverse of the blocks at x, one that all classes share or one for each, times a gradient."""
+        if self.one_output:
+            inverse = 1.0 / np.maximum(self._diagonal(at), TINY)
+            return lambda g: inverse * g
+        if not self.has_metric:
+            return np.copy
+        inverses = self.blocks(at, shared)
+        if shared:
+            return lambda g: inverses[0] @ g
+        return lambda g: np.ascontiguousarray(np.matmul(inverses, g.T[:, :, None])[:, :, 0].T)
+
+    def _diagonal(self, at: Linearisation) -> Array:
+        """About the diagonal of the Hessian: the mean curvature of the rows times the mean squares of the columns."""
+        fit = self.second_order.fit
+        mean = float(np.vdot(self.second_order.weights, at.curvatures)) / fit.n
+        squares = np.append(fit.column_squares, 1.0) if fit.bias else fit.column_squares
+        return mean * squares + self.l2
+
+    def blocks(self, at: Linearisation, shared: bool) -> Array:
+        """The inverses of the blocks at x: one that all classes share, or one for each."""
+        p, scales = at.curvatures, self.second_order.weights / self.second_order.fit.n
+        everything = np.arange(self.problem.features, dtype=np.uint32)
+        bends, l2 = (p * (1.0 - p)).T, self.l2.T
+        if shared:
+            bends, l2 = bends.mean(axis=0, keepdims=True), l2.mean(axis=0, keepdims=True)
+        found = []
+        for bend, ridge in zip(bends, l2, strict=True):
+            matters = bend >= LITTLE * bend.mean()
+            H = self.second_order.gram(np.where(matters, scales * bend, 0.0), everything)
+            diagonal = H.diagonal() + ridge
+            np.fill_diagonal(H, np.where(diagonal > 0.0, (1.0 + LIFT) * diagonal, 1.0))
+            found.append(H)
+        return np.linalg.inv(np.array(found))
+
+    def _times(
+        self, metric: Callable[[Array], Array], g: Array, steps: list[tuple[Array, Array, float]]
+    ) -> Array:
+        """The inverse of the quasi-Newton matrix times g: two loops over the remembered pairs."""
+        q, shares = g.copy(), []
+        for step, change, bent in reversed(steps):
+            shares.append(float(np.vdot(step, q)) / bent)
+            q -= shares[-1] * change
+        d = metric(q)
+        if steps:  # the scale of the metric is that of the last change
+            _, change, bent = steps[-1]
+            d *= bent / float(np.vdot(change, metric(change)))
+        for (step, change, bent), share in zip(steps, reversed(shares), strict=True):
+            d += (share - float(np.vdot(change, d)) / bent) * step
+        return d
+
+
+def iterations_left(estimates: list[float], target: float) -> float:
+    """Iterations to the target at the speed of the last half of them; infinite where they do not come nearer.
+
+    Gradients go up and down on the way: the least so far is what counts.
+    """
+    least = np.minimum.accumulate(estimates)
+    last = least[(len(least) - 1) // 2 :]
+    if not last[-1] > target:
+        return 0.0
+    if len(last) <= 1 or not (last[-1] < last[0] < np.inf and target > 0.0):
+        return np.inf
+    return float(np.log(last[-1] / target) * (len(last) - 1) / np.log(last[0] / last[-1]))
