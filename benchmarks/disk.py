@@ -79,7 +79,7 @@ def solve(folder: Path, memory: int, tol: float, l1: float, l2: float) -> None:
     result = rs.ExactProxRR(tol=tol).solve(problem)
     row = result.trace.last()
     print(
-        f"{problem.n:>11,} rows  {'disk' if problem.datafit.on_disk else 'memory':<6}  {result.message:<22}  "
+        f"{problem.n:>11,} rows  {'disk' if problem.datafit.on_disk else 'memory':<6}  {result.message:<22}  P = {row['objective']:.8f}  "
         f"{time.perf_counter() - clock:7.1f} s (opened in {opened:.1f})  {row.get('disk_passes', 0.0):5.2f} disk passes  "
         f"active {row.get('active', np.nan):.0f}  peak {peak():,.0f} MB"
     )

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.cached import cached_property
+from reshuffle.cached import cached_property, keep
+from reshuffle.core import native
 from reshuffle.datafit import ALONE, Copies, Datafit
 from reshuffle.digests import digest
 from reshuffle.errors import InputError
@@ -39,7 +40,7 @@ class Segment(NamedTuple):
     pieces: tuple[int, ...]
 
 
-class Part(NamedTuple):
+class WindowPart(NamedTuple):
     """A segment with its rows in memory."""
 
     visits: Visits
@@ -166,13 +167,32 @@ class DiskDatafit(Datafit):
     def slopes(self, x: Array) -> tuple[Array, Array]:
         """Slopes and mean gradient, and on the way the value, which is kept for this x."""
         table, value = np.empty((self.n, *self.outputs)), 0.0
-        mean = np.zeros(self.shape)
+        mean, at_once = np.zeros(self.shape), self._knows_curvature
         for part, fit in self.windows():
+            if at_once:
+                value = self._linearised(fit, x, part.of(table), mean, value)
+                continue
             part.of(table)[...], own = fit.slopes(x)
             mean += own * (fit.n / self.n)
             value += fit.value(x)
         self.remember(x, value)
         return table, mean
+
+    @property
+    def _knows_curvature(self) -> bool:
+        """Whether the core computes value, slopes and gradient in one reading of a row, with curvatures beside them."""
+        return type(self.loss).second is not None and not self.outputs and self.threads is None
+
+    def _linearised(self, fit: Datafit, x: Array, table: Array, mean: Array, value: float) -> float:
+        """Fill in the slopes of a window, and add to the mean gradient and to the value."""
+        core, x = fit.core, fit.checked(x)
+        for rows in fit.in_turn():
+            margins, curvatures = np.empty((2, rows.end - rows.begin))
+            value = native.linearise(
+                core, x, *rows, 1.0 / self.n, margins, rows.of(table), curvatures, mean, value
+            )  # fmt: skip
+        fit.raise_own_errors()
+        return value
 
     def remember(self, x: Array, value: float) -> None:
         """Keep what a pass has found on its way: Σ_i w_i·l(a_iᵀx + b, y_i)."""
@@ -229,13 +249,13 @@ class DiskDatafit(Datafit):
 
     def segments(self, visits: Visits) -> list[Segment]:
         """The visits in turn, cut so that the pieces of each segment fit into a window."""
-        starts, counts, most = self.rows.starts, self.rows.counts, self.rows.window_rows
+        counts, most = self.rows.counts, self.rows.window_rows
         found: list[Segment] = []
         begin, held, rows = 0, dict[int, None](), 0
         position = 0
         while position < visits.size:
             piece = visits[position : position + max(most, 1 << 12)]
-            owners = np.searchsorted(starts, piece, side="right") - 1
+            owners = self.rows.owners(piece)
             shards, first = np.unique(owners, return_index=True)
             order, cut = np.argsort(first), -1
             for j in order.tolist():
@@ -261,7 +281,7 @@ class DiskDatafit(Datafit):
                 f"order=Windows(window={self.rows.window_rows}) or a smaller window reads them once"
             )
 
-    def parts(self, visits: Visits) -> Iterator[Part]:
+    def parts(self, visits: Visits) -> Iterator[WindowPart]:
         """The visits in turn, with their rows in memory."""
         starts, segments = self.rows.starts, self.segments(visits)
         groups = [segment.pieces for segment in segments]
@@ -275,14 +295,12 @@ class DiskDatafit(Datafit):
                 shift[k] = at - whole.begin
                 at += whole.end - whole.begin
             mine = visits[segment.visits]
-            local = (mine + shift[np.searchsorted(starts, mine, side="right") - 1]).astype(
-                np.uint32
-            )
+            local = (mine + shift[self.rows.owners(mine)]).astype(np.uint32)
             empty = self._local(rows, np.empty(0), np.empty(0))
-            part = Part(read_only(local), empty, stretches, segment)
+            part = WindowPart(read_only(local), empty, stretches, segment)
             yield part._replace(fit=self._filled(part, rows, at))
 
-    def _filled(self, part: Part, rows: Rows, count: int) -> Datafit:
+    def _filled(self, part: WindowPart, rows: Rows, count: int) -> Datafit:
         """The rows of a part with their targets and weights."""
 
         def of(array: NDArray[Any]) -> NDArray[Any]:
@@ -367,8 +385,7 @@ class DiskDatafit(Datafit):
         fit = Datafit(
             rows, self.targets, self.weights, self.loss, self.bias, int(kept.size), self.outputs, self.threads
         )  # fmt: skip
-        vars(fit).update(column_counts=counts[kept], column_squares=squares[kept])
-        return fit
+        return keep(fit, column_counts=counts[kept], column_squares=squares[kept])
 
     def in_memory(self, pieces: Sequence[int], targets: Any, weights: Any) -> Datafit:
         """The samples of these pieces, which stay in memory; no file is read whole for them."""

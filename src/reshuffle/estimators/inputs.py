@@ -72,7 +72,8 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
     if isinstance(X, Shards):
         if reset:
             estimator.n_features_in_ = X.shape[1]
-            vars(estimator).pop("feature_names_in_", None)
+            if hasattr(estimator, "feature_names_in_"):
+                del estimator.feature_names_in_
         if X.shape[1] != estimator.n_features_in_:
             raise InputError(
                 f"X has {X.shape[1]} features, but the model has {estimator.n_features_in_}"

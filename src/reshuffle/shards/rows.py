@@ -185,6 +185,16 @@ class Shards:
         ]
         return np.concatenate(some).astype(np.uint32)
 
+    def owners(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """The piece of each of these rows."""
+        each = self.pieces[0].rows
+        if (
+            self.kept is None and self.manifest.shard_rows % each == 0
+        ):  # a division where pieces are alike
+            found: NDArray[np.int64] = (rows // rows.dtype.type(each)).astype(np.int64)
+            return found
+        return np.searchsorted(self.starts, rows, side="right") - 1
+
     def targets(self) -> NDArray[np.float64]:
         """The targets of these rows."""
         whole = self.reader.targets()

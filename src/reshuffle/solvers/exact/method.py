@@ -21,7 +21,7 @@ from reshuffle.solvers.exact.newton_steps import can_finish
 from reshuffle.solvers.exact.phase import Outcome, Phase
 from reshuffle.solvers.exact.point import Point
 from reshuffle.solvers.exact.review import certify
-from reshuffle.solvers.exact.sample_start import Sampled, sample_start
+from reshuffle.solvers.exact.sample_start import SampleStart, sample_start
 from reshuffle.solvers.exact.state import ExactState
 from reshuffle.solvers.exact.view import RunContext, View
 from reshuffle.solvers.exact.working_sets import WorkingSets
@@ -121,7 +121,7 @@ class ExactMethod(Method):
         return point.slopes_on(self.run.sets, self.run.sets.everything)
 
     @cached_property
-    def _sampled(self) -> Sampled:
+    def _sampled(self) -> SampleStart:
         """Where a run on rows that lie on disk begins."""
         problem: Any = self.problem
         return sample_start(problem, self.solver)

@@ -25,14 +25,14 @@ LOOSEST = 1e-6
 """The accuracy on the sample at least: a sample knows less than this about all rows, and a smaller tol asks for more."""
 
 
-class Sampled(NamedTuple):
+class SampleStart(NamedTuple):
     """The start, and gradients of single samples that it took."""
 
     x: Array
     gradients: int
 
 
-def sample_start(problem: Problem, solver: ExactProxRR) -> Sampled:
+def sample_start(problem: Problem, solver: ExactProxRR) -> SampleStart:
     """The minimiser on a window of random pieces of the files."""
     fit: Any = problem.datafit
     part = sample_of(fit, solver.seed)
@@ -41,7 +41,7 @@ def sample_start(problem: Problem, solver: ExactProxRR) -> Sampled:
     )
     with held_warnings():  # of the sample alone
         found = own.solve(problem.with_datafit(part))
-    return Sampled(found.x, int(found.trace.last()["gradients"]))
+    return SampleStart(found.x, int(found.trace.last()["gradients"]))
 
 
 def sample_of(fit: DiskDatafit, seed: int) -> Any:
