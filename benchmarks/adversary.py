@@ -189,6 +189,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "federated/newton_server.MORE": (_columns,),
     "federated/client_state_server.PIECE": (_columns,),
     "datafit.SHORT": (_stored,),
+    "datafit.LEAST": (_columns, _rows),
     "samples.PIECE": (_rows,),
     "samples.SUMMED": (_rows,),
     "rows.PIECE": (_stored,),

@@ -16,7 +16,7 @@ from hypothesis import settings
 import reshuffle as rs
 
 pytest.register_assert_rewrite(  # under `python -O` they would check nothing
-    "command_line", "oracles", "servers", "sparse_cases", "fuzz", "reader_fuzz"
+    "command_line", "oracles", "servers", "sparse_cases", "fuzz", "reader_fuzz", "flower_servers"
 )
 VARIABLE = "RESHUFFLE_DATA"
 MakeData = Callable[..., tuple[Any, Any]]

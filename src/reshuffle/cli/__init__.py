@@ -10,6 +10,7 @@ import click
 from reshuffle import __version__
 from reshuffle.cli import models
 from reshuffle.cli.common import Folder, Group, Output, output_options
+from reshuffle.cli.flower import flower
 from reshuffle.cli.options import reading_of, table_options
 
 
@@ -285,5 +286,5 @@ def federate(no_progress: bool, output: Output, **options: Any) -> None:
     click.get_current_context().exit(code)
 
 
-for command in (models.fit, models.path, models.predict, models.export, models.compare):
+for command in (models.fit, models.path, models.predict, models.export, models.compare, flower):
     main.add_command(command)

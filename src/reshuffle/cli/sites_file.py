@@ -44,8 +44,7 @@ def is_sites(data: str) -> bool:
 
 def sites_of(data: str, l1: float, l2: float | None, engine: str) -> Sites:
     """The sites. The file's l1 and l2 go before those of the command."""
-    path = Path(data)
-    settings, sites = _folder(path) if path.is_dir() else _toml(path)
+    settings, sites = settings_of(data)
     loss = settings.get("loss", "logistic")
     if loss not in LOSSES:
         raise InputError(f"{data}: loss must be one of {', '.join(LOSSES)}, got {loss!r}")
@@ -61,6 +60,12 @@ def sites_of(data: str, l1: float, l2: float | None, engine: str) -> Sites:
         with Sites(sites, **common).gather(check_engine(engine)) as gathered:
             l2 = gathered.smoothness.L_f / gathered.n
     return Sites(sites, penalty=ElasticNet(l1, l2), **common)
+
+
+def settings_of(data: str) -> tuple[dict[str, Any], list[Site]]:
+    """What a file or a folder says of its sites: the settings of all, and the sites."""
+    path = Path(data)
+    return _folder(path) if path.is_dir() else _toml(path)
 
 
 def _folder(path: Path) -> tuple[dict[str, Any], list[Site]]:

@@ -25,6 +25,7 @@ inline constexpr double pivot = 1e-13;    // Below this share of a unit diagonal
 inline constexpr Index largest = 4000;    // The most coordinates of a face; its factorisation takes a third of the cube of their number.
 inline constexpr int halvings = 40;       // The most halvings of a step on the face; after them it moves nothing measurable.
 inline constexpr int rounds = 100;        // The most rounds of the solver; a face that still changes then is not worth the wait.
+inline constexpr double cancelled = 1e-12;  // Below this share of its terms a difference is rounding, with room for that of H.
 inline constexpr Index block = 32;        // This many columns of a Cholesky factor are computed together.
 }  // namespace model
 
@@ -71,14 +72,21 @@ inline Index factorise(Matrix<double> M, double *scales, Index size) {
     return weak;
 }
 
-// b <- M^{-1} b; returns b^T M^{-1} b.
+// b <- M^{-1} b; returns b^T M^{-1} b. Along a weak pivot a slope that is what rounding leaves of a difference is zero: divided by
+// the pivot it would carry x far out along equal columns, where nothing is gained.
 inline double solve_factored(Matrix<const double> L, const double *scales, double *b, Index size) {
     double power = 0.0;
     for (Index i = 0; i < size; i++) {
         double total = b[i] * scales[i];
         const double *row = L[i];
+        if (row[i] * row[i] <= 2.0 * model::pivot) {
+            double most = std::fabs(total);
+            for (Index k = 0; k < i; k++) total -= row[k] * b[k], most += std::fabs(row[k] * b[k]);
+            if (std::fabs(total) <= model::cancelled * most) total = 0.0;
+        } else {
 #pragma omp simd reduction(- : total)
-        for (Index k = 0; k < i; k++) total -= row[k] * b[k];
+            for (Index k = 0; k < i; k++) total -= row[k] * b[k];
+        }
         b[i] = total / row[i];
         power += b[i] * b[i];
     }

@@ -1,0 +1,90 @@
+"""``reshuffle flower``: an app for a federation between sites, and the keys for a trial of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from reshuffle.cli.common import Folder, Output, output_options
+
+SIMULATED = 2
+"""Nodes that Flower simulates where nothing else is said."""
+
+
+@click.group()
+def flower() -> None:
+    """Run a federation between sites by Flower: its SuperLink at the server, a SuperNode at each site.
+
+    \b
+    Examples:
+      reshuffle flower new study
+      reshuffle flower certs keys --server 10.0.0.1 --site north --site south
+    """
+
+
+@flower.command()
+@click.argument("folder", type=Folder())
+@click.option(
+    "--sites",
+    metavar="FILE",
+    help="A sites.toml, or a folder with a file for each site, whose settings and names the app takes over. A simulation "
+    "runs on its data.",
+)
+@click.option("--names", metavar="NAME,NAME", help="The sites.  [default: north, south]")
+@output_options
+def new(folder: Path, sites: str | None, names: str | None, output: Output) -> None:
+    """Write a small ready app into FOLDER, which `flwr run` takes as it is.
+
+    \b
+    Examples:
+      reshuffle flower new study && flwr run study --stream
+      reshuffle flower new study --sites sites.toml
+    """
+    from reshuffle.flower.new import new_app
+
+    files, count = new_app(folder, sites, names)
+    output.line("\n".join(map(str, files)))
+    more = f' --federation-config "num-supernodes={count}"' if count != SIMULATED else ""
+    output.line(f"simulate it with: flwr run {folder} --stream{more}")
+    output.document({"folder": folder, "files": files})
+
+
+@flower.command()
+@click.argument("folder", type=Folder())
+@click.option(
+    "--server",
+    "servers",
+    multiple=True,
+    metavar="ADDRESS",
+    help="An address or a name by which the sites reach the server; may be given several times. 127.0.0.1 and localhost "
+    "are always among them.",
+)
+@click.option(
+    "--site",
+    "sites",
+    multiple=True,
+    metavar="NAME",
+    help="A site that gets a key; may be given several times.",
+)
+@click.option("--days", type=click.IntRange(min=1), default=90, show_default=True,
+              help="For which the certificates hold.")  # fmt: skip
+@output_options
+def certs(
+    folder: Path, servers: tuple[str, ...], sites: tuple[str, ...], days: int, output: Output
+) -> None:
+    """Make keys for a trial: an authority, the server's certificate, a key pair for each site.
+
+    The server needs server.crt, server.key, ca.crt and every NAME.pub; a site needs ca.crt and NAME, its private key. ca.key
+    stays where it was made. For a federation that lasts, let each site make its own key and send its public part alone.
+
+    \b
+    Examples:
+      reshuffle flower certs keys --server 10.0.0.1 --site north --site south
+      reshuffle flower certs keys --site east
+    """
+    from reshuffle.flower.certificates import make_keys
+
+    files = make_keys(folder, servers, sites, days)
+    output.line("\n".join(map(str, files)))
+    output.document({"folder": folder, "files": files})

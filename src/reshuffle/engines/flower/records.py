@@ -1,0 +1,103 @@
+"""Records of this package as records of Flower, and back: arrays in one, numbers and strings in the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import BytesIO
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.engines.base import Plain, Record
+from reshuffle.errors import InputError
+
+NUMPY = "numpy.ndarray"
+"""The serialisation of arrays that Flower itself uses: the bytes of a .npy file."""
+HEADER = 512
+"""Bytes that a .npy file may have before its numbers begin; numpy writes 128."""
+
+
+def add_record(content: Any, name: str, record: Record) -> None:
+    """Put a record into a ``RecordDict``, as ``name`` and ``name.arrays``; an empty record takes no place."""
+    from flwr.app import ArrayRecord, ConfigRecord
+
+    arrays = {key: value for key, value in record.items() if isinstance(value, np.ndarray)}
+    rest = {key: value for key, value in record.items() if key not in arrays}
+    if rest:
+        content[name] = ConfigRecord({key: _scalar(key, value) for key, value in rest.items()})
+    if arrays:
+        content[f"{name}.arrays"] = ArrayRecord(
+            {key: _sent(value) for key, value in arrays.items()}
+        )
+
+
+def get_record(content: Any, name: str) -> dict[str, Plain]:
+    """The record of this name in a ``RecordDict``; one of another kind is refused."""
+    found: dict[str, Plain] = dict(_typed(content, "config_records").get(name, {}))
+    wrong = [key for key, value in found.items() if type(value) not in (str, int, float)]
+    if wrong:
+        raise InputError(
+            f"{name} must hold numbers and strings, and {wrong[0]!r} is something else"
+        )
+    arrays = _typed(content, "array_records").get(f"{name}.arrays", {})
+    return found | {key: received(key, array) for key, array in arrays.items()}
+
+
+def size_of(content: Any) -> int:
+    """Bytes of a ``RecordDict``, as Flower counts them."""
+    return sum(int(record.count_bytes()) for record in content.values())
+
+
+def received(name: str, array: Any) -> NDArray[Any]:
+    """The numbers of an array that came over the network, once its header agrees with its length.
+
+    numpy reserves what a header announces before it reads, so that a header is not believed.
+    """
+    data = array.data
+    if array.stype != NUMPY:
+        raise InputError(f"the array {name!r} must be of numpy, got {array.stype!r}")
+    try:
+        file = BytesIO(data[:HEADER])
+        version = np.lib.format.read_magic(file)
+        read: Any = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        shape, fortran, dtype = read(file)
+    except (ValueError, KeyError, EOFError) as error:
+        raise InputError(f"the array {name!r} was damaged on the way: {error}") from None
+    if dtype.kind not in "fiub" or dtype.byteorder == ">":
+        raise InputError(f"the array {name!r} must hold numbers, got {dtype}")
+    body = data[file.tell() :]
+    if len(body) != prod(shape) * dtype.itemsize:
+        raise InputError(
+            f"the array {name!r} was damaged on the way: its header says shape {shape} of {dtype}, and "
+            f"{len(body):,} bytes follow"
+        )
+    order: Any = "F" if fortran else "C"
+    return np.frombuffer(body, dtype).reshape(shape, order=order)
+
+
+def _sent(value: NDArray[Any]) -> Any:
+    from flwr.app import Array
+
+    return Array(np.ascontiguousarray(value) if value.ndim else value)
+
+
+def _scalar(key: str, value: Any) -> str | int | float:
+    if isinstance(value, (bool, np.bool_, np.integer, int)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value)
+    if isinstance(value, str):
+        return str(value)
+    raise InputError(
+        f"{key} must be an array, a number or a string to travel, got a {type(value).__name__}"
+    )
+
+
+def _typed(content: Any, kind: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = getattr(content, kind)
+    return found

@@ -1,0 +1,139 @@
+"""Rounds over a Flower Grid: a message for each client, and its reply, or why there is none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reshuffle.engines.base import Failure, Host, Reply, Task
+from reshuffle.engines.flower.messages import answer_of, shortened, task_content
+from reshuffle.engines.flower.nodes import Node, Nodes
+from reshuffle.errors import InputError
+from reshuffle.validation import check_positive
+
+WATCH = 2.0
+"""Seconds between two questions whether the nodes that are at work are still the same processes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Flower:
+    """Clients on the nodes of a Flower SuperLink, for use inside a ServerApp.
+
+    Client m is the m-th site of ``nodes``. Each node opens its own data; what a host would be made of stays unused.
+
+    Parameters
+    ----------
+    nodes : which node is which site.
+    patience : seconds that a round waits for a node that is not connected before its client counts as missing; asked
+        again (``retries``) it waits once more.
+    largest : bytes of an answer that are taken.
+    """
+
+    nodes: Nodes
+    patience: float = 120.0
+    largest: int = 2**28
+
+    def __post_init__(self) -> None:
+        check_positive("patience", self.patience)
+        check_positive("largest", self.largest, integer=True)
+
+    def open(
+        self, sizes: Sequence[int], make_host: Callable[[Sequence[int]], Host]
+    ) -> FlowerSession:
+        if len(sizes) != len(self.nodes.sites):
+            raise InputError(
+                f"engine Flower has the sites {', '.join(self.nodes.sites)}, got {len(sizes)} clients"
+            )
+        return FlowerSession(self)
+
+
+class FlowerSession:
+    """One run. It holds nothing at the nodes, so that there is nothing to close."""
+
+    def __init__(self, engine: Flower) -> None:
+        self.engine, self.nodes, self.grid = engine, engine.nodes, engine.nodes.grid
+        self.sizes: dict[int, int] = {}
+
+    def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
+        return list(self.stream(task, timeout))
+
+    def stream(self, task: Task, timeout: float | None) -> Iterator[Reply | Failure]:
+        """The same, client by client as they answer."""
+        places = self._places(task.clients)
+        asked: dict[str, tuple[int, Node]] = {}
+        for client in task.clients:
+            node = places.get(client)
+            number = "" if node is None else self._push(task, client, node)
+            if node is not None and number:
+                asked[number] = client, node
+            else:
+                yield Failure(client, self._absent(client, node))
+        yield from self._answers(asked, timeout)
+
+    def close(self) -> None:
+        """Nothing to do: the SuperLink ends the run when the ServerApp ends."""
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _places(self, clients: Sequence[int]) -> dict[int, Node]:
+        """The nodes of these clients; those that are not connected are waited for."""
+        deadline = time.monotonic() + self.engine.patience
+        while True:
+            self.nodes.look()
+            at = {client: self.nodes.at(self.nodes.sites[client]) for client in clients}
+            found = {client: node for client, node in at.items() if node is not None}
+            if len(found) == len(at) or time.monotonic() >= deadline:
+                return found
+            time.sleep(self.nodes.poll)
+
+    def _push(self, task: Task, client: int, node: Node) -> str:
+        from flwr.app import Message
+
+        kind = "train" if task.kind == "train" else "query"
+        message = Message(task_content(task, client), node.id, kind, group_id=str(task.round))
+        return next(iter(self.grid.push_messages([message])), "")
+
+    def _absent(self, client: int, node: Node | None) -> str:
+        if node is not None:
+            return f"the SuperLink takes no message for node {node.id}"
+        return (
+            f"no node that is connected to the SuperLink says that it is {self.nodes.sites[client]!r} "
+            f"(waited for {self.engine.patience:g} s)"
+        )
+
+    def _answers(
+        self, asked: dict[str, tuple[int, Node]], timeout: float | None
+    ) -> Iterator[Reply | Failure]:
+        began = looked = time.monotonic()
+        while asked:
+            for message in self.grid.pull_messages(list(asked)):
+                known = asked.pop(message.metadata.reply_to_message_id, None)
+                if known is not None:  # else it answers nothing that was asked in this attempt
+                    yield self._answer(message, *known)
+            now = time.monotonic()
+            if timeout is not None and now - began >= timeout:
+                for client, _ in asked.values():
+                    yield Failure(client, f"no answer within {timeout:g} s")
+                return
+            if now - looked >= WATCH:
+                looked = now
+                yield from self._restarted(asked)
+            if asked:
+                time.sleep(self.nodes.poll)
+
+    def _answer(self, message: Any, client: int, node: Node) -> Reply | Failure:
+        if message.has_error():
+            reason = shortened(str(message.error.reason)) or f"error {message.error.code}"
+            return Failure(client, f"node {node.id}: {reason}")
+        return answer_of(message.content, client, self.engine.largest)
+
+    def _restarted(self, asked: dict[str, tuple[int, Node]]) -> Iterator[Failure]:
+        """Clients whose node is another process by now: a reply of the one that was asked may never come."""
+        self.nodes.look()
+        for number, (client, node) in list(asked.items()):
+            now = self.nodes.at(self.nodes.sites[client])
+            if now is not None and now != node:
+                del asked[number]
+                yield Failure(client, "its node was started again in the middle of the round")

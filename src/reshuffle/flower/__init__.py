@@ -1,0 +1,27 @@
+"""A federation run by Flower: a ServerApp over the driver, a ClientApp over the host of a site.
+
+An app is two lines: ``app = server_app()`` in one module and ``app = client_app()`` in another. What is trained, and how, is
+in the app's run configuration; where a site's data lies is in the configuration of its node. ``reshuffle flower new``
+writes such an app.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reshuffle.flower.client import client_app
+    from reshuffle.flower.server import server_app
+    from reshuffle.flower.strategy import ProxFedAvg
+
+__all__ = ["ProxFedAvg", "client_app", "server_app"]
+
+# Public name -> module that has it. Each message starts a process at a site, which needs the client's part alone.
+_HOMES = {"client_app": "client", "server_app": "server", "ProxFedAvg": "strategy"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

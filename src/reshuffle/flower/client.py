@@ -1,0 +1,92 @@
+"""The ClientApp: hands every message to the host of the node's site."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reshuffle import __version__
+from reshuffle.engines import Failure
+from reshuffle.engines.flower.messages import WHO, answer_content, task_of
+from reshuffle.engines.flower.records import add_record, get_record
+from reshuffle.errors import InputError
+from reshuffle.federated import Site
+from reshuffle.federated.site_host import SiteHost
+from reshuffle.flower.home import name_of, site_of
+from reshuffle.flower.settings import RunSettings
+from reshuffle.losses import Loss
+
+if TYPE_CHECKING:
+    from flwr.app import Context, Message
+    from flwr.clientapp import ClientApp
+
+STATE = "reshuffle"
+"""The record of Flower's state at a node that is ours."""
+
+
+def client_app(loss: Loss | None = None) -> ClientApp:
+    """A ClientApp that answers for the site that its node configuration describes.
+
+    ``loss`` is one of your own in place of the run configuration's; give the same to ``server_app``.
+    """
+    from flwr.clientapp import ClientApp
+
+    app = ClientApp()
+
+    def answer(message: Message, context: Context) -> Message:
+        return answered(message, context, loss)
+
+    app.train()(answer)
+    app.query()(answer)
+    return app
+
+
+def answered(message: Message, context: Context, loss: Loss | None = None) -> Message:
+    """The reply to a message. Flower starts a new process for each; it keeps ``context.state`` while the node runs."""
+    from flwr.app import ConfigRecord, Message, RecordDict
+
+    content = message.content
+    node: Any = context.node_config
+    settings = RunSettings.of(context.run_config)
+    if get_record(content, "task").get("kind") == WHO:
+        content = RecordDict()
+        add_record(content, "who", _introduced(node, settings))
+        return Message(content, reply_to=message)
+    task = task_of(content)
+    try:
+        known = _known(context)
+        host = SiteHost(
+            task.clients, [site_of(node, settings)], settings.model(loss), __version__, known
+        )
+        (answer,) = host.work(task)
+        context.state[STATE] = ConfigRecord(dict(known))
+    except InputError as error:
+        answer = Failure(task.clients[0], str(error))
+    return Message(answer_content(answer), reply_to=message)
+
+
+def _known(context: Context) -> dict[str, str]:
+    """The sha256 of a mapped folder, by its stamp, where an earlier message of the run found it."""
+    record: Any = context.state.config_records.get(STATE, {})
+    return {str(stamp): str(data) for stamp, data in record.items()}
+
+
+def _introduced(node: Any, settings: RunSettings) -> dict[str, str | int]:
+    """What a node says of itself before the handshake: its site, whether it has held-out rows, how it counts columns."""
+    name = name_of(node, settings)
+    try:
+        site = site_of(node, settings)
+    except InputError:  # said in the handshake, by name
+        return {"site": name, "version": __version__, "test": 0, "first": 0}
+    return {
+        "site": name, "version": __version__, "test": int(site.test is not None), "first": _first(site),
+    }  # fmt: skip
+
+
+def _first(site: Site) -> int:
+    """The index of the first feature in files of this form: 1 in LIBSVM format."""
+    if not isinstance(site.data, (str, os.PathLike)):
+        return 0
+    path = Path(site.data)
+    return int(path.suffix != ".npz" and not path.is_dir())

@@ -1,0 +1,89 @@
+"""A site as its node describes it: the node configuration names the data, in a simulation the app does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reshuffle.cli.sites_file import is_sites, settings_of
+from reshuffle.datasets import breast_cancer
+from reshuffle.errors import InputError
+from reshuffle.federated import Site
+from reshuffle.flower.settings import RunSettings
+from reshuffle.flower.written import list_of
+
+KEYS = ("site", "data", "test", "audit", "state", "target", "drop")
+"""What a node configuration may say."""
+PARTS = ("partition-id", "num-partitions")
+"""What Flower itself says to the nodes of a simulation."""
+PLACE = "FLWR_HOME"
+BUNDLED = "breast_cancer"
+
+
+def name_of(node: Mapping[str, Any], settings: RunSettings) -> str:
+    """Which site a node is; empty where its configuration does not say so."""
+    if "site" in node:
+        return str(node["site"])
+    part = node.get(PARTS[0])
+    names = settings.names
+    return names[part] if isinstance(part, int) and 0 <= part < len(names) else ""
+
+
+def site_of(node: Mapping[str, Any], settings: RunSettings) -> Site:
+    """The site of a node."""
+    name = name_of(node, settings)
+    unknown = [key for key in node if key not in (*KEYS, *PARTS)]
+    if unknown:
+        raise InputError(
+            f"node configuration: {unknown[0]!r} is not known; there are {', '.join(KEYS)}"
+        )
+    if not name:
+        raise InputError(
+            'the node configuration must name the site: site="north" data="/data/north.csv"'
+        )
+    state = str(node.get("state") or _own_folder(name))
+    Path(state).mkdir(parents=True, exist_ok=True, mode=0o700)
+    if node.get("data"):
+        texts = {key: str(node[key]) for key in ("test", "audit", "target") if node.get(key)}
+        texts.setdefault("target", settings.target)
+        drop = list_of("drop", str(node.get("drop", "")))
+        return Site(
+            str(node["data"]), name, texts.get("test"), texts.get("audit"), state, texts["target"] or None, drop
+        )  # fmt: skip
+    if PARTS[0] not in node:
+        raise InputError(
+            'the node configuration must say where its data lies: data="/data/north.csv"'
+        )
+    return _simulated(int(node[PARTS[0]]), name, state, settings)
+
+
+def _simulated(part: int, name: str, state: str, settings: RunSettings) -> Site:
+    """The site that a node of a simulation plays."""
+    count, source = len(settings.names), settings.simulation
+    if source == BUNDLED:
+        X, y = breast_cancer()
+        rest = slice(part, None, 2 * count), slice(part + count, None, 2 * count)
+        train, test = ((np.ascontiguousarray(X[rows]), y[rows]) for rows in rest)
+        return Site(train, name, test, state=state)
+    if not is_sites(source):
+        raise InputError(
+            f"simulation must be {BUNDLED}, a sites.toml or a folder of files, got {source!r}"
+        )
+    _, sites = settings_of(source)
+    if len(sites) != count:
+        raise InputError(
+            f"{source} has {len(sites)} sites, and the app has {count}: {settings.sites}"
+        )
+    one = sites[part]
+    return Site(one.data, name, one.test, one.audit, one.state or state, one.target, one.drop)
+
+
+def _own_folder(name: str) -> Path:
+    """Where a client's state is kept if its configuration names no folder: with Flower's own files."""
+    home = Path(os.environ.get(PLACE) or Path.home() / ".flwr")
+    safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)
+    return home / "reshuffle" / safe

@@ -1,0 +1,74 @@
+"""The files of a run, the same as those of ``reshuffle federate``, and a line for each round."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import numpy as np
+
+from reshuffle.cli.federate_model import write_model
+from reshuffle.cli.federate_picture import draw
+from reshuffle.errors import InputError
+from reshuffle.federated import FederatedResult
+from reshuffle.flower.settings import RunSettings
+from reshuffle.trace import Result
+
+logger = logging.getLogger("reshuffle")
+RUN = ("checkpoint.npz", "result.npz", "model.npz")
+"""Files by which a folder is known to hold a run."""
+
+
+def check_folder(out: Path, resume: bool, force: bool) -> Path:
+    """The checkpoint's path; a folder that holds a run is refused, unless the run is to go on or may be overwritten."""
+    checkpoint = out / RUN[0]
+    if resume and not checkpoint.is_file():
+        raise InputError(f"resume: there is no checkpoint {checkpoint}")
+    there = [name for name in RUN if (out / name).exists()]
+    if there and not (resume or force):
+        raise InputError(
+            f"{out / there[0]} is of an earlier run: go on with resume=true, give another out, or overwrite it "
+            "with force=true"
+        )
+    return checkpoint
+
+
+def report_round(result: Result) -> None:
+    """A line of the log. Sites say the value at x with their answers of the next round, so that it is that of the last."""
+    row, told = result.trace.last(), []
+    for word, name in (("P", "objective"), ("gap", "gap"), ("mapping", "relative_mapping")):
+        known = (
+            [value for value in result.trace[name][-2:] if value == value] if name in row else []
+        )
+        told += (
+            [f"{word} = {known[-1]:.8g}" if name == "objective" else f"{word} = {known[-1]:.3g}"]
+            if known
+            else []
+        )
+    before = f" (after round {result.epoch - 1}: {', '.join(told)})" if told else ""
+    logger.info("round %d done%s", result.epoch, before)
+
+
+def write(
+    result: FederatedResult, out: Path, settings: RunSettings, method: str, seconds: float
+) -> None:
+    """Write result.npz, trace.csv, federation.png, model.npz and report.html, and say where they are."""
+    result.save(out / "result.npz")
+    result.trace.to_csv(out / "trace.csv")
+    parts = result.tally.parts
+    sizes = [part.samples or 0 for part in parts]
+    losses = [np.nan if part.loss is None else part.loss for part in parts]
+    draw(result.trace, sizes, losses, out / "federation.png", [part.name for part in parts])
+    write_model(result, out, {
+        "sites": settings.sites,
+        "method": f"{method}, at most {settings.rounds:,} rounds",
+        "ended": result.message,
+        "engine": "flower",
+        "seed": str(settings.seed),
+        "digest of x": result.digest[:16],
+        "time": f"{seconds:.3g} s",
+    })  # fmt: skip
+    logger.info("%s after %d rounds, digest %s", result.message, result.epoch, result.digest)
+    if result.held_out:
+        logger.info("on held-out rows:\n%s", result.held_out)
+    logger.info("model: %s   report: %s", out / "model.npz", out / "report.html")

@@ -1,0 +1,107 @@
+"""The ServerApp: the driver of a federation over the nodes of a SuperLink, from the handshake to the model."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from reshuffle.callbacks import Checkpoint
+from reshuffle.engines import Failure, Reply, Task
+from reshuffle.engines.flower import Flower, Nodes
+from reshuffle.errors import ClientError
+from reshuffle.federated import FederatedResult, Site, Sites
+from reshuffle.flower.outcome import check_folder, report_round, write
+from reshuffle.flower.settings import RunSettings
+from reshuffle.losses import Loss
+from reshuffle.penalties import L2, Penalty
+
+if TYPE_CHECKING:
+    from flwr.app import Context
+    from flwr.serverapp import Grid, ServerApp
+
+AT_HOME = "a file at its node"
+"""Stands for the data of a site, of which the server knows nothing."""
+logger = logging.getLogger("reshuffle")
+
+
+class NodeSites(Sites):
+    """Sites that are described by their nodes."""
+
+    def __init__(self, nodes: Nodes, loss: Loss, penalty: Any, settings: RunSettings) -> None:
+        said = {str(record["site"]): record for record in nodes.said.values()}
+        self._first = int(all(said[name]["first"] for name in nodes.sites))
+        tested = [AT_HOME if said[name]["test"] else None for name in nodes.sites]
+        super().__init__(
+            [Site(AT_HOME, name, test) for name, test in zip(nodes.sites, tested, strict=True)],
+            loss, penalty, settings.ridge, settings.intercept, standardise=settings.standardise,
+            objective=settings.objective, power_rounds=settings.power_rounds, watch=self._watch,
+            **settings.cells,
+        )  # fmt: skip
+
+    @property
+    def first_index(self) -> int:
+        return self._first
+
+    def _watch(self, task: Task, answer: Reply | Failure, reason: str) -> None:
+        """A line of the log for whatever is no answer."""
+        if reason and isinstance(answer.client, int) and 0 <= answer.client < len(self.sites):
+            logger.warning(
+                "round %d, site %s: %s", task.round, self.sites[answer.client].name, reason
+            )
+
+
+def server_app(loss: Loss | None = None, penalty: Penalty | None = None) -> ServerApp:
+    """A ServerApp that trains what its run configuration says, and writes model, report and trace.
+
+    ``loss`` and ``penalty`` are objects of your own in place of the configuration's. A loss must be given to
+    ``client_app`` too; a penalty is used by the server alone.
+    """
+    from flwr.serverapp import ServerApp
+
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        train(grid, RunSettings.of(context.run_config), loss, penalty)
+
+    return app
+
+
+def train(
+    grid: Any, settings: RunSettings, loss: Loss | None = None, penalty: Penalty | None = None
+) -> FederatedResult:
+    """Find the nodes of all sites, train over them, and write the files of the run."""
+    logging.basicConfig(format="%(message)s")
+    logger.setLevel(logging.INFO)
+    out = settings.folder
+    checkpoint = check_folder(out, settings.resume, settings.force)
+    penalty = penalty if penalty is not None else settings.made_penalty()
+    nodes = Nodes(grid, settings.names)
+    engine = Flower(nodes, settings.patience, settings.largest)
+    solver = settings.solver(engine)
+    clock = time.perf_counter()
+    for name, node in nodes.find(settings.wait).items():
+        registered = f", registered as {node.registered}" if node.registered else ""
+        logger.info("site %s: node %d, key %s%s", name, node.id, node.key, registered)
+    made = loss or settings.made_loss()
+    if penalty is None:
+        with NodeSites(nodes, made, None, settings).gather(engine, solver.policy) as gathered:
+            penalty = L2(gathered.smoothness.L_f / gathered.n)
+    sites = NodeSites(nodes, made, penalty, settings)
+    logger.info("%s, %s", sites, type(solver).__name__)
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        result = solver.solve(
+            sites,
+            callbacks=[Checkpoint(checkpoint), report_round],
+            resume=checkpoint if settings.resume else None,
+        )
+    except ClientError:
+        if checkpoint.is_file():
+            logger.error(
+                "the rounds so far are in %s: --run-config 'resume=true' goes on", checkpoint
+            )
+        raise
+    write(result, out, settings, type(solver).__name__, time.perf_counter() - clock)
+    return result

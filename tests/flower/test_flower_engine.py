@@ -1,0 +1,416 @@
+"""The Flower engine on a grid in this process: every method, who is who, and answers that are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason='Flower is an extra: pip install "reshuffle[flower]"')
+
+from flower_grid import LocalGrid
+from flwr.app import Array, ArrayRecord, Error, RecordDict
+
+import reshuffle as rs
+from reshuffle.engines.flower import Flower, Nodes
+from reshuffle.engines.flower.messages import LONGEST, answer_content
+from reshuffle.engines.flower.records import add_record, get_record, received
+from reshuffle.federated.site import Model
+from reshuffle.flower.server import train
+from reshuffle.flower.settings import RunSettings
+
+NAMES = ("north", "south", "east")
+PENALTY = "ElasticNet(l1=0.001, l2=0.01)"
+CONFIG: dict[str, Any] = {
+    "sites": ", ".join(NAMES), "rounds": 4, "tol": 0.0, "penalty": PENALTY, "wait": 1.0,
+    "patience": 0.05, "retries": 1,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three sites, by label where it matters least: each has both classes, unevenly."""
+    folder = tmp_path_factory.mktemp("homes")
+    X, y = rs.datasets.breast_cancer()
+    order = np.argsort(X[:, 0])
+    for name, rows in zip(NAMES, np.array_split(order, 3), strict=True):
+        np.savez(folder / f"{name}.npz", X=X[rows[::2]], y=y[rows[::2]])
+        np.savez(folder / f"{name}-test.npz", X=X[rows[1::2]], y=y[rows[1::2]])
+    return folder
+
+
+def nodes_of(homes: Path, **more: str) -> dict[int, dict[str, Any]]:
+    """Nodes that arrive in another order than that of the sites."""
+    return {
+        number: {"site": name, "data": str(homes / f"{name}.npz")}
+        | {key: value.format(name=name) for key, value in more.items()}
+        for number, name in ((9, "east"), (4, "north"), (7, "south"))
+    }
+
+
+def settings(out: Path, **more: Any) -> dict[str, Any]:
+    return CONFIG | {"out": str(out)} | {k.replace("_", "-"): v for k, v in more.items()}
+
+
+def on_threads(homes: Path, config: dict[str, Any], **more: Any) -> rs.Result:
+    chosen = RunSettings.of(config)
+    sites = [rs.federated.Site(homes / f"{name}.npz", name=name, **more) for name in NAMES]
+    problem = rs.federated.Sites(
+        sites, chosen.made_loss(), chosen.made_penalty(), fit_intercept=chosen.intercept,
+        standardise=chosen.standardise, objective=chosen.objective,
+    )  # fmt: skip
+    return chosen.solver("threads").solve(problem)
+
+
+METHODS: dict[str, dict[str, Any]] = {
+    "ExactFedRR": {"method": "exact", "tol": 1e-4, "rounds": 60},
+    "state at the clients": {"method": "exact", "state": "clients"},
+    "few clients, state with them": {
+        "method": "exact", "state": "clients", "acceleration": 0, "participation": 0.4,
+    },
+    "FedRR": {"method": "fedrr", "intercept": True, "standardise": True},
+    "FedRR, few clients": {"method": "fedrr", "participation": 0.4},
+    "FedSO": {"method": "fedso", "penalty": "GroupLasso(0.01, [[0, 1], [2, 3, 4]])"},
+    "LocalSGD": {"method": "local-sgd", "penalty": "L1(0.001)"},
+    "FedNewton": {"method": "newton", "tol": 1e-6},
+    "squared": {"method": "fedrr", "loss": "squared", "penalty": "Box(-0.1, 0.1)"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("more", METHODS.values(), ids=METHODS)
+def test_the_model_is_that_of_threads(homes: Path, tmp_path: Path, more: dict[str, Any]) -> None:
+    config = settings(tmp_path / "out", **more)
+    grid: Any = LocalGrid(nodes_of(homes, state=f"{tmp_path}/state-{{name}}"), config)
+    found = train(grid, RunSettings.of(config))
+    assert found.digest == on_threads(homes, config).digest
+    model = rs.estimators.load(tmp_path / "out" / "model.npz")
+    with np.load(homes / "south.npz") as held:
+        assert model.predict(held["X"]).shape == held["y"].shape
+    assert b"north" in (tmp_path / "out" / "report.html").read_bytes()
+
+
+def test_held_out_rows_and_the_audit_are_those_of_sites(homes: Path, tmp_path: Path) -> None:
+    config = settings(tmp_path / "out", method="fedrr", evaluate=2)
+    nodes = nodes_of(homes, test=f"{homes}/{{name}}-test.npz", audit=f"{tmp_path}/{{name}}.jsonl")
+    found = train(LocalGrid(nodes, config), RunSettings.of(config))
+    sites = [rs.federated.Site(homes / f"{n}.npz", n, test=homes / f"{n}-test.npz") for n in NAMES]
+    problem = rs.federated.Sites(sites, penalty=RunSettings.of(config).made_penalty())
+    asked = RunSettings.of(config).solver("threads").solve(problem)
+    assert found.held_out.table == asked.held_out.table
+    lines = [json.loads(line) for line in (tmp_path / "north.jsonl").read_text().splitlines()]
+    assert {line["kind"] for line in lines} == {"hello", "load", "train", "metrics", "value"}
+    assert sum(line["kind"] == "train" for line in lines) == 8
+
+
+def test_a_run_goes_on_from_its_checkpoint_on_other_nodes(homes: Path, tmp_path: Path) -> None:
+    """Node ids and the order of arrival are others; state at the clients is found again in their folders."""
+    more = {"state": f"{tmp_path}/state-{{name}}"}
+    config = settings(tmp_path / "out", state="clients", rounds=7)
+    train(
+        LocalGrid(nodes_of(homes, **more), config | {"rounds": 3}),
+        RunSettings.of(config | {"rounds": 3}),
+    )
+    again = {number + 100: node for number, node in sorted(nodes_of(homes, **more).items())}
+    found = train(LocalGrid(again, config), RunSettings.of(config | {"resume": True}))
+    assert found.digest == on_threads(homes, config).digest
+
+
+def test_a_folder_with_a_run_is_not_overwritten(homes: Path, tmp_path: Path) -> None:
+    (tmp_path / "model.npz").write_bytes(b"")
+    config = settings(tmp_path)
+    with pytest.raises(rs.InputError, match="is of an earlier run: go on with resume=true"):
+        train(LocalGrid(nodes_of(homes), config), RunSettings.of(config))
+    with pytest.raises(rs.InputError, match="there is no checkpoint"):
+        train(LocalGrid(nodes_of(homes), config), RunSettings.of(config | {"resume": True}))
+
+
+def test_a_mapped_folder_is_read_for_its_digest_once(
+    homes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each message is a new process; one whose folder was not written to since the handshake does not hash it again."""
+    nodes, reports = nodes_of(homes), []
+    for node in nodes.values():
+        folder = tmp_path / node["site"]
+        folder.mkdir()
+        with np.load(node["data"]) as held:
+            np.save(folder / "X.npy", np.ascontiguousarray(held["X"]))
+            np.save(folder / "y.npy", held["y"])
+        node["data"] = str(folder)
+    report = Model.report
+
+    def counted(self: Model, *given: Any, **more: Any) -> Any:
+        reports.append(self)
+        return report(self, *given, **more)
+
+    monkeypatch.setattr(Model, "report", counted)
+    config = settings(tmp_path / "out", method="fedrr")
+    found = train(LocalGrid(nodes, config), RunSettings.of(config))
+    assert len(reports) == 3
+    assert found.digest == on_threads(homes, config).digest
+
+
+# --- who is who ------------------------------------------------------------------------------------
+
+
+def test_a_site_that_nobody_is_and_one_that_two_are(homes: Path, tmp_path: Path) -> None:
+    config = settings(tmp_path, wait=0.3)
+    nodes = nodes_of(homes)
+    del nodes[7]
+    with pytest.raises(
+        rs.InputError, match=r"within 0\.3 s: south; sites that are there: east, north"
+    ):
+        train(LocalGrid(nodes, config), RunSettings.of(config))
+    nodes = nodes_of(homes) | {8: {"site": "north", "data": "elsewhere"}}
+    with pytest.raises(rs.InputError, match="'north' is claimed by two nodes, 4 and 8"):
+        train(LocalGrid(nodes, config), RunSettings.of(config))
+
+
+def test_a_node_must_be_whom_its_key_was_registered_for(homes: Path, tmp_path: Path) -> None:
+    config = settings(tmp_path, wait=0.3)
+    grid = LocalGrid(nodes_of(homes), config)
+    grid.names = {4: "north", 7: "north", 9: "east"}
+    with pytest.raises(
+        rs.InputError, match="key is registered as 'north', and it says that it is 'south'"
+    ):
+        train(grid, RunSettings.of(config))
+
+
+def test_a_site_that_disagrees_is_refused_before_the_first_round(
+    homes: Path, tmp_path: Path
+) -> None:
+    with np.load(homes / "south.npz") as held:
+        np.savez(tmp_path / "narrow.npz", X=held["X"][:, :4], y=held["y"])
+    config, nodes = settings(tmp_path / "out"), nodes_of(homes)
+    nodes[7]["data"] = str(tmp_path / "narrow.npz")
+    grid = LocalGrid(nodes, config)
+    with pytest.raises(
+        rs.InputError, match=r"features of client 1 \(south\) is 4, of client 0 \(north\) 30"
+    ):
+        train(grid, RunSettings.of(config))
+    assert not [kind for _, kind in grid.sent if kind == "train"]
+
+
+WRONG_NODES: dict[str, tuple[dict[str, Any], str]] = {
+    "no data": ({"site": "south"}, "must say where its data lies"),
+    "a word too many": ({"site": "south", "dta": "x.npz"}, "'dta' is not known; there are site, data"),
+    "no file": ({"site": "south", "data": "/nowhere.npz"}, "/nowhere.npz"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("node", "words"), WRONG_NODES.values(), ids=WRONG_NODES)
+def test_a_wrong_node_configuration_is_said_by_name(
+    homes: Path, tmp_path: Path, node: dict[str, Any], words: str
+) -> None:
+    config = settings(tmp_path)
+    with pytest.raises(rs.ClientError, match=rf"client 1 \(south\): .*{words}"):
+        train(LocalGrid(nodes_of(homes) | {7: node}, config), RunSettings.of(config))
+
+
+# --- answers that are refused ------------------------------------------------------------------------
+
+
+def replied(content: RecordDict, **parts: Any) -> RecordDict:
+    """A reply with other parts, and the checksum of what it was."""
+    changed = RecordDict()
+    add_record(changed, "reply", get_record(content, "reply") | parts)
+    add_record(changed, "more", get_record(content, "more"))
+    return changed
+
+
+def other_bytes(content: RecordDict) -> RecordDict:
+    """A model one of whose bytes was turned over on the way."""
+    array = content.array_records["reply.arrays"]["model"]
+    body = bytearray(array.data)
+    body[-1] ^= 1
+    array.data = bytes(body)
+    return content
+
+
+def announced(content: RecordDict) -> RecordDict:
+    """A header that announces more numbers than memory has."""
+    array = Array(np.zeros(10**6))
+    said, lie = b"(1000000,), }      ", b"(1000000000000,), }"
+    assert said in array.data
+    array.data = array.data.replace(said, lie)[:512]
+    content["reply.arrays"] = ArrayRecord({"model": array})
+    return content
+
+
+def not_numbers(content: RecordDict) -> RecordDict:
+    """A model of NaN whose checksum is right."""
+    model = np.full(30, np.nan)
+    return replied(
+        content, model=model, check=rs.engines.checksum(model, get_record(content, "more"))
+    )
+
+
+CHANGES: dict[str, tuple[Callable[[RecordDict], RecordDict | Error], str]] = {
+    "NaN": (not_numbers, "NaN or infinity"),
+    "another shape": (lambda c: replied(c, model=np.zeros(31)), r"float64 of shape \(30,\), got"),
+    "another type": (lambda c: replied(c, model=np.zeros(30, np.float32)), "got float32"),
+    "of an older run": (lambda c: replied(c, run="older"), "belongs to another run: 'older'"),
+    "of an older round": (lambda c: replied(c, round=0), "another round: 0, not 2"),
+    "of another model": (lambda c: replied(c, digest="0" * 64), "another digest of the model"),
+    "in another's name": (lambda c: replied(c, client=0), "in the name of client 0"),
+    "damaged": (other_bytes, "damaged on the way"),
+    "a header that lies": (announced, "damaged on the way"),
+    "huge": (lambda c: replied(c, model=np.zeros(10**6)), "has 8,.* bytes, and at most 1,000,000"),
+    "empty": (lambda c: RecordDict(), "neither a reply nor a failure"),
+    "an error of Flower": (lambda c: Error(4, "no\nroom " + "x" * 5000), "node 7: no room x*…"),
+    "an error of the site": (
+        lambda c: answer_content(rs.engines.Failure(1, "lines\nand more " + "y" * 5000)), "lines and more y*…",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "words"), CHANGES.values(), ids=CHANGES)
+def test_an_answer_that_is_none_is_refused_by_name_and_the_checkpoint_stands(
+    homes: Path, tmp_path: Path, change: Callable[[RecordDict], Any], words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """In round 2 site south answers something else, each time that it is asked; without the fault the run goes on to the same digest."""
+    trains = 0
+
+    def changed(node: int, content: RecordDict) -> RecordDict | Error | None:
+        nonlocal trains
+        trains += (
+            node == 7 and "round" in get_record(content, "reply") and grid.sent[-1][1] == "train"
+        )
+        return change(content) if node == 7 and trains > 2 else content
+
+    config = settings(tmp_path, method="fedrr", objective=False, largest=10**6)
+    grid = LocalGrid(nodes_of(homes), config, changed)
+    with pytest.raises(
+        rs.ClientError, match=rf"round 2: .*client 1 \(south\): .*({words})"
+    ) as caught:
+        train(grid, RunSettings.of(config))
+    assert caught.value.clients == [1]
+    assert len(str(caught.value)) < LONGEST + 500
+    calm = LocalGrid(nodes_of(homes), config)
+    found = train(calm, RunSettings.of(config | {"resume": True}))
+    assert found.digest == on_threads(homes, config).digest
+
+
+def test_a_fault_that_passes_changes_nothing(homes: Path, tmp_path: Path) -> None:
+    """Asked again, the site answers: the same digest, and the refusals are counted."""
+    seen: set[int] = set()
+
+    def once(node: int, content: RecordDict) -> RecordDict | None:
+        first = len(grid.sent) not in seen and grid.sent.count((node, "train")) % 2 == 1
+        seen.add(len(grid.sent))
+        return (
+            replied(content, model=np.zeros(3))
+            if first and node == 4 and grid.sent[-1][1] == "train"
+            else content
+        )
+
+    config = settings(tmp_path, method="fedrr")
+    grid = LocalGrid(nodes_of(homes), config, once)
+    found = train(grid, RunSettings.of(config))
+    assert found.trace["refused"][-1] == 4
+    assert found.digest == on_threads(homes, config).digest
+
+
+def test_nothing_is_averaged_without_the_option_for_it(homes: Path, tmp_path: Path) -> None:
+    def silent(node: int, content: RecordDict) -> RecordDict | None:
+        return None if node == 7 and grid.sent[-1][1] == "train" else content
+
+    config = settings(tmp_path / "a", method="fedrr", round_timeout=0.3, objective=False)
+    grid = LocalGrid(nodes_of(homes), config, silent)
+    with pytest.raises(rs.ClientError, match=r"client 1 \(south\): no answer within 0\.3 s"):
+        train(grid, RunSettings.of(config))
+    config = settings(
+        tmp_path / "b", method="fedrr", round_timeout=0.3, objective=False, on_missing="average",
+        rounds=1, retries=0,
+    )  # fmt: skip
+    grid = LocalGrid(nodes_of(homes), config, silent)
+    assert train(grid, RunSettings.of(config)).epoch == 1
+
+
+def test_a_node_that_comes_back_as_another_process_is_asked_again(
+    homes: Path, tmp_path: Path
+) -> None:
+    """Its reply was lost with the process: the round is not kept waiting for it."""
+    lost: list[int] = []
+
+    def restarts(node: int, content: RecordDict) -> RecordDict | None:
+        if node == 7 and grid.sent[-1][1] == "train" and not lost:
+            lost.append(node)
+            grid.started[7] = "2026-01-02"
+            return None
+        return content
+
+    config = settings(tmp_path, method="fedrr")
+    grid = LocalGrid(nodes_of(homes), config, restarts)
+    found = train(grid, RunSettings.of(config))
+    assert lost == [7]
+    assert found.trace["retries"][-1] == 1
+    assert found.digest == on_threads(homes, config).digest
+
+
+def test_a_node_that_is_gone_is_named(homes: Path, tmp_path: Path) -> None:
+    def leaves(node: int, content: RecordDict) -> RecordDict | None:
+        if grid.sent[-1][1] == "train":
+            grid.nodes.pop(9, None)
+        return content
+
+    config = settings(tmp_path, method="fedrr")
+    grid = LocalGrid(nodes_of(homes), config, leaves)
+    with pytest.raises(
+        rs.ClientError, match=r"client 2 \(east\): no node that is connected .* 'east'"
+    ):
+        train(grid, RunSettings.of(config))
+
+
+# --- small parts -----------------------------------------------------------------------------------
+
+
+def test_arrays_come_back_as_they_were() -> None:
+    content = RecordDict()
+    record: dict[str, Any] = {
+        "a": np.arange(6.0).reshape(2, 3), "b": np.asfortranarray(np.eye(3)), "c": np.empty(0), "d": np.array(2.5),
+        "e": np.array([True, False]), "f": 3, "g": 0.1, "h": "text",
+    }  # fmt: skip
+    add_record(content, "x", record)
+    for name, value in get_record(content, "x").items():
+        assert np.array_equal(value, record[name])
+        assert type(value) is type(record[name])
+    with pytest.raises(rs.InputError, match="must hold numbers, got <U1"):
+        received("t", Array(np.array(["x"])))
+    with pytest.raises(rs.InputError, match="must be of numpy"):
+        received("t", replace(Array(np.zeros(1)), stype="pickle"))
+
+
+def test_an_engine_for_other_clients_is_refused() -> None:
+    grid = LocalGrid({}, {})
+    with pytest.raises(rs.InputError, match="has the sites a, b, got 3 clients"):
+        Flower(Nodes(grid, ("a", "b"))).open([1, 1, 1], lambda group: None)  # type: ignore[arg-type,return-value]
+    with pytest.raises(rs.InputError, match="different names"):
+        Nodes(grid, ("a", "a"))
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "method": ({"method": "fedavg"}, "method must be one of exact, fedrr"),
+    "loss": ({"loss": "hinge"}, "loss must be one of logistic"),
+    "no values": ({"method": "newton", "objective": False}, "objective must be true"),
+    "sites": ({"sites": " "}, "must name the sites"),
+    "kind": ({"rounds": 1.5}, "rounds must be a int, got 1.5"),
+    "unknown": ({"round": 1}, "'round' is not known"),
+    "penalty": ({"penalty": "Ridge(1)"}, "there is no Ridge; there are Box"),
+    "no call": ({"penalty": "L1"}, "must be written like"),
+    "code": ({"penalty": "L1(open('x'))"}, "with plain values"),
+    "argument": ({"penalty": "L1(l7=1)"}, "cannot be made"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "words"), WRONG.values(), ids=WRONG)
+def test_a_wrong_run_configuration_is_refused_before_any_node_is_asked(
+    tmp_path: Path, config: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(rs.InputError, match=words):
+        train(LocalGrid({}, {}), RunSettings.of(config | {"out": str(tmp_path)}))
