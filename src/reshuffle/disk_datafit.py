@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from reshuffle.cached import cached_property, keep
 from reshuffle.core import native
 from reshuffle.datafit import ALONE, Copies, Datafit
 from reshuffle.digests import digest
+from reshuffle.disk_visits import WindowPart, segments_of
 from reshuffle.errors import InputError
 from reshuffle.interruption import listen
 from reshuffle.penalties.forms import NO_PENALTY, Form
@@ -29,38 +30,6 @@ from reshuffle.validation import read_only
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
 T = TypeVar("T")
-WASTE = 2.0
-"""An order may read the files this many times in an epoch, as one does whose windows begin and end inside shards."""
-
-
-class Segment(NamedTuple):
-    """Consecutive visits, and the pieces of shards that they go to."""
-
-    visits: slice
-    pieces: tuple[int, ...]
-
-
-class WindowPart(NamedTuple):
-    """A segment with its rows in memory."""
-
-    visits: Visits
-    """Numbers of rows of ``fit``."""
-    fit: Datafit
-    stretches: list[tuple[Range, Range]]
-    """For each piece its rows among all and its rows in ``fit``."""
-    segment: Segment
-
-    def gather(self, table: NDArray[Any]) -> NDArray[Any]:
-        """The entries of these rows, of an array with one for each row."""
-        found = np.empty((self.fit.n, *table.shape[1:]), dtype=table.dtype)
-        for whole, local in self.stretches:
-            local.of(found)[...] = whole.of(table)
-        return found
-
-    def scatter(self, part: NDArray[Any], table: NDArray[Any]) -> None:
-        """Put the entries back."""
-        for whole, local in self.stretches:
-            whole.of(table)[...] = local.of(part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,43 +216,9 @@ class DiskDatafit(Datafit):
 
     # --- shuffled passes -----------------------------------------------------------------------
 
-    def segments(self, visits: Visits) -> list[Segment]:
-        """The visits in turn, cut so that the pieces of each segment fit into a window."""
-        counts, most = self.rows.counts, self.rows.window_rows
-        found: list[Segment] = []
-        begin, held, rows = 0, dict[int, None](), 0
-        position = 0
-        while position < visits.size:
-            piece = visits[position : position + max(most, 1 << 12)]
-            owners = self.rows.owners(piece)
-            shards, first = np.unique(owners, return_index=True)
-            order, cut = np.argsort(first), -1
-            for j in order.tolist():
-                k = int(shards[j])
-                if k in held:
-                    continue
-                if held and rows + int(counts[k]) > most:
-                    cut = int(first[j])
-                    break
-                held[k], rows = None, rows + int(counts[k])
-            position += piece.size if cut < 0 else cut
-            if cut >= 0 or position >= visits.size:
-                found.append(Segment(slice(begin, position), tuple(held)))
-                begin, held, rows = position, {}, 0
-        self._check_waste(found, visits.size)
-        return found
-
-    def _check_waste(self, segments: Sequence[Segment], visits: int) -> None:
-        read = sum(int(self.rows.counts[list(segment.pieces)].sum()) for segment in segments)
-        if read > WASTE * max(visits, self.n):
-            raise InputError(
-                f"order: these visits jump between shards so that an epoch would read the files {read / self.n:.0f} times; "
-                f"order=Windows(window={self.rows.window_rows}) or a smaller window reads them once"
-            )
-
     def parts(self, visits: Visits) -> Iterator[WindowPart]:
         """The visits in turn, with their rows in memory."""
-        starts, segments = self.rows.starts, self.segments(visits)
+        starts, segments = self.rows.starts, segments_of(self.rows, visits)
         groups = [segment.pieces for segment in segments]
         for segment, rows in zip(segments, self.rows.windows(groups), strict=True):
             listen()

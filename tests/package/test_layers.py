@@ -32,6 +32,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"shards"},
     {"samples", "design"},
     {"datafit"},
+    {"disk_visits"},
     {"disk_datafit"},
     {"objective"},
     {"own_loops"},

@@ -105,6 +105,23 @@ def test_the_disk_is_left_as_soon_as_the_rest_fits(tmp_path: Path) -> None:
     assert problem.objective(result.x) - minimum(tmp_path / "rows", **settings) <= 1e-7 * np.log(2)
 
 
+def test_where_there_is_no_dual_nothing_is_claimed(a9a: Path) -> None:
+    """On disk there is no Newton bound: the gradient mapping ends the run, and the message says what it is worth."""
+    problem = rs.Problem(*open_shards(a9a, memory=MEMORY), penalty=rs.penalties.NonNegative())
+    result = rs.ExactProxRR(tol=1e-5).solve(problem)
+    assert "not a bound" in result.message
+    best = minimum(a9a, penalty=rs.penalties.NonNegative())
+    assert problem.objective(result.x) - best <= 1e-5
+
+
+def test_several_outputs(a9a: Path) -> None:
+    X, _ = open_shards(a9a, memory=MEMORY)
+    y = np.arange(len(X)) % 3
+    problem = rs.Problem(X, y, rs.losses.Multinomial(), penalty=rs.penalties.L2(1e-2))
+    result = rs.ExactProxRR(tol=1e-5, epochs=60).solve(problem)
+    assert result.converged
+
+
 def test_a_start_of_ones_own(a9a: Path) -> None:
     problem = rs.Problem(*open_shards(a9a, memory=MEMORY), penalty=rs.penalties.L2(1e-3))
     near = rs.ExactProxRR(tol=1e-8).solve(problem).x

@@ -52,7 +52,8 @@ class ExactMethod(Method):
     ) -> None:
         problem = table.problem
         self.problem, self.solver = problem, solver
-        proves = any(phase.proves for phase in phases)
+        fit = problem.datafit
+        proves = any(phase.proves for phase in phases) and not (fit is not None and fit.on_disk)
         measure = certificate_of(problem)
         has_dual = measure.name == Gap.name
         self.measure = Proof(problem) if proves and not has_dual else measure
