@@ -198,12 +198,13 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
 STEPS = "It counts steps, passes or epochs of a method, which no size of a set meets."
 FACTOR = "It is a factor of other sizes, whose thresholds are attacked with it."
 EXEMPT: dict[str, str] = {
+    "solvers/exact/newton_on_disk.WIDEST": "It matters for rows on disk alone, where the duality gap certifies on both sides of it.",
     **dict.fromkeys(
         (
             "solvers/exact/accelerated.PATIENCE", "solvers/exact/accelerated.CHECKED", "solvers/exact/method.LONGEST_WAIT",
             "solvers/exact/newton_cg.MOST", "solvers/exact/newton_cg.FIRST", "solvers/exact/quasi_newton.LONGEST", "solvers/exact/costs.PASSES", "solvers/exact/newton.SETTLED", "solvers/exact/newton_cg.SETTLED", "solvers/exact/newton_cg.FOUND",
             "solvers/exact/rest.REST", "solvers/prox_call.ATTEMPTS", "solvers/exact/movement_monitor.WINDOW", "solvers/exact/quasi_newton.ITERATIONS",
-            "solvers/exact/quasi_newton.FEWEST", "solvers/exact/quasi_newton.PAIRS", "solvers/exact/quasi_newton.HALVINGS", "solvers/exact/newton_compiled.STEPS",
+            "solvers/exact/quasi_newton.FEWEST", "solvers/exact/quasi_newton.PAIRS", "solvers/exact/quasi_newton.HALVINGS", "solvers/exact/newton_compiled.STEPS", "solvers/exact/newton_on_disk.HALVINGS",
             "core/cylinders.secular", "core/cylinders.products", "core/coordinate_descent.steps", "core/coordinate_descent.proxes",
             "core/lower_model.turns", "core/overlap.depth", "core/quadratic_model.sweeps", "core/quadratic_model.few_steps",
             "core/quadratic_model.sweeping", "core/quadratic_model.steps", "core/quadratic_model.halvings",

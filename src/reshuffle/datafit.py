@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
 from reshuffle.core import native
+from reshuffle.digests import digest
 from reshuffle.errors import InputError
 from reshuffle.interruption import CALL, cuts, listen
 from reshuffle.penalties.forms import NO_PENALTY, Form, native_form
@@ -43,6 +44,25 @@ ALONE = Copies(NO_VISITS, read_only(np.empty(0)))
 @dataclass(frozen=True, eq=False)
 class Datafit(Samples):
     """Σ_i w_i·l(a_iᵀx + b, y_i) over the rows a_i of a matrix."""
+
+    on_disk = False
+    """Whether the rows lie in files, of which windows are read (``DiskDatafit``)."""
+
+    def prepare(self) -> None:
+        """Check the data for the core, and compile a loss of one's own."""
+        _ = self.core
+
+    def identity(self) -> str:
+        """A digest of the rows."""
+        return digest(*self.rows, self.features, self.bias)
+
+    def known_constants(self) -> tuple[float, float] | None:
+        """The largest and the mean smoothness constant of the losses, where they are known without a pass."""
+        return None
+
+    def fits_in(self, kept: NDArray[Any]) -> bool:
+        """Whether the rows may be copied in these features alone: rows in memory always."""
+        return True
 
     # --- passes over all rows ------------------------------------------------------------------
 

@@ -11,14 +11,18 @@ from numpy.typing import NDArray
 
 from reshuffle.errors import ConversionWarning, InputError
 from reshuffle.rows import Rows
+from reshuffle.shards import Shards
 from reshuffle.validation import as_array, check_finite, laid_out, read_only
 
 NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
 """The index arrays of dense rows, which have none."""
 
 
-def check_rows(X: Any) -> tuple[Rows, int, int]:
-    """The rows of X, without a copy where X is C-ordered or canonical CSR, float32 or float64."""
+def check_rows(X: Any) -> tuple[Rows | Shards, int, int]:
+    """The rows of X, without a copy where X is C-ordered or canonical CSR, float32 or float64; or those on disk."""
+    if isinstance(X, Shards):
+        _check_size(*X.shape)
+        return X, *X.shape
     if sp.issparse(X):
         return _check_sparse(X)
     given = as_array("X", X)

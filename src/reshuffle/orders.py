@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.core import native
+from reshuffle.datafit import Datafit
 from reshuffle.errors import InputError, shown
-from reshuffle.validation import check_visits
+from reshuffle.validation import check_positive, check_visits
 
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
@@ -68,6 +69,99 @@ class Cyclic:
 
     def visits(self, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
         return pool
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Shards in random order, and their rows in random order within windows of several shards, each epoch.
+
+    For rows on disk: a window is read, its rows are visited, and the next one is read meanwhile. Every epoch visits
+    each row once, as with ``Reshuffle``, but not every order of the rows can come. Where rows are sorted, by their label
+    for instance, shuffle them once with ``reshuffle convert --shuffle``.
+
+    Parameters
+    ----------
+    window : rows of a window; on disk, where not given, as many as the memory of ``open_shards`` allows.
+    shard : rows that stay together, where the rows are in memory; on disk, those of a shard do.
+    """
+
+    window: int | None = None
+    shard: int = 1024
+    fixed: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name in ("window", "shard"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name), integer=True)
+
+    def visits(self, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
+        starts = np.array([*range(0, pool.size, self.shard), pool.size])
+        return ShardWindows(starts, self.window or pool.size).visits(pool, rng, epoch)
+
+
+@dataclass(frozen=True, eq=False)
+class ShardWindows:
+    """The order of ``Windows`` on shards that begin at ``starts``, whose last entry is the number of rows."""
+
+    starts: NDArray[np.int64]
+    window: int
+    fixed: ClassVar[bool] = False
+
+    def groups(self, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+        """The shards of each window, in turn."""
+        counts = np.diff(self.starts)
+        order = rng.permutation(np.flatnonzero(counts))
+        found: list[list[int]] = []
+        held = self.window
+        for k in order.tolist():
+            if not found or held + counts[k] > self.window:
+                found.append([])
+                held = 0
+            found[-1].append(k)
+            held += int(counts[k])
+        return [np.array(group) for group in found]
+
+    def visits(self, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
+        visits, at = np.empty_like(pool), 0
+        for group in self.groups(rng):
+            begin = at
+            for k in group:
+                rows = pool[self.starts[k] : self.starts[k + 1]]
+                visits[at : at + rows.size] = rows
+                at += rows.size
+            shuffled(visits[begin:at], rng)
+        return visits
+
+    def draws(self, count: int, rng: np.random.Generator) -> Visits:
+        """About ``count`` independent draws, window after window, from the rows of each as many as is its share."""
+        visits, at, seen, n = np.empty(count, dtype=np.uint32), 0, 0, int(self.starts[-1])
+        for group in self.groups(rng):
+            rows = np.concatenate([np.arange(self.starts[k], self.starts[k + 1]) for k in group])
+            seen += rows.size
+            stop = count if seen == n else round(count * seen / n)
+            visits[at:stop] = rows[with_replacement(stop - at, rows.size, rng)]
+            at = stop
+        return visits
+
+
+def order_on(order: Order, fit: Datafit | None) -> Order:
+    """The order as it is made on these samples: on disk, ``Reshuffle`` stands for ``Windows``."""
+    if fit is None or not fit.on_disk or isinstance(order, (Cyclic, ShardWindows)):
+        return order
+    rows: Any = fit.rows
+    if isinstance(order, ShuffleOnce):
+        raise InputError(
+            "order: rows on disk are not put in another order by a run; `reshuffle convert --shuffle` shuffles them once"
+        )
+    if not isinstance(order, (Reshuffle, Windows)):
+        return order
+    wanted = getattr(order, "window", None) or rows.window_rows
+    if wanted > rows.window_rows:
+        raise InputError(
+            f"order: a window of {wanted} rows takes more than a quarter of memory={rows.memory:,}: give open_shards more, or "
+            f"a window of at most {rows.window_rows}"
+        )
+    return ShardWindows(rows.starts, wanted)
 
 
 def is_fixed(order: Order) -> bool:
@@ -151,7 +245,7 @@ def check_order(order: Any) -> Order:
     """An instance of one of these orders, or anything that can name its visits."""
     if isinstance(order, type) or not hasattr(order, "visits"):
         raise InputError(
-            "order must be Reshuffle(), ShuffleOnce(), Cyclic() or have a method visits, "
+            "order must be Reshuffle(), ShuffleOnce(), Cyclic(), Windows() or have a method visits, "
             f"got {shown(order)}"
         )
     return order  # type: ignore[no-any-return]

@@ -15,6 +15,7 @@ from reshuffle.core import native
 from reshuffle.datafit import ALONE, NO_VISITS, Copies, Datafit
 from reshuffle.design import check_rows
 from reshuffle.digests import digest, on_demand
+from reshuffle.disk_datafit import datafit_on
 from reshuffle.errors import InputError, shown
 from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.losses.targets import check_targets
@@ -44,7 +45,8 @@ class Problem(FiniteSum):
 
     Parameters
     ----------
-    X : matrix, rows are samples: a C-ordered array or a CSR matrix, float64 or float32. It is used
+    X : matrix, rows are samples: a C-ordered array or a CSR matrix, float64 or float32, or the X of
+        ``datasets.open_shards``, whose rows stay on disk. It is used
         where it lies, never copied, also when it is read-only or memory-mapped. Other layouts and
         types are converted once, with a ``ConversionWarning`` where that copies float data.
         64-bit CSR indices are narrowed to 32 bits where they fit.
@@ -95,7 +97,8 @@ class Problem(FiniteSum):
         self.weight = mean_weight(sample_weight)
         outputs = loss.kind.outputs(targets)
         check_unknown((features + bool(fit_intercept), *outputs))
-        self.datafit = Datafit(rows, targets, weights, loss, bool(fit_intercept), features, outputs)
+        bias = bool(fit_intercept)
+        self.datafit = datafit_on(rows, targets, weights, loss, bias, features, outputs)
         self.penalty, self.ridge = check_penalty(penalty), float(ridge)
         self.form  # noqa: B018 -- it says so where arrays of the penalty do not fit
 
@@ -226,7 +229,9 @@ class Problem(FiniteSum):
             out[:features] += ridge * np.ravel(v)[:features]
             return out
 
-        return Smoothness(lambda: fit.constants() + ridge, product, self.shape[0])
+        known = fit.known_constants()
+        known = None if known is None else (known[0] + ridge, known[1] + ridge)
+        return Smoothness(lambda: fit.constants() + ridge, product, self.shape[0], known)
 
     @property
     def typical_curvature(self) -> float:
@@ -339,12 +344,12 @@ class Problem(FiniteSum):
 
     def prepare(self) -> None:
         """Check the data for the core, and compile a loss of one's own."""
-        _ = self.datafit.core
+        self.datafit.prepare()
 
     def contents(self) -> Mapping[str, str]:
         fit = self.datafit
         return {
-            "data": digest(*fit.rows, fit.features, fit.bias),
+            "data": fit.identity(),
             "targets": digest(fit.targets),
             "weights": digest(fit.weights),
             "loss": digest(fit.loss),

@@ -34,6 +34,8 @@ class Smoothness:
     """Computes every L_i; not kept, since that would be as much memory as the targets."""
     curvature_product: Callable[[Array], Array] | None = None
     dim: int = 0
+    known: tuple[float, float] | None = None
+    """L_max and L̄, where they are known without a pass over the data."""
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def require(self) -> Smoothness:
@@ -73,6 +75,8 @@ class Smoothness:
 
     @cached_property
     def _summary(self) -> tuple[float, float]:
+        if self.known is not None:
+            return self.known
         constants = self.measure()
         return float(constants.max()), float(constants.mean())
 

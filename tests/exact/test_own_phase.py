@@ -68,9 +68,12 @@ def test_a_phase_alone_may_be_the_whole_method(own_phase: Any, digits: tuple[Any
     assert [name for name in result.trace if name in ("newton", "shuffled")] == []
 
 
-@pytest.mark.parametrize("name", [phase.name for phase in PHASES])
+@pytest.mark.parametrize("name", [p.name for p in PHASES if p.name != "newton_on_disk"])
 def test_every_phase_acts_where_it_is_the_only_one_that_may(name: str) -> None:
-    """Softmax with a ridge for L-BFGS, the logistic loss for the others; each has a column of its own."""
+    """Softmax with a ridge for L-BFGS, the logistic loss for the others; each has a column of its own.
+
+    Newton steps on disk have tests/shards/test_exact_on_disk.py.
+    """
     X, y = load_digits(return_X_y=True)
     X, several = np.ascontiguousarray(X[:300] / 16.0), name == "lbfgs"
     loss = rs.losses.Multinomial() if several else rs.losses.Logistic()

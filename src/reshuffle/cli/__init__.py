@@ -83,6 +83,48 @@ def datasets(names: tuple[str, ...], fetch: bool, output: Output) -> None:
 
 @main.command()
 @click.argument("data")
+@click.argument("folder", type=Folder())
+@click.option("--format", type=click.Choice(["libsvm", "csv", "parquet", "npz"]),
+              help="Of DATA.  [default: by its first bytes and its name; libsvm]")  # fmt: skip
+@click.option("--target", "-t", help="Column of a table, or array of an NPZ file, to learn.")
+@click.option("--drop", multiple=True, help="Leave out this column of a table (repeat for others).")
+@click.option("--separator", help="Between the columns of a CSV file.  [default: , or a tab]")
+@click.option("--dtype", type=click.Choice(["float64", "float32"]), default="float64", show_default=True,
+              help="Of the values.")  # fmt: skip
+@click.option("--first-index", type=click.IntRange(0, 1),
+              help="Of a LIBSVM file.  [default: 1, or 0 where the first lines have it]")  # fmt: skip
+@click.option("--shard-rows", type=click.IntRange(min=1),
+              help="Rows of a shard.  [default: about 32 MB]")  # fmt: skip
+@click.option("--shuffle", is_flag=True, help="Put the rows in random order, by a second pass.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of --shuffle."
+)
+@click.option("--no-progress", is_flag=True, help="Show no progress bar.")
+@output_options
+def convert(
+    data: str, folder: Path, dtype: str, no_progress: bool, output: Output, **options: Any
+) -> None:
+    """Convert DATA into FOLDER, from which models larger than memory are fitted.
+
+    DATA is LIBSVM text, CSV or Parquet with columns of numbers (the target may be text), a matrix (NPZ), or another such
+    folder. It is read as a stream, in bounded memory. A conversion that was ended goes on where it was: run the same
+    command again. docs/scale.md describes the files, which numpy reads.
+
+    \b
+    Examples:
+      reshuffle convert a9a a9a-shards
+      reshuffle convert clicks.svm.gz clicks --shuffle --dtype float32
+      reshuffle convert houses.parquet houses -t price --drop id
+    """
+    from reshuffle.cli.convert import run
+    from reshuffle.datasets import Conversion
+
+    how = Conversion(number=dtype, **options)
+    run(data, folder, how, not no_progress and output.live, output)
+
+
+@main.command()
+@click.argument("data")
 @table_options
 @click.option("--l1", type=click.FloatRange(min=0.0), default=0.0, help="λ1 of the penalty.")
 @click.option(

@@ -37,9 +37,10 @@ void block_of(const BoundSamples &b, Array<const Visit> owner, Array<const doubl
     });
 }
 
+// `whole` is N where the table has only some of the N functions, as a window of rows does, and 0 where it has all.
 void epoch_of(const BoundSamples &b, Array<const Visit> owner, Array<const double> weights, Array<const Visit> visits,
               Index begin, Index end, Array<const double> steps, double corrected, Flat table, Flat y, Flat q, Flat start,
-              Flat g, const BoundForm &form) {
+              Flat g, const BoundForm &form, Index whole) {
     const Samples &s = b.samples;
     const Copies copies{view(owner), view(weights)};
     require(Index(table.size()) % s.margins() == 0, "the table has not one slope per copy and output");
@@ -47,11 +48,12 @@ void epoch_of(const BoundSamples &b, Array<const Visit> owner, Array<const doubl
     check(s, copies, view(visits), count);
     require(0 <= begin && begin <= end && end <= Index(visits.size()), "the range of visits lies outside them");
     require(size_of(form.form) <= s.unknowns(), "the penalty has more coordinates than x");
+    require(whole == 0 || whole >= count, "the whole sum must have at least the functions of the table");
     const EpochState state{unknowns(s, y), unknowns(s, q), unknowns(s, start), unknowns(s, g), s.unknowns()};
     Free free;
     std::vector<double> coefs(std::size_t(s.margins()));
     with(s, [&](const auto &rows, const auto &loss, const auto *targets) {
-        epoch(rows, loss, targets, s.bias, copies, view(visits), begin, end, view(steps), corrected, table.data(), count,
+        epoch(rows, loss, targets, s.bias, copies, view(visits), begin, end, view(steps), corrected, table.data(), whole ? whole : count,
               unknown(loss, s, state.y), state, form.form, ahead, coefs.data());
     });
 }
@@ -63,7 +65,8 @@ void bind_exact(nb::module_ &m) {
     m.def("block", &block_of, arg("samples"), fixed("owner"), fixed("weights"), fixed("visits"), arg("first"), arg("last"),
           fixed("table"), fixed("y"), fixed("q"), arg("step"));
     m.def("epoch", &epoch_of, arg("samples"), fixed("owner"), fixed("weights"), fixed("visits"), arg("begin"), arg("end"),
-          fixed("steps"), arg("corrected"), fixed("table"), fixed("y"), fixed("q"), fixed("start"), fixed("g"), arg("form"));
+          fixed("steps"), arg("corrected"), fixed("table"), fixed("y"), fixed("q"), fixed("start"), fixed("g"), arg("form"),
+          arg("whole") = Index(0));
 }
 
 }  // namespace reshuffle

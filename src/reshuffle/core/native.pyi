@@ -154,6 +154,7 @@ def epoch(
     start: Array,
     g: Array,
     form: Form,
+    whole: int = 0,
 ) -> None: ...
 
 # --- bind_proxes.cpp ---------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
 
@@ -19,6 +20,7 @@ from reshuffle.datasets.encoding import Note, TableEncoding
 from reshuffle.datasets.libsvm import fetch
 from reshuffle.datasets.libsvm_blocks import libsvm_blocks
 from reshuffle.datasets.matrix_file import read_matrix, target_of
+from reshuffle.datasets.opening import open_shards
 from reshuffle.datasets.parquet_file import read_parquet
 from reshuffle.datasets.rows_encoding import Encoding, RowsEncoding
 from reshuffle.datasets.source import STDIN, binary_format, opened, told
@@ -31,6 +33,7 @@ from reshuffle.datasets.table import (
     read_table,
 )
 from reshuffle.errors import InputError
+from reshuffle.shards import is_shard_folder
 
 FORMATS = ("csv", "parquet", "libsvm", "npz")
 ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".npz": "npz"}
@@ -60,6 +63,10 @@ def load_data(
     [[1.0, 0.0, 4.0], [0.0, 1.0, 20.0], [1.0, 0.0, 5.0]]
     """
     reading = _separated(path, reading or Reading())
+    if is_shard_folder(path):
+        _refuse_options_of_tables(reading, os.fspath(path), "shards")
+        rows, y = open_shards(path)
+        return Data(rows, y, RowsEncoding(rows.shape[1]))
     where, default = told(path), "libsvm" if reading.target is None else "csv"
     with opened(_located(path, reading, default)) as file:
         form = reading.format or binary_format(file) or _by_name(path, default)
@@ -72,6 +79,13 @@ def load_data(
                 X, target_of(others, reading.target, X.shape[0], where), RowsEncoding(X.shape[1])
             )
         return _libsvm(file, where)
+
+
+def form_of(path: str | os.PathLike[str], default: str) -> str:
+    """The form of a file, by its first bytes or its name."""
+    with opened(path) if os.path.isfile(path) else nullcontext(None) as file:
+        found = None if file is None else binary_format(file)
+    return found or _by_name(path, default)
 
 
 def is_table(path: str | os.PathLike[str]) -> bool:
@@ -120,6 +134,9 @@ def stream_parts(
 ) -> Iterator[Part]:
     """The same with the columns that ``reading`` keeps ``aside``, and the labels of a LIBSVM file."""
     where, given = told(path), reading or Reading()
+    if is_shard_folder(path):
+        yield from _of_shards(path, encoding)
+        return
     table = isinstance(encoding, TableEncoding)
     default = "csv" if table else "libsvm"
     with opened(_located(path, given, default)) as file:
@@ -154,6 +171,16 @@ def stream_parts(
         else:
             for X, y in libsvm_blocks(file, where):
                 yield Part(encoding.rows(X, note, where), {}, y)
+
+
+def _of_shards(path: str | os.PathLike[str], encoding: Encoding) -> Iterator[Part]:
+    X, y = open_shards(path)
+    if isinstance(encoding, TableEncoding) or X.shape[1] != encoding.features:
+        raise InputError(
+            f"the model was not fitted on rows like those of {os.fspath(path)}: {X.shape[1]} features without names"
+        )
+    for start, part in X.matrices():
+        yield Part(part, {}, y[start : start + part.shape[0]])
 
 
 class Part(NamedTuple):

@@ -18,6 +18,7 @@ from reshuffle.labels import classes_of
 from reshuffle.losses import Loss
 from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
+from reshuffle.shards import Shards
 from reshuffle.validation import check_finite
 
 KINDS = (np.float64, np.float32)
@@ -68,6 +69,16 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
                 delattr(estimator, of_file)
     elif hasattr(getattr(estimator, "encoding_", None), "transform"):
         return estimator.encoding_.transform(X) if is_table(X) else _encoded(estimator, X)
+    if isinstance(X, Shards):
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
+            if hasattr(estimator, "feature_names_in_"):
+                del estimator.feature_names_in_
+        if X.shape[1] != estimator.n_features_in_:
+            raise InputError(
+                f"X has {X.shape[1]} features, but the model has {estimator.n_features_in_}"
+            )
+        return X
     if _plain(X) and not hasattr(estimator, "feature_names_in_"):
         if reset:
             estimator.n_features_in_ = X.shape[1]

@@ -20,6 +20,7 @@ from reshuffle.files import Location
 from reshuffle.losses import Loss
 from reshuffle.losses.squared import SquaredOutputs
 from reshuffle.npz_archive import read_archive, write_archive
+from reshuffle.shards import Shards
 
 KIND, VERSION = "model file", 2
 NUMBERS = ("lambda_", "lambda_min_", "lambda_1se_", "objective_", "n_iter_", "n_samples_fit_")
@@ -84,7 +85,10 @@ def load(path: Location) -> Any:
 
 def fingerprint(X: Any, y: Any) -> dict[str, str]:
     """Digests of data: equal for equal numbers in equal layout."""
-    parts = (X.data, X.indices, X.indptr, X.shape) if hasattr(X, "indptr") else (np.asarray(X),)
+    if isinstance(X, Shards):
+        parts: tuple[Any, ...] = X.identity
+    else:
+        parts = (X.data, X.indices, X.indptr, X.shape) if hasattr(X, "indptr") else (np.asarray(X),)
     return {"X": digest(*parts)} | ({} if y is None else {"y": digest(np.asarray(y))})
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from reshuffle.datafit import Datafit
 from reshuffle.design import check_rows
+from reshuffle.disk_datafit import datafit_on
 from reshuffle.estimators.inputs import Prepared
 from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
@@ -66,5 +66,5 @@ def chunk(data: Prepared, penalty: Penalty, fit_intercept: bool) -> Problem:
     rows, n, features = check_rows(data.X)
     targets = read_only(data.y.astype(whole.targets.dtype))
     weights = check_weights(data.weights, n)
-    fit = Datafit(rows, targets, weights, loss, bool(fit_intercept), features, outputs)
+    fit = datafit_on(rows, targets, weights, loss, bool(fit_intercept), features, outputs)
     return whole.with_datafit(fit)

@@ -198,7 +198,7 @@ class Shuffled(Local):
     def bind_group(self, group: ClientGroup) -> GroupEpoch | None:
         plain = type(self.order) is Reshuffle and not self.importance
         fits = [p.datafit for p in group.problems if p.datafit is not None]
-        if not plain or len(fits) < len(group.problems):
+        if not plain or any(fit.on_disk for fit in fits) or len(fits) < len(group.problems):
             return None
         sizes, ridge = np.array([fit.n for fit in fits]), group.problems[0].ridge
         bounds = np.concatenate([[0], np.cumsum(sizes)])

@@ -19,6 +19,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from reshuffle.engines import Plain, Record
+from reshuffle.errors import InputError
 from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.local import Corrected, Load, LocalEpoch, travels
 from reshuffle.federated.server import Server
@@ -45,6 +46,10 @@ PIECE = 1 << 20
 def moments(problem: FiniteSum) -> dict[str, Plain]:
     """The weighted moments of a client's columns: means, Σ w·(x - mean)², the weight of entries that are not zero, Σ w."""
     fit = cast(Problem, problem).datafit
+    if fit.on_disk:
+        raise InputError(
+            "scales must be None where the rows of a client lie on disk: other scales need a copy of them in memory"
+        )
     rows, weights = fit.rows, fit.weights if fit.weights.size else np.ones(fit.n)
     total = float(weights.sum()) or 1.0
     if not rows.dense:

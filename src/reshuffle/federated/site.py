@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from reshuffle.datasets.encoding import TableEncoding
 from reshuffle.design import check_rows
 from reshuffle.digests import digest
+from reshuffle.disk_datafit import datafit_on
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.columns import Cells
@@ -23,7 +24,8 @@ from reshuffle.labels import check_apart
 from reshuffle.losses import Loss
 from reshuffle.penalties import L2
 from reshuffle.problem import Problem
-from reshuffle.validation import check_weights, mean_weight
+from reshuffle.shards import Shards
+from reshuffle.validation import check_weights, mean_weight, read_only
 
 LABELLED = ("signs", "classes")
 """Kinds of targets that are labels: which there are is agreed by all sites."""
@@ -144,7 +146,8 @@ class Model:
     def _rows(self, table: SiteTable) -> tuple[tuple[int, int, Any, bool], tuple[Any, ...]]:
         """Samples, features, weights and whether rows are dense; and what the rows hold."""
         rows, n, features = check_rows(table.X)
-        return (n, features, check_weights(table.sample_weight, n), rows.dense), tuple(rows)
+        parts = (rows.identity,) if isinstance(rows, Shards) else tuple(rows)
+        return (n, features, check_weights(table.sample_weight, n), rows.dense), parts
 
     def problem(self, table: SiteTable, agreed: Record, weight: float = 1.0) -> Problem:
         """The client's problem, as all sites have agreed on it."""
@@ -154,6 +157,12 @@ class Model:
             X = table.columns.encoded(TableEncoding.from_json(json.loads(str(agreed["encoding"]))))
         if _sparse(X) and X.shape[1] < d:
             X = sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], d))
+        if isinstance(X, Shards):
+            X = X.widened(d)
+        if "scale" in agreed and isinstance(X, Shards):
+            raise InputError(
+                "rows on disk are not standardised on the way: standardise them before they are converted"
+            )
         if "scale" in agreed:
             X = standardised(X, np.asarray(agreed["mean"]), np.asarray(agreed["scale"]))
         convex = L2(float(agreed["mu"])) if agreed["mu"] else None  # all that local work asks of ψ
@@ -176,7 +185,9 @@ class Model:
         template = Problem(empty, every, self.loss, convex, self.ridge, None, self.intercept)
         codes = encoded(table.y, np.array(classes))
         weights = check_weights(table.sample_weight, n)
-        fit = template.datafit.on_samples(rows, every[codes], weights)
+        like = template.datafit
+        targets = read_only(every[codes])
+        fit = datafit_on(rows, targets, weights, like.loss, like.bias, features, like.outputs)
         return template.with_datafit(fit)
 
 

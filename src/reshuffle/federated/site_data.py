@@ -11,12 +11,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle.datasets import open_shards
 from reshuffle.datasets.npz_file import read_npz
 from reshuffle.datasets.reading import is_table
 from reshuffle.datasets.svmlight import read_svmlight
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.columns import Cells, SiteColumns, read
 from reshuffle.files import opened
+from reshuffle.shards import is_shard_folder
 
 Given = tuple[Any, ...] | Mapping[str, Any]
 Source = str | os.PathLike[str] | Callable[[], Given] | Given
@@ -53,6 +55,7 @@ def load(
     - ``.csv``, ``.tsv`` or ``.parquet``, packed or not: columns with names; ``target`` names the one to predict (the
       last, where none is named). Text becomes a column per value that occurs at any site; ``cells`` says which columns
       are read and whether missing values are filled in, ``drop`` names columns of this site that are left out;
+    - a folder that ``reshuffle convert`` has made: rows stay on disk, and windows of them are read;
     - a folder with X.npy, y.npy and, where wanted, sample_weight.npy and names.txt: X is not read into
       memory but mapped, which is the quickest to open;
     - a function that returns (X, y), (X, y, sample_weight) or a dict of these, called where the data is;
@@ -97,6 +100,8 @@ def _file(path: Path, target: str | None, cells: Cells, drop: Sequence[str]) -> 
 
 
 def _folder(path: Path) -> SiteTable:
+    if is_shard_folder(path):
+        return SiteTable(*open_shards(path))
     X = np.load(path / "X.npy", mmap_mode="r", allow_pickle=False)
     y = np.load(path / "y.npy", allow_pickle=False)
     weights, names = path / "sample_weight.npy", path / "names.txt"

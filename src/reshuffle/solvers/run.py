@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 COLUMNS = ("epoch", "objective", "gradients", "prox_evals", "seconds", "step")
 """The columns of every trace; those of the certificate and of the method follow."""
+DISK = "disk_passes"
+"""The column of the trace that counts passes over rows on disk, where the rows lie there."""
 SAME = 1e-14
 """A difference of less than this share of P is rounding: the last point is then as good as the best one."""
 NO_BOUND = "which is not a bound on P(x) - P*"
@@ -48,6 +50,7 @@ class Run:
         self.config = solver.config(problem)
         self.epoch, self.gradients, self.prox_evals, self.seconds = 0, 0, 0, 0.0
         self.trace, self.stalled, self.best = Trace(), "", (np.inf, x0)
+        self.read_before, self.read_at_start = 0.0, self._disk_passes() or 0.0
         previous = None if resume is None else Previous(resume)
         if previous:
             previous.check_run(self.config, problem)
@@ -80,7 +83,18 @@ class Run:
 
     def _columns(self) -> list[str]:
         """The columns of the trace."""
-        return [*COLUMNS, self.method.certificate, *self.method.columns(self.state)]
+        return [*COLUMNS, self.method.certificate, *self._own_columns()]
+
+    def _own_columns(self) -> dict[str, float]:
+        """Of the method, and passes over rows on disk where they lie there."""
+        passes = self._disk_passes()
+        disk = {} if passes is None else {DISK: self.read_before + passes - self.read_at_start}
+        return disk | dict(self.method.columns(self.state))
+
+    def _disk_passes(self) -> float | None:
+        """Passes over rows on disk so far, by all runs on this problem."""
+        found: float | None = getattr(getattr(self.problem, "datafit", None), DISK, None)
+        return found
 
     def _go_on(self, previous: Result) -> None:
         """Take up a run where it was saved."""
@@ -88,6 +102,7 @@ class Run:
         self.trace, self.epoch = previous.trace, previous.epoch
         self.gradients, self.prox_evals = int(row["gradients"]), int(row["prox_evals"])
         self.seconds, self.step = row["seconds"], row["step"]
+        self.read_before = row.get(DISK, 0.0)
         if self.method.keeps_best:
             self.best = float(arrays.pop(BEST_VALUE)[0]), arrays.pop(BEST)
         self.state = self.method.resumed(arrays)
@@ -263,7 +278,7 @@ class Run:
             self._raise_divergence(self.step)
         counts = (self.epoch, objective, self.gradients, self.prox_evals, self.seconds, self.step)
         row = dict(zip(COLUMNS, counts, strict=True)) | {self.method.certificate: measure}
-        self.trace.append(row | self.method.columns(self.state))
+        self.trace.append(row | self._own_columns())
         if objective < self.best[0]:
             self.best = objective, self._x
         return objective

@@ -8,8 +8,19 @@ from math import ceil
 
 import numpy as np
 
+from reshuffle.errors import InputError
 from reshuffle.objective import Array, FiniteSum, Objective, Visits
-from reshuffle.orders import Order, copy_weights, expanded, is_fixed, visits_of, with_replacement
+from reshuffle.orders import (
+    Order,
+    Reshuffle,
+    ShardWindows,
+    copy_weights,
+    expanded,
+    is_fixed,
+    order_on,
+    visits_of,
+    with_replacement,
+)
 from reshuffle.steps import Schedule, Setting, Step, checked
 from reshuffle.validation import read_only
 
@@ -39,6 +50,9 @@ def permuted(
 
     ``rng`` is the generator of the first epoch, from which a fixed order is drawn.
     """
+    order = order_on(order, problem.datafit)
+    if importance:
+        refuse_copies(problem)
     count, weights, largest = problem.n, None, smoothness_of(problem)
     if importance and largest > problem.ridge:
         constants = problem.smoothness.individual
@@ -82,6 +96,7 @@ def independent(problem: FiniteSum, batch: int, importance: bool) -> Sampling:
         smoothness_of(problem),
     )
     if importance:
+        refuse_copies(problem)
         constants = problem.smoothness.individual
         constants -= problem.ridge
         mean = float(constants.mean())
@@ -90,11 +105,23 @@ def independent(problem: FiniteSum, batch: int, importance: bool) -> Sampling:
         cumulative /= cumulative[-1]
         largest = mean + problem.ridge  # w_i·L_i = L̄
 
+    on_disk = order_on(Reshuffle(), problem.datafit)
+
     def draw(rng: np.random.Generator, epoch: int) -> Visits:
+        if isinstance(on_disk, ShardWindows):
+            return on_disk.draws(steps * batch, rng)
         return with_replacement(steps * batch, problem.n, rng, cumulative)
 
     weights = _combined(problem, weights)
     return Sampling(problem, draw, weights, batch, 1.0 / batch, steps, largest)
+
+
+def refuse_copies(problem: FiniteSum) -> None:
+    """Importance copies are visited in an order of their own, which windows of rows on disk do not have."""
+    if problem.datafit is not None and problem.datafit.on_disk:
+        raise InputError(
+            "importance must be False where rows lie on disk: copies of samples need all rows in memory"
+        )
 
 
 def smoothness_of(problem: Objective) -> float:
@@ -137,6 +164,10 @@ def resampled(problem: FiniteSum, importance: bool | None) -> tuple[Visits, Arra
     if not np.isfinite(largest):
         smoothness.require()
     none = np.empty(0, dtype=np.uint32), np.empty(0), largest
+    if importance:
+        refuse_copies(problem)
+    if importance is None and problem.datafit is not None and problem.datafit.on_disk:
+        return none
     if importance is False or not largest > 0:
         return none
     mu = max(problem.strong_convexity, mean / n)

@@ -10,13 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
 from reshuffle.cached import cached_property
 from reshuffle.core import native
-from reshuffle.datafit import Copies, Datafit
+from reshuffle.datafit import NO_VISITS, Copies, Datafit
+from reshuffle.disk_datafit import DiskDatafit
 from reshuffle.interruption import listen
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.penalties.forms import Form, native_form
@@ -204,6 +205,48 @@ class LinearModelTable(SlopeTable):
         return read_only(self.weights * self.fit.weights[self.owner])
 
 
+@dataclass(frozen=True, eq=False)
+class DiskTable(LinearModelTable):
+    """The same for rows on disk: an epoch goes from window to window. The table itself is in memory."""
+
+    @property
+    def disk(self) -> DiskDatafit:
+        fit: Any = self.fit
+        return fit  # type: ignore[no-any-return]
+
+    @cached_property
+    def smoothness(self) -> float:
+        known = self.fit.known_constants()
+        return super().smoothness if known is None else known[0]
+
+    def epoch(
+        self, state: SlopeState, visits: Visits, steps: Array, corrected: bool = True
+    ) -> SlopeState:
+        if self._form is None:
+            return SlopeTable.epoch(self, state, visits, steps, corrected)
+        x, table, g, q = (array.copy() for array in state[:4])
+        start, form, blocks = x.ravel().copy(), native_form(self._form), steps.size
+        for part in self.disk.parts(visits):
+            ends = (
+                np.array([part.segment.visits.start, part.segment.visits.stop])
+                * blocks
+                / visits.size
+            )
+            first, last = (int(k) for k in np.rint(ends))
+            own = steps[first:last] if last > first else steps[min(first, blocks - 1)][None]
+            local, core, mine = part.gather(table), part.fit.core, part.visits
+            besides = x.size * own.size / max(mine.size, 1)
+            for begin, end in part.fit.calls(mine.size, lambda mine=mine: mine, besides):  # type: ignore[misc]
+                listen()
+                native.epoch(
+                    core, NO_VISITS, part.fit.weights, mine, begin, end, own, float(corrected), local, x, q, start,
+                    g, form, self.count,
+                )  # fmt: skip
+            part.scatter(local, table)
+            part.fit.raise_own_errors()
+        return SlopeState(x, table, g, q, state.warm)
+
+
 class GradientTable(SlopeTable):
     """The table of functions known by their gradients: a whole gradient per copy."""
 
@@ -225,6 +268,8 @@ def slope_table_of(problem: FiniteSum, owner: Visits, weights: Array) -> SlopeTa
     """A slope per copy for a linear model, and a whole gradient for other functions."""
     owner, weights = read_only(owner), read_only(weights)
     if is_linear_model(problem):
+        if problem.datafit.on_disk:
+            return DiskTable(problem, owner, weights)
         return LinearModelTable(problem, owner, weights)
     return GradientTable(problem, owner, weights)
 

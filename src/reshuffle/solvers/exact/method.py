@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 from reshuffle.objective import Array
 from reshuffle.solvers.certificate import Gap, Proof, certificate_of
 from reshuffle.solvers.exact.accelerated import CHECKED
 from reshuffle.solvers.exact.chooser import choose
 from reshuffle.solvers.exact.newton_bound import is_separable
+from reshuffle.solvers.exact.newton_on_disk import DiskHessian, NewtonOnDisk, leaves_the_disk
 from reshuffle.solvers.exact.newton_steps import can_finish
 from reshuffle.solvers.exact.phase import Outcome, Phase
 from reshuffle.solvers.exact.point import Point
 from reshuffle.solvers.exact.review import certify
+from reshuffle.solvers.exact.sample_start import SampleStart, sample_start
 from reshuffle.solvers.exact.state import ExactState
 from reshuffle.solvers.exact.view import RunContext, View
 from reshuffle.solvers.exact.working_sets import WorkingSets
@@ -49,7 +52,8 @@ class ExactMethod(Method):
     ) -> None:
         problem = table.problem
         self.problem, self.solver = problem, solver
-        proves = any(phase.proves for phase in phases)
+        fit = problem.datafit
+        proves = any(phase.proves for phase in phases) and not (fit is not None and fit.on_disk)
         measure = certificate_of(problem)
         has_dual = measure.name == Gap.name
         self.measure = Proof(problem) if proves and not has_dual else measure
@@ -90,12 +94,17 @@ class ExactMethod(Method):
     def start(self, x0: Array) -> ExactState:
         """The state at x0 with the slopes there; at zero the first epoch does without them."""
         sets, table = self.run.sets, self.run.table
+        fit = self.problem.datafit
+        sampled = fit is not None and fit.on_disk and not x0.any() and self.solver.own_step
+        if sampled:
+            x0 = self._sampled.x
         few = self.solver.own_step and "newton" in self.run.names and sets.first > 0
         known = sets.wide or few or bool(x0.any())
         self.start_gradients = self.problem.n if known else 0
+        self.start_gradients += self._sampled.gradients if sampled else 0
         point, active, begin = Point(x0.copy()), sets.everything, table.blank(x0)
         if known:
-            slopes, g = point.slopes_on(sets, active)
+            slopes, g = self._slopes_at(point)
             begin, active = table.state(x0, slopes, g), sets.begin(x0, g, few)
         g, q = sets.restrict(begin.g, active), sets.restrict(begin.q, active)
         nowhere, none = np.empty((0, *x0.shape[1:])), dict.fromkeys(self.run.names, 0)
@@ -104,10 +113,24 @@ class ExactMethod(Method):
             warm=cold(self.problem),
         )  # fmt: skip
 
+    def _slopes_at(self, point: Point) -> tuple[Array, Array]:
+        """Slopes and their mean gradient; with the Hessian, where the first step on disk will want it."""
+        problem: Any = self.problem
+        if NewtonOnDisk.name in self.run.names and not leaves_the_disk(problem, point.x):
+            at = self.run.tool(DiskHessian, problem).at(point.x)
+            point.slopes, point.gradient = at.slopes, at.gradient
+        return point.slopes_on(self.run.sets, self.run.sets.everything)
+
+    @cached_property
+    def _sampled(self) -> SampleStart:
+        """Where a run on rows that lie on disk begins."""
+        problem: Any = self.problem
+        return sample_start(problem, self.solver)
+
     def advance(self, state: ExactState, epoch: int, step: float) -> Epoch:
         """A step of the phase whose turn it is."""
         view = View(self.run, state, epoch, step)
-        phase = choose(view, self.run.phases)
+        phase = choose(view, view.acting)
         done = self._made(phase, view)
         made = {**state.made, phase.name: state.made[phase.name] + done.made}
         new = replace(done.state, made=made)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from reshuffle.objective import FiniteSum, Visits
-from reshuffle.orders import is_fixed, visits_of
+from reshuffle.orders import is_fixed, order_on, visits_of
 from reshuffle.solvers.exact.accelerated import distance
 from reshuffle.solvers.exact.movement_monitor import MovementMonitor
 from reshuffle.solvers.exact.phase import Outcome, Phase
@@ -104,7 +104,7 @@ def _judged(view: View, new: ExactState, moved: float) -> MovementMonitor | None
 
 def _visits(view: View) -> Visits:
     """The order of the epoch: a function of the seed and of its number."""
-    order = view.run.solver.order
+    order = order_on(view.run.solver.order, view.part.problem.datafit)
     rng = view.run.stream.at(0 if is_fixed(order) else view.epoch << EPOCH_BITS)
     pool = np.arange(view.run.table.count, dtype=np.uint32)
     return visits_of(order, pool, rng, view.epoch)

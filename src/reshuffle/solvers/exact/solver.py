@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from reshuffle.datafit import Datafit
 from reshuffle.errors import InputError, shown
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
@@ -17,6 +18,7 @@ from reshuffle.solvers.exact.newton_alone import NewtonAlone
 from reshuffle.solvers.exact.newton_cg import NewtonCG
 from reshuffle.solvers.exact.newton_compiled import is_small, is_strongly_held
 from reshuffle.solvers.exact.newton_drivers import newton_driver
+from reshuffle.solvers.exact.newton_on_disk import NewtonOnDisk
 from reshuffle.solvers.exact.newton_steps import ABILITIES as NEEDED
 from reshuffle.solvers.exact.newton_steps import can_finish
 from reshuffle.solvers.exact.phase import Phase
@@ -29,7 +31,9 @@ from reshuffle.solvers.solver import Solver
 from reshuffle.steps import check_step
 from reshuffle.validation import check_positive
 
-PHASES: tuple[Phase, ...] = (Newton(), NewtonCG(), LBFGS(), Accelerated(), ShuffledEpoch())
+PHASES: tuple[Phase, ...] = (
+    Newton(), NewtonOnDisk(), NewtonCG(), LBFGS(), Accelerated(), ShuffledEpoch(),
+)  # fmt: skip
 """The phases of the package; of two that are equally short the first one acts."""
 SHUFFLED_ALONE = (ShuffledEpoch(),)
 
@@ -61,7 +65,7 @@ class ExactProxRR(Solver):
     importance : visit samples with large L_i more often; by default when that saves work.
     finish : ``False`` makes shuffled epochs alone: the same as ``phases=["shuffled"]``.
     phases : the phases that may act, by name or as objects of your own (``reshuffle.solvers.exact.Phase``); all of
-        ``"newton"``, ``"newton_cg"``, ``"lbfgs"``, ``"accelerated"`` and ``"shuffled"`` where not given. Which one
+        ``"newton"``, ``"newton_on_disk"``, ``"newton_cg"``, ``"lbfgs"``, ``"accelerated"`` and ``"shuffled"`` where not given. Which one
         makes the next step is decided by counts of work. Newton steps do not depend on the scale of columns and
         end with a proved bound; they act at once on small sets, and on large ones once epochs have found the
         features that matter.
@@ -129,6 +133,9 @@ class ExactProxRR(Solver):
         A user who chose a step, or a phase of their own, wants to see it made.
         """
         fit, allowed = problem.datafit, self._allowed
+        if fit is not None and fit.on_disk:
+            self._check_on_disk(fit)
+            return None
         newton = next((phase for phase in allowed if isinstance(phase, Newton)), None)
         built_in = all(type(phase) in map(type, PHASES) for phase in allowed)
         at_once = newton is not None and newton.at_once and built_in and self.own_step
@@ -144,6 +151,16 @@ class ExactProxRR(Solver):
                 )
             return newton
         return newton if len(allowed) == 1 and newton and can_finish(problem) else None
+
+    def _check_on_disk(self, fit: Datafit) -> None:
+        """On disk, shuffled epochs are needed until the rest fits into memory."""
+        if not fit.loss.curvature < np.inf:
+            raise InputError(
+                f"{fit.loss!r} has no bound on its curvature and is taken by Newton steps alone, which need all rows in "
+                "memory: give open_shards more memory"
+            )
+        if not any(phase.name == "shuffled" for phase in self._allowed):
+            raise InputError("phases must have 'shuffled' where rows lie on disk")
 
     @property
     def own_step(self) -> bool:

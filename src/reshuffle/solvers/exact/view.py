@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isqrt
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,6 +45,8 @@ EXPECTED_VISITS = 5000.0
 """Visits that it takes besides, so that a run on few rows is expected to take more epochs."""
 UNHELD = 10.0
 """Without a dual point this many times as many epochs are expected: no penalty holds x then, and epochs converge slowly."""
+ON_DISK = ("newton_on_disk", "shuffled")
+"""Phases that read windows of rows, in the order in which they are asked."""
 SECOND_ORDER = ("newton", "newton_cg", "lbfgs")
 """Phases whose steps count as second-order ones."""
 
@@ -170,6 +172,15 @@ class View:
         """Random numbers for a phase of your own: a function of the seed and the epoch, so that runs resume."""
         return generator(self.run.solver.seed, self.epoch)
 
+    @property
+    def acting(self) -> Sequence[Phase]:
+        """The phases that may make the next step: on rows that lie on disk, Newton steps there, else shuffled epochs."""
+        fit = self.part.problem.datafit
+        if fit is None or not fit.on_disk:
+            return self.run.phases
+        able = [phase for phase in self.run.phases if phase.name in ON_DISK]
+        return [phase for phase in able if phase.ready(self)][:1] or able
+
     # --- how far it has come -------------------------------------------------------------------------
 
     @property
@@ -287,10 +298,12 @@ class View:
 
     def at(self, x: Array) -> ExactState:
         """The state at x, with all features active and all slopes renewed there: one pass over the data."""
-        everything = self.run.sets.everything
-        slopes, g = self.run.sets.slopes(x, everything)
+        return self.with_slopes(x, *self.run.sets.slopes(x, self.run.sets.everything))
+
+    def with_slopes(self, x: Array, slopes: Array, g: Array, **others: Any) -> ExactState:
+        """The same, where the slopes at x and their mean gradient are known."""
         point = Point(x, slopes=slopes, gradient=g, whole=True)
         return replace(
-            self.state, point=point, active=everything, table=self.run.table.table(slopes), g=g,
-            q=np.zeros_like(g), momentum=0.0,
+            self.state, point=point, active=self.run.sets.everything, table=self.run.table.table(slopes), g=g,
+            q=np.zeros_like(g), momentum=0.0, **others,
         )  # fmt: skip

@@ -147,8 +147,8 @@ class WorkingSets:
             return self.guess(g) if self.wide else self.everything
         held = self.penalty.holds_at_zero(g[: self.size], self.rules.slack)
         matter = self._features((x[: self.size] != 0) | ~held)
-        fewer = self.pays and np.count_nonzero(matter) <= FEW * self.size
-        return self.everything[matter] if fewer else self.everything
+        fewer = self.pays and np.count_nonzero(matter) <= self._most(FEW)
+        return self.everything[matter] if fewer and self._fits(matter) else self.everything
 
     def _stays_small(self, g: Array) -> bool:
         """Whether the set is likely to be small in the features that will be needed.
@@ -167,7 +167,7 @@ class WorkingSets:
         held = self.penalty.holds_at_zero(g[: self.size], self.rules.guess)
         matter = self._features(~held)
         few = np.count_nonzero(matter) <= FEW * self.size
-        return self.everything[matter] if few else self.everything
+        return self.everything[matter] if few and self._fits(matter) else self.everything
 
     def few(self, x: Array, g: Array, old: Visits) -> Visits | None:
         """The old features and the few that x is most likely to need, where the set is small in these.
@@ -205,8 +205,8 @@ class WorkingSets:
             return self.everything, True
         matter = self._features((x != 0) | ~self.penalty.holds_at_zero(g, self.rules.slack))
         matter[old] = True
-        few = np.count_nonzero(matter) <= self.rules.smaller * self.size
-        return (self.everything[matter] if few else self.everything), True
+        few = np.count_nonzero(matter) <= self._most(self.rules.smaller)
+        return (self.everything[matter] if few and self._fits(matter) else self.everything), True
 
     def add(self, active: Visits, g: Array, bound: float) -> Visits:
         """The active features, and others that may not rest at zero, where P(x) - P(x*) ≤ ``bound``.
@@ -226,7 +226,7 @@ class WorkingSets:
         drift = drift.reshape(-1, *[1] * (g.ndim - 1))
         matter = self._features(~penalty.holds_at_zero(g[: self.size], drift=drift))
         matter[active] = True
-        return self.everything[matter]
+        return self.everything[matter] if self._fits(matter) else self.everything
 
     def shrink(self, state: ExactState, before: ExactState) -> ExactState:
         """Leave out features that have come to rest at zero, where that is many.
@@ -249,10 +249,19 @@ class WorkingSets:
             return state
         matter = closed(part, (x != 0) | (was != 0) | ~part.holds_at_zero(g, drift=drift))
         counts = fit.column_counts
-        if counts[matter].sum() > rules.smaller * counts.sum():
+        if counts[matter].sum() > rules.smaller * counts.sum() or not fit.fits_in(matter):
             return state
         kept = np.concatenate([matter, np.ones(len(state.g) - n, dtype=bool)])
         return replace(state, active=active[matter], g=state.g[kept], q=state.q[kept])
+
+    def _most(self, share: float) -> float:
+        """Features that may be left for the rows to be compacted; on disk all but one, since memory is that much faster."""
+        on_disk = self.linear is not None and self.linear.fit.on_disk
+        return self.size - 1 if on_disk else share * self.size
+
+    def _fits(self, matter: NDArray[np.bool_]) -> bool:
+        """Whether the rows fit into memory in these features: rows on disk are compacted only then."""
+        return self.linear is not None and self.linear.fit.fits_in(matter)
 
     def _features(self, matter: NDArray[np.bool_]) -> NDArray[np.bool_]:
         return closed(self.penalty, matter)

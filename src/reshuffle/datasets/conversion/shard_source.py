@@ -1,0 +1,51 @@
+"""A folder of shards as a source: to shuffle it, or to change the type of its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from reshuffle.datasets.conversion.source import Place, Placed, Source
+from reshuffle.datasets.opening import open_shards
+from reshuffle.shards import Block
+
+HELD = 64 << 20
+"""Bytes of rows that are held while a folder is read."""
+
+
+class ShardSource:
+    """The rows of a folder, in their order."""
+
+    def __init__(self, folder: Path, number: str) -> None:
+        self.X, _ = open_shards(folder, memory=HELD, with_targets=False)
+        self.number, self._at = number, 0
+
+    def source(self) -> Source:
+        """What the converter reads."""
+        manifest = self.X.manifest
+        about = {
+            "name": "shards", "bytes": manifest.bytes, "options": {"number": self.number},
+            "check": sum(file.crc32 for shard in manifest.shards for file in shard.files.values()),
+        }  # fmt: skip
+        return Source(
+            self.blocks, dense=self.X.dense, progress=lambda: (self._at, len(self.X)),
+            features=lambda: self.X.shape[1], classes=lambda: manifest.classes, names=manifest.names, about=about,
+        )  # fmt: skip
+
+    def blocks(self, place: Place) -> Iterator[Placed]:
+        """A block for each shard."""
+        for k, pieces in enumerate(self.X.shards):
+            rows, targets = self.X.window(pieces), self.X.reader.some_targets(k)
+            self._at += targets.size
+            if rows.dense:
+                yield Placed(Block(rows.values.astype(self.number), None, None, targets), {})
+            else:
+                values = (
+                    np.ones(rows.stored, dtype=self.number)
+                    if rows.unit
+                    else rows.values.astype(self.number)
+                )
+                indptr = rows.indptr.astype(np.int64)
+                yield Placed(Block(values, rows.indices, indptr, targets), {})

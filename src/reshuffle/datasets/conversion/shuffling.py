@@ -1,0 +1,116 @@
+"""Shuffling on disk in two passes: rows are dealt into buckets at random, and each bucket is shuffled in memory.
+
+Every row goes to one of K buckets, each with the same probability and independently; buckets one after the other, each in
+uniformly random order, are then the rows in uniformly random order. K is chosen so that a bucket fits into memory.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.datasets.conversion.source import Placed
+from reshuffle.errors import InputError
+from reshuffle.shards import Block
+
+FOLDER = "buckets"
+BUCKET = 64 << 20
+"""Bytes of a bucket, about, so that shuffling one takes a few times as much memory."""
+DEALT = 32 << 20
+"""Bytes of rows that are dealt at a time, so that a bucket is written in pieces that are not tiny."""
+LARGER = 3.0
+"""Rows take up to so many times as many bytes here as in a file that is not packed ..."""
+PACKED = 15.0
+"""... and up to so many where it is packed."""
+
+
+class Buckets:
+    """The buckets of a conversion, in a folder of their own that goes when they have been read."""
+
+    def __init__(self, folder: Path, count: int, dense: bool, number: str, seed: int) -> None:
+        self.folder, self.count, self.dense = folder / FOLDER, count, dense
+        self.number, self.seed = np.dtype(number), seed
+
+    @staticmethod
+    def needed(size: int, packed: bool) -> int:
+        """K for a file of so many bytes."""
+        return max(round(size * (PACKED if packed else LARGER) / BUCKET), 1)
+
+    def begin(self) -> None:
+        """Throw away what an earlier attempt has dealt."""
+        self.remove()
+        self.folder.mkdir()
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def deal(self, blocks: Iterator[Placed]) -> Iterator[int]:
+        """Deal all rows; the number of rows so far, now and then."""
+        rng, done = np.random.default_rng([self.seed, 0]), 0
+        held: list[Block] = []
+        for placed in blocks:
+            held.append(placed.block)
+            if sum(block.bytes for block in held) >= DEALT:
+                done += self._deal(Block.join(held), rng)
+                held = []
+                yield done
+        if held:
+            done += self._deal(Block.join(held), rng)
+        yield done
+
+    def _deal(self, block: Block, rng: np.random.Generator) -> int:
+        chosen = rng.integers(0, self.count, size=block.rows, dtype=np.uint32)
+        order = np.argsort(chosen, kind="stable")
+        dealt, ends = block.take(order), np.searchsorted(chosen[order], np.arange(self.count + 1))
+        for k in range(self.count):
+            if ends[k] < ends[k + 1]:
+                with open(self.folder / f"{k:05d}", "ab") as file:
+                    self._write(file, dealt.part(int(ends[k]), int(ends[k + 1])))
+        return block.rows
+
+    def blocks(self) -> Iterator[Placed]:
+        """The rows of all buckets in their new order."""
+        for k in range(self.count):
+            path = self.folder / f"{k:05d}"
+            if not path.exists():
+                continue
+            with open(path, "rb") as file:
+                parts = list(self._read(file, path))
+            block = Block.join(parts)
+            order = np.random.default_rng([self.seed, 1 + k]).permutation(block.rows)
+            yield Placed(block.take(order), {})
+
+    # --- a piece of a bucket: two counts, then arrays ------------------------------------------------
+
+    def _write(self, file: BinaryIO, block: Block) -> None:
+        arrays: list[NDArray[Any]] = [
+            np.array([block.rows, block.values.size], dtype=np.int64), block.targets.astype(np.float64),
+        ]  # fmt: skip
+        if block.indptr is not None and block.indices is not None:
+            arrays += [np.diff(block.indptr).astype(np.uint32), block.indices.astype(np.uint32)]
+        arrays.append(block.values.astype(self.number, copy=False))
+        for array in arrays:
+            file.write(np.ascontiguousarray(array).data)
+
+    def _read(self, file: BinaryIO, path: Path) -> Iterator[Block]:
+        def take(count: int, kind: Any) -> NDArray[Any]:
+            found = np.fromfile(file, dtype=kind, count=count)
+            if found.size < count:
+                raise InputError(f"{path} is damaged: delete the folder, and convert again")
+            return found
+
+        while (counts := np.fromfile(file, dtype=np.int64, count=2)).size == 2:
+            rows, stored = map(int, counts)
+            targets = take(rows, np.float64)
+            if self.dense:
+                values = take(stored, self.number).reshape(rows, -1)
+                yield Block(values, None, None, targets)
+            else:
+                lengths, indices = take(rows, np.uint32), take(stored, np.uint32)
+                indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+                yield Block(take(stored, self.number), indices, indptr, targets)

@@ -1,0 +1,46 @@
+"""A source of rows: blocks, one after the other, with the place where each begins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from reshuffle.shards import Block
+
+Place = dict[str, int]
+"""Where a block begins, for a reader that can go there; empty where rows have to be read from the beginning."""
+
+
+class Placed(NamedTuple):
+    """Some rows, and where they begin."""
+
+    block: Block
+    place: Place
+
+
+@dataclass(eq=False)
+class Source:
+    """Rows that are read once, in order."""
+
+    blocks: Callable[[Place], Iterator[Placed]]
+    """The blocks from a place on; of an empty place, from the beginning."""
+    dense: bool
+    progress: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    """What is read of the file, and its size, in bytes."""
+    features: Callable[[], int] = lambda: 0
+    """How many features the rows have that were read so far."""
+    classes: Callable[[], tuple[str, ...]] = tuple
+    """Labels that are texts, in the order in which they came."""
+    names: tuple[str, ...] = ()
+    about: dict[str, Any] = field(default_factory=dict)
+    """What the file is, to be compared when a conversion goes on."""
+
+
+def identity_of(path: str | os.PathLike[str], **options: Any) -> dict[str, Any]:
+    """The file by name, size and time, with the options that it is read with."""
+    about = os.stat(path)
+    shown = {name: value for name, value in options.items() if value not in (None, (), False)}
+    name = os.path.basename(os.path.abspath(os.fspath(path)))
+    return {"name": name, "bytes": about.st_size, "changed": about.st_mtime_ns, "options": shown}

@@ -1,0 +1,240 @@
+"""``convert``: a file of any known form into a folder of shards, as a stream."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reshuffle.datasets.conversion.libsvm_source import LibsvmSource
+from reshuffle.datasets.conversion.npz_source import NpzSource
+from reshuffle.datasets.conversion.shard_source import ShardSource
+from reshuffle.datasets.conversion.shuffling import FOLDER, Buckets
+from reshuffle.datasets.conversion.source import Placed, Source
+from reshuffle.datasets.conversion.table_source import TableSource
+from reshuffle.datasets.libsvm import fetch
+from reshuffle.datasets.reading import form_of
+from reshuffle.errors import FileError, InputError
+from reshuffle.files import Location, check_folder
+from reshuffle.shards import Manifest, ShardWriter, is_shard_folder, read_manifest, write_manifest
+from reshuffle.shards.layout import MANIFEST, NUMBERS
+from reshuffle.shards.writer import FULL, rows_of_a_shard
+from reshuffle.validation import check_positive
+
+PACKED = (".gz", ".bz2", ".xz")
+SELDOM = 20
+"""The manifest is written again when there are a twentieth more shards, so that writing it stays a small share of the work."""
+Progress = Callable[[str, int, int], None]
+"""(what is done, bytes or rows so far, all of them; 0 where that is not known)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversion:
+    """How to convert.
+
+    Parameters
+    ----------
+    format : "libsvm", "csv", "parquet" or "npz", where the name of the file does not say.
+    target : the column of a table, or the array of an .npz file, to learn.
+    drop : columns of a table to leave out.
+    separator : of a CSV file.
+    number : "float64" or "float32", of the values.
+    first_index : 0 or 1, of a LIBSVM file; where not given, 1 unless the first lines have an index 0.
+    shard_rows : rows of a shard; where not given, so many that it has about 32 MB.
+    shuffle : put the rows in random order on the way, by a second pass over them.
+    seed : of that order.
+    """
+
+    format: str | None = None
+    target: str | None = None
+    drop: tuple[str, ...] = ()
+    separator: str | None = None
+    number: str = "float64"
+    first_index: int | None = None
+    shard_rows: int | None = None
+    shuffle: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.number not in NUMBERS:
+            raise InputError(f"number must be one of {', '.join(NUMBERS)}, got {self.number!r}")
+        if self.first_index not in (None, 0, 1):
+            raise InputError(f"first_index must be 0 or 1, got {self.first_index!r}")
+        if self.shard_rows is not None:
+            check_positive("shard_rows", self.shard_rows, integer=True)
+
+
+def convert(
+    data: Location,
+    folder: Location,
+    how: Conversion | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Stream a file into a folder of shards; the manifest of the folder at the end.
+
+    Memory is bounded, whatever the size of the file. A conversion that was ended, by a signal or a full disk, goes on with
+    the shards that are finished when it is called again with the same arguments.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path, folder = tempfile.mkdtemp() + "/rows", tempfile.mkdtemp() + "/shards"
+    >>> with open(path, "w") as f:
+    ...     _ = f.write("+1 1:0.5 3:2\\n-1 2:1\\n+1 3:1\\n")
+    >>> manifest = convert(path, folder)
+    >>> manifest.rows, manifest.features, manifest.stored
+    (3, 3, 4)
+    """
+    how, target = how or Conversion(), Path(folder)
+    source = _source(data, how)
+    identity = source.about | {"shuffle": how.seed if how.shuffle else -1}
+    manifest = _earlier(target, identity, how)
+    if manifest is not None and manifest.complete:
+        return manifest
+    return _Run(source, target, how, identity, progress or (lambda *_: None)).go(manifest)
+
+
+class _Run:
+    """One conversion."""
+
+    def __init__(
+        self, source: Source, folder: Path, how: Conversion, identity: dict[str, Any], progress: Progress
+    ) -> None:  # fmt: skip
+        self.source, self.folder, self.how = source, folder, how
+        self.identity, self.progress = identity, progress
+
+    def go(self, manifest: Manifest | None) -> Manifest:
+        if not self.how.shuffle:
+            place = {} if manifest is None else manifest.source["place"]
+            return self._write(manifest, self.source.blocks(place), "converting")
+        size = int(self.identity.get("bytes", 0))
+        packed = str(self.identity.get("name", "")).endswith(PACKED)
+        count = Buckets.needed(size, packed)
+        count = self._dealt(count) if manifest is None else int(manifest.source["buckets"])
+        buckets = self._buckets(count)
+        done = self._write(manifest, buckets.blocks(), "shuffling", buckets=count)
+        buckets.remove()
+        return done
+
+    def _buckets(self, count: int) -> Buckets:
+        return Buckets(self.folder, count, self.source.dense, self.how.number, self.how.seed)
+
+    def _dealt(self, count: int) -> int:
+        """The first pass: rows into buckets. It begins anew where it was ended."""
+        buckets = self._buckets(count)
+        try:
+            buckets.begin()
+            for _ in buckets.deal(self.source.blocks({})):
+                self.progress("dealing rows into buckets", *self.source.progress())
+        except OSError as error:
+            buckets.remove()
+            if error.errno not in FULL:
+                raise
+            raise FileError(
+                f"the disk of {self.folder} is full: a shuffled conversion needs room for the rows twice. Nothing is kept; make "
+                "room and run the same command again",
+                error.errno,
+            ) from None
+        return count
+
+    def _write(
+        self, manifest: Manifest | None, blocks: Iterator[Placed], what: str, **source: Any
+    ) -> Manifest:
+        writer = None if manifest is None else ShardWriter(self.folder, manifest)
+        skip = 0 if manifest is None else int(manifest.source["skip"])
+        start = 0 if manifest is None else manifest.rows - skip
+        for block, place in blocks:
+            if writer is None:
+                writer = ShardWriter(self.folder, self._first(block, source))
+            dropped = min(skip, block.rows)
+            written = writer.append(block.part(dropped, block.rows) if dropped else block)
+            begin, start, skip = start, start + block.rows, skip - dropped
+            if (
+                written
+                and len(writer.manifest.shards) % max(len(writer.manifest.shards) // SELDOM, 1) == 0
+            ):
+                here = place if not self.how.shuffle else {}
+                used = writer.manifest.rows - (begin if here else 0)
+                features = max(self.source.features(), writer.manifest.features)
+                writer.note(features=features, place=here, skip=used)
+            self.progress(what, *self._done(writer, what))
+        if writer is None:
+            raise InputError(f"{self.identity['name']} holds no row")
+        features = max(self.source.features(), writer.manifest.features, self._noted(manifest))
+        if not features:
+            raise InputError(f"{self.identity['name']} has labels and no features")
+        classes = self.source.classes() or tuple(writer.manifest.classes)
+        return writer.finish(features=features, classes=classes, names=self.source.names)
+
+    def _done(self, writer: ShardWriter, what: str) -> tuple[int, int]:
+        return self.source.progress() if what == "converting" else (writer.manifest.rows, 0)
+
+    def _noted(self, manifest: Manifest | None) -> int:
+        return 0 if manifest is None else int(manifest.source.get("features", 0))
+
+    def _first(self, block: Any, source: dict[str, Any]) -> Manifest:
+        """The manifest of a folder in which there is no shard yet."""
+        rows = self.how.shard_rows or rows_of_a_shard(block)
+        about = {"identity": self.identity, "place": {}, "skip": 0} | source
+        manifest = Manifest(
+            "dense" if self.source.dense else "csr", self.how.number, self.source.features(), rows,
+            classes=self.source.classes(), names=self.source.names, source=about,
+        )  # fmt: skip
+        write_manifest(self.folder, manifest)
+        return manifest
+
+
+def _source(data: Location, how: Conversion) -> Source:
+    """The reader of the file."""
+    if is_shard_folder(data):
+        return ShardSource(Path(data), how.number).source()
+    path = os.fspath(data)
+    form = how.format or form_of(
+        path, "csv" if how.target and not path.endswith(".npz") else "libsvm"
+    )
+    if form == "libsvm":
+        path = os.fspath(fetch(path, progress=False))
+    elif not os.path.isfile(path):
+        raise InputError(f"there is no file {path!r}")
+    tables = {"--drop": how.drop, "--separator": how.separator}
+    for option, value in tables.items():
+        if value and form not in ("csv", "parquet"):
+            raise InputError(f"{option}: this is for tables, and {path} is read as {form}")
+    if form in ("csv", "parquet"):
+        return TableSource(path, form, how.number, how.target, how.drop, how.separator).source()
+    if form == "npz":
+        return NpzSource(path, how.number, how.target).source()
+    if how.target:
+        raise InputError(f"--target: {path} is read as LIBSVM text, whose labels are the target")
+    return LibsvmSource(path, how.number, how.first_index).source()
+
+
+def _earlier(folder: Path, identity: dict[str, Any], how: Conversion) -> Manifest | None:
+    """What an earlier call has left in the folder; a folder that holds something else is refused."""
+    check_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not is_shard_folder(folder):
+        others = [
+            name
+            for name in os.listdir(folder)
+            if name != FOLDER and not name.startswith(f".{MANIFEST}")
+        ]
+        if others:
+            raise InputError(
+                f"{folder} must be empty or hold an unfinished conversion; it holds {others[0]!r}"
+            )
+        return None
+    manifest = read_manifest(folder)
+    same = manifest.source.get("identity") == identity and how.shard_rows in (
+        None,
+        manifest.shard_rows,
+    )
+    if not same:
+        state = "a conversion" if manifest.complete else "an unfinished conversion"
+        raise InputError(
+            f"{folder} holds {state} of another file, of one that has changed since, or with other options: give an "
+            "empty folder"
+        )
+    return manifest

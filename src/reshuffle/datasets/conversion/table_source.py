@@ -1,0 +1,192 @@
+"""Tables of numbers as blocks of dense rows: CSV and Parquet, read by pyarrow as a stream."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.datasets.chunks import check_names, listed
+from reshuffle.datasets.conversion.source import Place, Placed, Source, identity_of
+from reshuffle.datasets.unfit import quoted
+from reshuffle.errors import InputError
+from reshuffle.shards import Block
+
+BATCH = 1 << 16
+"""Rows of a batch of a Parquet file."""
+TEXT = 8 << 20
+"""Bytes of a block of a CSV file."""
+MOST_CLASSES = 1000
+"""Different texts of a target: more of them are names and no classes."""
+
+
+class TableSource:
+    """A table whose columns are numbers, but for a target that may be of classes."""
+
+    def __init__(
+        self, path: str, kind: str, number: str, target: str | None, dropped: tuple[str, ...], separator: str | None
+    ) -> None:  # fmt: skip
+        try:
+            import pyarrow  # noqa: F401 -- asked for here, before any work
+        except ImportError:
+            raise InputError(
+                f'{path}: tables are converted by pyarrow: pip install "reshuffle[tables]"'
+            ) from None
+        self.path, self.kind, self.number, self.dropped = path, kind, number, dropped
+        self.separator = separator or ("\t" if ".tsv" in path.lower() else ",")
+        self.size, self._raw = os.stat(path).st_size, None
+        self._codes: dict[str, int] = {}
+        names = self._schema().names
+        check_names(names, path)
+        if target is None or target not in names:
+            raise InputError(
+                f"--target must name the column to learn, of {listed(names)}"
+                + ("" if target is None else f"; got {target!r}")
+            )
+        for name in dropped:
+            if name not in names:
+                raise InputError(f"--drop must name a column of {listed(names)}, got {name!r}")
+        self.target = target
+        self.names = tuple(n for n in names if n != target and n not in dropped)
+        if not self.names:
+            raise InputError(f"{path} has no column besides the target")
+
+    def source(self) -> Source:
+        """What the converter reads."""
+        about = identity_of(
+            self.path, number=self.number, target=self.target, dropped=list(self.dropped), separator=self.separator
+        )  # fmt: skip
+        return Source(
+            self.blocks, dense=True, progress=self.progress, features=lambda: len(self.names),
+            classes=lambda: tuple(self._codes), names=self.names, about=about,
+        )  # fmt: skip
+
+    def progress(self) -> tuple[int, int]:
+        raw: Any = self._raw
+        return (0 if raw is None or raw.closed else raw.tell()), self.size
+
+    def blocks(self, place: Place) -> Iterator[Placed]:
+        """All blocks; a table is read from its beginning."""
+        import pyarrow
+
+        first = 1
+        try:
+            for batch in self._batches():
+                if batch.num_rows:
+                    yield Placed(self._block(batch, first), {})
+                first += batch.num_rows
+        except (pyarrow.ArrowException, OSError) as error:
+            text = str(error).split("\n")[0]
+            raise InputError(
+                f"{self.path}: {text}. Every column that is converted must hold plain numbers: leave others out with "
+                "--drop, or turn them into numbers first"
+            ) from None
+
+    # --- what pyarrow gives ------------------------------------------------------------------------
+
+    def _opened(self) -> Any:
+        import pyarrow
+
+        raw = pyarrow.OSFile(self.path)
+        self._raw = raw
+        codec = {".gz": "gzip", ".bz2": "bz2"}.get(os.path.splitext(self.path)[1].lower())
+        return raw if codec is None else pyarrow.CompressedInputStream(raw, codec)
+
+    def _schema(self) -> Any:
+        import pyarrow
+        from pyarrow import csv, parquet
+
+        try:
+            if self.kind == "parquet":
+                return parquet.read_schema(self.path)
+            read = csv.ReadOptions(block_size=TEXT)
+            parse = csv.ParseOptions(delimiter=self.separator)
+            with csv.open_csv(self._opened(), read_options=read, parse_options=parse) as stream:
+                return stream.schema
+        except (pyarrow.ArrowException, OSError) as error:
+            text = str(error).split("\n")[0]
+            raise InputError(f"{self.path} cannot be read as {self.kind}: {text}") from None
+
+    def _batches(self) -> Iterator[Any]:
+        import pyarrow
+        from pyarrow import csv, dataset
+
+        wanted = [*self.names, self.target]
+        if self.kind == "parquet":
+            self._raw = pyarrow.OSFile(self.path)
+            fragment = dataset.ParquetFileFormat().make_fragment(self._raw)
+            yield from fragment.to_batches(columns=wanted, batch_size=BATCH, use_threads=False)
+            return
+        schema = self._schema()
+        kinds = dict.fromkeys(self.names, pyarrow.float64())
+        text = pyarrow.types.is_string(schema.field(self.target).type)
+        kinds[self.target] = pyarrow.string() if text else pyarrow.float64()
+        convert = csv.ConvertOptions(column_types=kinds, include_columns=wanted)
+        read = csv.ReadOptions(block_size=TEXT)
+        parse = csv.ParseOptions(delimiter=self.separator)
+        with csv.open_csv(
+            self._opened(), read_options=read, convert_options=convert, parse_options=parse
+        ) as stream:
+            yield from stream
+
+    def _block(self, batch: Any, first: int) -> Block:
+        values = np.empty((batch.num_rows, len(self.names)), dtype=self.number)
+        for j, name in enumerate(self.names):
+            values[:, j] = self._numbers(batch.column(j), name, first)
+        column = batch.column(len(self.names))
+        return Block(values, None, None, self._targets(column, first))
+
+    def _numbers(self, column: Any, name: str, first: int) -> NDArray[np.float64]:
+        from pyarrow import compute, types
+
+        kind = column.type
+        if not (
+            types.is_integer(kind)
+            or types.is_floating(kind)
+            or types.is_decimal(kind)
+            or types.is_boolean(kind)
+        ):
+            raise InputError(
+                f"{self.path}: column {name!r} holds values of type {kind}; convert takes numbers: leave it out with --drop "
+                f"{quoted(name)}, or turn it into numbers first"
+            )
+        found = np.asarray(
+            compute.cast(column, "float64", safe=False).to_numpy(zero_copy_only=False)
+        )
+        bad = ~np.isfinite(found)
+        if bad.any():
+            row = first + int(np.argmax(bad))
+            what = "no value" if np.isnan(found[row - first]) else "an infinite value"
+            raise InputError(
+                f"{self.path}, row {row}: column {name!r} has {what}; fill it in or leave the row out before converting"
+            )
+        return found
+
+    def _targets(self, column: Any, first: int) -> NDArray[np.float64]:
+        from pyarrow import types
+
+        if types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if not (types.is_string(column.type) or types.is_large_string(column.type)):
+            return self._numbers(column, self.target, first)
+        if column.null_count:
+            raise InputError(
+                f"{self.path}: the target {self.target!r} has rows without a value after row {first - 1}"
+            )
+        coded = column.dictionary_encode()
+        texts = coded.dictionary.to_pylist()
+        for text in texts:
+            self._codes.setdefault(text, len(self._codes))
+        if len(self._codes) > MOST_CLASSES:
+            some = ", ".join(repr(t) for t in islice(self._codes, 3))
+            raise InputError(
+                f"{self.path}: the target {self.target!r} has more than {MOST_CLASSES} different texts ({some}, …): "
+                "classes are wanted, or numbers"
+            )
+        places = np.array([self._codes[text] for text in texts], dtype=np.float64)
+        found: NDArray[np.float64] = places[np.asarray(coded.indices)]
+        return found

@@ -1,0 +1,362 @@
+"""The losses of samples whose rows lie on disk: every pass reads windows of rows, the next one while this one is used.
+
+Targets, weights and tables with a number for each sample are in memory. A pass in storage order takes one shard at a
+time, so that its sums, and with them the bits of a run, do not depend on the memory that there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NoReturn, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.cached import cached_property, keep
+from reshuffle.core import native
+from reshuffle.datafit import ALONE, Copies, Datafit
+from reshuffle.digests import digest
+from reshuffle.disk_visits import WindowPart, segments_of
+from reshuffle.errors import InputError
+from reshuffle.interruption import listen
+from reshuffle.penalties.forms import NO_PENALTY, Form
+from reshuffle.rows import Rows
+from reshuffle.samples import Range
+from reshuffle.shards import Shards
+from reshuffle.validation import read_only
+
+Array = NDArray[np.float64]
+Visits = NDArray[np.uint32]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class DiskDatafit(Datafit):
+    """Σ_i w_i·l(a_iᵀx + b, y_i) over rows in files."""
+
+    rows: Shards  # type: ignore[assignment]
+    on_disk = True
+
+    @property
+    def disk_passes(self) -> float:
+        """The bytes that have been read of this folder, over the bytes of its rows."""
+        about = self.rows.manifest
+        targets = sum(shard.files["targets"].bytes for shard in about.shards)
+        return (self.rows.reader.bytes_read - self._first_byte) / (about.bytes - targets)
+
+    @cached_property
+    def _first_byte(self) -> int:
+        """Bytes that had been read before there was this problem."""
+        return self.rows.reader.bytes_read
+
+    # --- windows -------------------------------------------------------------------------------
+
+    def _local(self, rows: Rows, targets: Any, weights: Any) -> Datafit:
+        return Datafit(
+            rows, read_only(targets), read_only(weights), self.loss, self.bias, self.features, self.outputs, self.threads
+        )  # fmt: skip
+
+    def windows(self) -> Iterator[tuple[Range, Datafit]]:
+        """All rows in storage order, shard by shard. The first pass also counts the values of each column."""
+        counts = None if "column_counts" in vars(self) else np.zeros(self.features, dtype=np.int64)
+        squares = np.zeros(self.features)
+        for begin, end, rows in self.rows.in_turn():
+            listen()
+            part = Range(begin, end)
+            fit = self._local(rows, part.of(self.targets), part.of(self.weights))
+            if counts is not None:
+                counts += fit.column_counts
+                squares += fit.column_squares * fit.n
+            yield part, fit
+        if counts is not None:
+            vars(self).update(column_counts=counts, column_squares=squares / self.n)
+
+    def _summed_up(self, work: Callable[[Range, Datafit], T]) -> T:
+        """The sum of what ``work`` makes of every window."""
+        total: Any = None
+        for part, fit in self.windows():
+            found: Any = work(part, fit)
+            total = found if total is None else total + found
+        whole: T = total
+        return whole
+
+    @property
+    def core(self) -> NoReturn:
+        """There is none: the core reads windows."""
+        raise InputError(
+            f"this needs all rows in memory, and those of {self.rows.reader.folder} lie on disk; "
+            f"open_shards(folder, memory={self.rows.bytes}) or more takes them into memory"
+        )
+
+    def prepare(self) -> None:
+        """Check the loss."""
+        _ = self._first_byte
+        self._bare.prepare()
+
+    @cached_property
+    def _bare(self) -> Datafit:
+        """The samples without features: what depends on targets and margins alone."""
+        nothing = Rows(
+            read_only(np.empty((self.n, 0))),
+            read_only(np.empty(0, np.uint32)),
+            read_only(np.empty(0, np.uint32)),
+        )
+        return Datafit(
+            nothing, self.targets, self.weights, self.loss, self.bias, 0, self.outputs, self.threads
+        )  # fmt: skip
+
+    # --- passes over all rows ------------------------------------------------------------------
+
+    @cached_property
+    def _last(self) -> dict[str, Any]:
+        """The last point at which slopes were taken, and the value there."""
+        return {}
+
+    def value(self, x: Array) -> float:
+        known = self._last.get("x")
+        if known is not None and np.array_equal(known, x):
+            return float(self._last["value"])
+        return float(self._summed_up(lambda part, fit: fit.value(x)))
+
+    @cached_property
+    def at_zero(self) -> float:
+        return self._bare.value(np.zeros(self._bare.shape)) / self.n
+
+    def gradient(self, x: Array, factor: float) -> Array:
+        return self._summed_up(lambda part, fit: fit.gradient(x, factor))
+
+    def margins(self, x: Array) -> Array:
+        found = np.empty((self.n, *self.outputs))
+        for part, fit in self.windows():
+            part.of(found)[...] = fit.margins(x)
+        return found
+
+    def slopes(self, x: Array) -> tuple[Array, Array]:
+        """Slopes and mean gradient, and on the way the value, which is kept for this x."""
+        table, value = np.empty((self.n, *self.outputs)), 0.0
+        mean, at_once = np.zeros(self.shape), self._knows_curvature
+        for part, fit in self.windows():
+            if at_once:
+                value = self._linearised(fit, x, part.of(table), mean, value)
+                continue
+            part.of(table)[...], own = fit.slopes(x)
+            mean += own * (fit.n / self.n)
+            value += fit.value(x)
+        self.remember(x, value)
+        return table, mean
+
+    @property
+    def _knows_curvature(self) -> bool:
+        """Whether the core computes value, slopes and gradient in one reading of a row, with curvatures beside them."""
+        return type(self.loss).second is not None and not self.outputs and self.threads is None
+
+    def _linearised(self, fit: Datafit, x: Array, table: Array, mean: Array, value: float) -> float:
+        """Fill in the slopes of a window, and add to the mean gradient and to the value."""
+        core, x = fit.core, fit.checked(x)
+        for rows in fit.in_turn():
+            margins, curvatures = np.empty((2, rows.end - rows.begin))
+            value = native.linearise(
+                core, x, *rows, 1.0 / self.n, margins, rows.of(table), curvatures, mean, value
+            )  # fmt: skip
+        fit.raise_own_errors()
+        return value
+
+    def remember(self, x: Array, value: float) -> None:
+        """Keep what a pass has found on its way: Σ_i w_i·l(a_iᵀx + b, y_i)."""
+        self._last.update(x=x.copy(), value=value)
+
+    def combined(self, slopes: Array) -> Array:
+        return self._summed_up(lambda part, fit: fit.combined(part.of(slopes)) * (fit.n / self.n))
+
+    def conjugates(self, slopes: Array, scale: float) -> float:
+        return self._bare.conjugates(slopes, scale)
+
+    def column_means(self) -> Array:
+        return self._summed_up(lambda part, fit: fit.column_means() * (fit.n / self.n))
+
+    @cached_property
+    def column_squares(self) -> Array:
+        self.margins(np.zeros(self.shape))  # any pass finds them on its way
+        found: Array = vars(self)["column_squares"]
+        return found
+
+    @cached_property
+    def column_counts(self) -> NDArray[np.int64]:
+        self.margins(np.zeros(self.shape))
+        found: NDArray[np.int64] = vars(self)["column_counts"]
+        return found
+
+    def curvature_product(self, v: Array, factor: float) -> Array:
+        return self._summed_up(lambda part, fit: fit.curvature_product(v, factor))
+
+    def bent_product(self, curvatures: Array, v: Array) -> Array:
+        return self._summed_up(
+            lambda part, fit: fit.bent_product(np.ascontiguousarray(part.of(curvatures)), v) * (fit.n / self.n)
+        )  # fmt: skip
+
+    def squared_norms(self) -> Array:
+        found = np.empty(self.n)
+        for part, fit in self.windows():
+            part.of(found)[...] = fit.squared_norms()
+        return found
+
+    def known_constants(self) -> tuple[float, float] | None:
+        """L_max and L̄ without a ridge, from the manifest."""
+        if self.weights.size or self.rows.kept is not None or not self.loss.curvature < np.inf:
+            return None
+        about, c = self.rows.manifest, float(self.loss.curvature)
+        mean = about.sum_of_squares / self.n
+        return c * (about.largest_square + self.bias), c * (mean + self.bias)
+
+    @cached_property
+    def longest(self) -> int:
+        return self.features * prod(self.outputs)
+
+    # --- shuffled passes -----------------------------------------------------------------------
+
+    def parts(self, visits: Visits) -> Iterator[WindowPart]:
+        """The visits in turn, with their rows in memory."""
+        starts, segments = self.rows.starts, segments_of(self.rows, visits)
+        groups = [segment.pieces for segment in segments]
+        for segment, rows in zip(segments, self.rows.windows(groups), strict=True):
+            listen()
+            stretches, at = [], 0
+            shift = np.zeros(len(self.rows.counts), dtype=np.int64)
+            for k in segment.pieces:
+                whole = Range(int(starts[k]), int(starts[k + 1]))
+                stretches.append((whole, Range(at, at + whole.end - whole.begin)))
+                shift[k] = at - whole.begin
+                at += whole.end - whole.begin
+            mine = visits[segment.visits]
+            local = (mine + shift[self.rows.owners(mine)]).astype(np.uint32)
+            empty = self._local(rows, np.empty(0), np.empty(0))
+            part = WindowPart(read_only(local), empty, stretches, segment)
+            yield part._replace(fit=self._filled(part, rows, at))
+
+    def _filled(self, part: WindowPart, rows: Rows, count: int) -> Datafit:
+        """The rows of a part with their targets and weights."""
+
+        def of(array: NDArray[Any]) -> NDArray[Any]:
+            found = np.empty((count, *array.shape[1:]), dtype=array.dtype)
+            for whole, local in part.stretches:
+                local.of(found)[...] = whole.of(array)
+            return found
+
+        return self._local(
+            rows, of(self.targets), of(self.weights) if self.weights.size else self.weights
+        )
+
+    def sweep(
+        self,
+        x: Array,
+        visits: Visits,
+        step: float,
+        *,
+        ridge: float = 0.0,
+        weights: Array | None = None,
+        batch: int = 1,
+        average: float = 1.0,
+        prox_step: float = 0.0,
+        form: Form = NO_PENALTY,
+    ) -> None:
+        """Steps over the visits, in place. A batch that goes on in another window is cut in two there."""
+        for part in self.parts(visits):
+            if (
+                batch > 1
+                and prox_step > 0.0
+                and part.segment.visits.stop < visits.size
+                and part.visits.size % batch
+            ):
+                raise InputError(
+                    f"batch_size: on disk a batch of {batch} samples with a prox of its own must not go from one window to "
+                    f"the next, here after {part.visits.size} samples: give a batch size that divides the rows of a shard, "
+                    f"{self.rows.manifest.shard_rows}"
+                )
+            some = (
+                weights if weights is None or not weights.size else read_only(part.gather(weights))
+            )
+            part.fit.sweep(
+                x, part.visits, step, ridge=ridge, weights=some, batch=batch, average=average, prox_step=prox_step, form=form
+            )  # fmt: skip
+
+    def block(
+        self, y: Array, visits: Visits, step: float, table: Array, q: Array, copies: Copies = ALONE
+    ) -> None:
+        if copies.owner.size:
+            raise InputError("importance: copies of samples need all rows in memory")
+        for part in self.parts(visits):
+            local, drift = part.gather(table), step * part.segment.visits.start * q
+            y -= drift
+            part.fit.block(y, part.visits, step, local, q)
+            y += drift
+            part.scatter(local, table)
+
+    # --- other samples, other features ---------------------------------------------------------
+
+    def fits_in(self, kept: NDArray[Any]) -> bool:
+        """Whether the rows fit into memory in these features alone, a mask or numbers of features."""
+        each = (0 if self.rows.unit else self.rows.dtype.itemsize) + (0 if self.rows.dense else 4)
+        stored = (
+            int(self.column_counts[kept].sum())
+            if not self.rows.dense
+            else self.n * int(np.count_nonzero(kept) if kept.dtype == bool else kept.size)
+        )
+        return each * stored + 8 * self.n <= self.rows.memory // 2
+
+    def columns(self, kept: Visits) -> Datafit:  # type: ignore[override]
+        """The same samples in these features alone, in memory, where they fit."""
+        if not kept.size:
+            return self._bare
+        if not self.fits_in(kept):
+            raise InputError(
+                f"{kept.size} features of {self.rows!r} do not fit into memory={self.rows.memory:,} bytes: give more to open_shards"
+            )
+        counts, squares, found = self.column_counts, self.column_squares, list[Rows]()
+        for _, fit in self.windows():
+            found.append(fit.quick.columns(kept, self.features))
+        rows = Rows.join(found) if not self.rows.unit else _joined_ones(found)
+        fit = Datafit(
+            rows, self.targets, self.weights, self.loss, self.bias, int(kept.size), self.outputs, self.threads
+        )  # fmt: skip
+        return keep(fit, column_counts=counts[kept], column_squares=squares[kept])
+
+    def in_memory(self, pieces: Sequence[int], targets: Any, weights: Any) -> Datafit:
+        """The samples of these pieces, which stay in memory; no file is read whole for them."""
+        return self._local(self.rows.glance(pieces), targets, weights)
+
+    def take(self, order: Visits) -> Self:
+        """The samples of this order, which must rise; in memory where they fit."""
+        weights = self.weights[order] if self.weights.size else self.weights
+        return self._on(self.rows[order], self.targets[order], weights)
+
+    def piece(self, start: int, stop: int) -> Self:
+        return self._on(self.rows[start:stop], self.targets[start:stop], self.weights[start:stop])
+
+    def _on(self, rows: Shards, targets: Any, weights: Any) -> Self:
+        found: Any = datafit_on(
+            rows, read_only(targets), read_only(weights), self.loss, self.bias, self.features, self.outputs
+        )  # fmt: skip
+        return found  # type: ignore[no-any-return]
+
+    def identity(self) -> str:
+        """By the checksums of the files: no row is read for it."""
+        return digest(*self.rows.identity, self.features, self.bias, self.rows.window_rows)
+
+
+def _joined_ones(parts: list[Rows]) -> Rows:
+    """Rows without values, one after the other."""
+    whole = Rows.join([part._replace(values=part.indices) for part in parts])
+    return whole._replace(values=parts[0].values)
+
+
+def datafit_on(
+    rows: Rows | Shards, targets: Any, weights: Any, loss: Any, bias: bool, features: int, outputs: tuple[int, ...]
+) -> Datafit:  # fmt: skip
+    """The samples with their loss: rows on disk that fit into memory are read there."""
+    if isinstance(rows, Rows):
+        return Datafit(rows, targets, weights, loss, bias, features, outputs)
+    if rows.fits:
+        return Datafit(rows.load(), targets, weights, loss, bias, features, outputs)
+    return DiskDatafit(rows, targets, weights, loss, bias, features, outputs)

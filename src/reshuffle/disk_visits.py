@@ -1,0 +1,86 @@
+"""Visits to rows on disk, cut into segments whose rows fit into a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.datafit import Datafit
+from reshuffle.errors import InputError
+from reshuffle.samples import Range
+from reshuffle.shards import Shards
+
+Visits = NDArray[np.uint32]
+FEWEST = 1 << 12
+"""Visits that are looked at together at least, so that short windows do not take a call of numpy for each visit."""
+WASTE = 2.0
+"""An order may read the files this many times in an epoch, as one does whose windows begin and end inside shards."""
+
+
+class Segment(NamedTuple):
+    """Consecutive visits, and the pieces of shards that they go to."""
+
+    visits: slice
+    pieces: tuple[int, ...]
+
+
+class WindowPart(NamedTuple):
+    """A segment with its rows in memory."""
+
+    visits: Visits
+    """Numbers of rows of ``fit``."""
+    fit: Datafit
+    stretches: list[tuple[Range, Range]]
+    """For each piece its rows among all and its rows in ``fit``."""
+    segment: Segment
+
+    def gather(self, table: NDArray[Any]) -> NDArray[Any]:
+        """The entries of these rows, of an array with one for each row."""
+        found = np.empty((self.fit.n, *table.shape[1:]), dtype=table.dtype)
+        for whole, local in self.stretches:
+            local.of(found)[...] = whole.of(table)
+        return found
+
+    def scatter(self, part: NDArray[Any], table: NDArray[Any]) -> None:
+        """Put the entries back."""
+        for whole, local in self.stretches:
+            whole.of(table)[...] = local.of(part)
+
+
+def segments_of(rows: Shards, visits: Visits) -> list[Segment]:
+    """The visits in turn, cut so that the pieces of each segment fit into a window."""
+    counts, most = rows.counts, rows.window_rows
+    found: list[Segment] = []
+    begin, held, taken = 0, dict[int, None](), 0
+    position = 0
+    while position < visits.size:
+        piece = visits[position : position + max(most, FEWEST)]
+        owners = rows.owners(piece)
+        shards, first = np.unique(owners, return_index=True)
+        order, cut = np.argsort(first), -1
+        for j in order.tolist():
+            k = int(shards[j])
+            if k in held:
+                continue
+            if held and taken + int(counts[k]) > most:
+                cut = int(first[j])
+                break
+            held[k], taken = None, taken + int(counts[k])
+        position += piece.size if cut < 0 else cut
+        if cut >= 0 or position >= visits.size:
+            found.append(Segment(slice(begin, position), tuple(held)))
+            begin, held, taken = position, {}, 0
+    _check_waste(rows, found, visits.size)
+    return found
+
+
+def _check_waste(rows: Shards, segments: Sequence[Segment], visits: int) -> None:
+    read = sum(int(rows.counts[list(segment.pieces)].sum()) for segment in segments)
+    if read > WASTE * max(visits, len(rows)):
+        raise InputError(
+            f"order: these visits jump between shards so that an epoch would read the files {read / len(rows):.0f} times; "
+            f"order=Windows(window={rows.window_rows}) or a smaller window reads them once"
+        )

@@ -1,0 +1,189 @@
+"""The layout of a folder of shards, version 1: ``manifest.json``, and the arrays of each shard as ``.npy`` files.
+
+Shard k has k as five digits in the names of its files: ``00000.targets.npy``; for sparse rows ``00000.indptr.npy`` (uint64,
+from 0), ``00000.indices.npy`` (uint32) and ``00000.values.npy``, which is left out where all values are 1; for dense
+rows a matrix ``00000.values.npy``. The manifest has the size and the CRC-32 of every file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from reshuffle.errors import FileError, InputError
+from reshuffle.files import Location, opened, write_atomically
+
+MANIFEST = "manifest.json"
+FORMAT = "reshuffle shards"
+VERSION = 1
+LAYOUTS = ("csr", "dense")
+NUMBERS = ("float64", "float32")
+LARGEST = 64 << 20
+"""Bytes of a manifest that are read: a shard takes some 600 bytes of it, and there are some thousand shards in a terabyte."""
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """One array of a shard."""
+
+    name: str
+    bytes: int
+    crc32: int
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some consecutive rows."""
+
+    rows: int
+    stored: int
+    """Values, those that are 1 and not written included."""
+    files: dict[str, StoredFile]
+    """By the name of the array: targets, indptr, indices, values."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a folder holds."""
+
+    layout: str
+    """"csr" or "dense"."""
+    number: str
+    """The type of the values: "float64" or "float32"."""
+    features: int
+    shard_rows: int
+    """Rows of every shard but the last."""
+    shards: tuple[Shard, ...] = ()
+    complete: bool = False
+    """Whether the conversion has reached its end."""
+    largest_square: float = 0.0
+    """max_i ‖a_i‖²."""
+    sum_of_squares: float = 0.0
+    """Σ_i ‖a_i‖²."""
+    classes: tuple[str, ...] = ()
+    """Labels that are texts: the targets are then their numbers in this list."""
+    names: tuple[str, ...] = ()
+    """The columns of a table."""
+    source: dict[str, Any] = field(default_factory=dict)
+    """Where the rows come from, and where a conversion that was ended goes on."""
+
+    @property
+    def rows(self) -> int:
+        return sum(shard.rows for shard in self.shards)
+
+    @property
+    def stored(self) -> int:
+        """Values of all rows."""
+        return sum(shard.stored for shard in self.shards)
+
+    @property
+    def bytes(self) -> int:
+        """Of all arrays on disk."""
+        return sum(file.bytes for shard in self.shards for file in shard.files.values())
+
+    @property
+    def unit(self) -> bool:
+        """Whether all values are 1, and none is stored."""
+        sparse = self.layout == "csr"
+        return sparse and not any("values" in shard.files for shard in self.shards)
+
+    def with_shard(self, shard: Shard, **changes: Any) -> Self:
+        """The manifest with one shard more."""
+        return replace(self, shards=(*self.shards, shard), **changes)
+
+
+def is_shard_folder(path: Location) -> bool:
+    """Whether this is a folder with a manifest, finished or not."""
+    try:
+        return (Path(path) / MANIFEST).is_file()
+    except OSError:
+        return False
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Replace the manifest, whole or not at all."""
+    about = {"format": FORMAT, "version": VERSION} | asdict(manifest)
+    write_atomically(folder / MANIFEST, json.dumps(about, indent=1).encode())
+
+
+def read_manifest(folder: Location) -> Manifest:
+    """The manifest of a folder, refused where it is of another version or cannot be."""
+    path = Path(folder) / MANIFEST
+    if not is_shard_folder(folder):
+        raise InputError(
+            f"{os.fspath(folder)} is no folder of shards: it has no {MANIFEST}. "
+            "`reshuffle convert DATA FOLDER` makes one"
+        )
+    with opened(path) as file:
+        text = file.read(LARGEST + 1)
+    try:
+        about = json.loads(text) if len(text) <= LARGEST else None
+    except (ValueError, RecursionError):
+        about = None
+    if not isinstance(about, dict) or about.pop("format", None) != FORMAT:
+        raise InputError(f"{path} is damaged, or not the manifest of a folder of shards")
+    version = about.pop("version", None)
+    if version != VERSION:
+        raise InputError(
+            f"{os.fspath(folder)} has version {version!r} of the layout of shards; this version of the package reads "
+            f"version {VERSION}: convert the data again"
+        )
+    try:
+        shards = tuple(_shard(shard) for shard in about.pop("shards"))
+        about |= {name: tuple(map(str, about[name])) for name in ("classes", "names")}
+        found = Manifest(shards=shards, **about)
+        _check(found)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(f"{path} is damaged: {error}") from None
+    return found
+
+
+def _shard(about: dict[str, Any]) -> Shard:
+    files = {name: StoredFile(**file) for name, file in about["files"].items()}
+    for file in files.values():
+        if os.path.basename(file.name) != file.name or not file.name.endswith(".npy"):
+            raise ValueError(f"{file.name!r} is no name of a file of a shard")
+    return Shard(int(about["rows"]), int(about["stored"]), files)
+
+
+def _check(found: Manifest) -> None:
+    if found.layout not in LAYOUTS or found.number not in NUMBERS:
+        raise ValueError(f"layout {found.layout!r} of {found.number!r} is not known")
+    wanted = {"targets", "values"} if found.layout == "dense" else {"targets", "indptr", "indices"}
+    for number, shard in enumerate(found.shards):
+        if not wanted <= set(shard.files) <= {"targets", "values", "indptr", "indices"}:
+            raise ValueError(f"shard {number} has the arrays {sorted(shard.files)}")
+        last = number == len(found.shards) - 1
+        if not 0 < shard.rows <= found.shard_rows or (not last and shard.rows < found.shard_rows):
+            raise ValueError(f"shard {number} has {shard.rows} rows of {found.shard_rows}")
+    sizes = (found.features, found.shard_rows, *(shard.stored for shard in found.shards))
+    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise ValueError("sizes must be whole numbers")
+    for name in ("largest_square", "sum_of_squares"):
+        if not 0 <= float(getattr(found, name)) < np.inf:
+            raise ValueError(f"{name} must be a number from 0 on")
+
+
+def check_present(folder: Path, manifest: Manifest) -> None:
+    """Refuse a folder from which a file is missing, or in which one has another size: no file is read for it."""
+    for shard in manifest.shards:
+        for file in shard.files.values():
+            try:
+                size = os.stat(folder / file.name).st_size
+            except FileNotFoundError:
+                raise FileError(f"{folder / file.name} is missing: {REMEDY}") from None
+            if size != file.bytes:
+                raise FileError(
+                    f"{folder / file.name} has {size:,} bytes and should have {file.bytes:,}: {REMEDY}"
+                )
+
+
+REMEDY = (
+    "copy the file from where the folder came from, or convert the data again into an empty folder"
+)
+"""The advice for a shard that is damaged or missing."""

@@ -1,0 +1,261 @@
+"""Reading shards into buffers that belong to this process, the next window while the last one is used.
+
+Files are read, not mapped. A mapped file that is cut ends the process with SIGBUS, and one that is overwritten changes
+under a kernel that has checked it; of a read, both are errors that name the file. Every file is compared with its CRC-32
+when it is first read, and again whenever its size, its time or its inode has changed. What the core reads is checked
+after it was read: indices that lie beyond the features are refused.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import FileError
+from reshuffle.rows import UNIT, Rows
+from reshuffle.shards.layout import REMEDY, Manifest, Shard, StoredFile
+from reshuffle.validation import read_only
+
+PIECE = 8 << 20
+"""Bytes that one call reads: large enough for the disk to read ahead, small enough that Ctrl-C is heard."""
+NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
+
+Buffers = dict[str, NDArray[Any]]
+
+
+class Piece(NamedTuple):
+    """Rows ``begin`` up to ``end`` of a shard."""
+
+    shard: int
+    begin: int
+    end: int
+
+    @property
+    def rows(self) -> int:
+        return self.end - self.begin
+
+
+class ShardReader:
+    """The arrays of a folder's shards."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+        self._seen: dict[str, tuple[int, int, int]] = {}
+        self.bytes_read = 0
+        """Of all files so far."""
+
+    def targets(self) -> NDArray[np.float64]:
+        """The targets of all rows, in memory."""
+        out, start = np.empty(self.manifest.rows), 0
+        for number, shard in enumerate(self.manifest.shards):
+            self._fill(number, "targets", out[start : start + shard.rows], 0)
+            start += shard.rows
+        return out
+
+    def some_targets(self, number: int) -> NDArray[np.float64]:
+        """The targets of one shard."""
+        out = np.empty(self.manifest.shards[number].rows)
+        self._fill(number, "targets", out, 0)
+        return out
+
+    def window(
+        self, pieces: Sequence[Piece], buffers: Buffers | None = None, verify: bool = True
+    ) -> Rows:
+        """The rows of these pieces, one after the other; in ``buffers``, where these are given, until they are filled again.
+
+        Without ``verify`` files that were not read whole before are not compared with their checksums.
+        """
+        buffers, spans = {} if buffers is None else buffers, _joined(pieces)
+        rows, unit = sum(piece.rows for piece in spans), self.manifest.unit
+        if self.manifest.layout == "dense":
+            shape = (rows, self.manifest.features)
+            values, start = _room(buffers, "values", shape, self.manifest.number), 0
+            for piece in spans:
+                self._fill(
+                    piece.shard, "values", values[start : start + piece.rows], piece.begin, verify
+                )
+                start += piece.rows
+            return Rows(read_only(values), NO_INDEX, NO_INDEX)
+        indptr = _room(buffers, "indptr", (rows + 1,), "uint64")
+        firsts, stored = self._pointers(spans, indptr, verify)
+        indices = _room(buffers, "indices", (stored,), "uint32")
+        values = UNIT if unit else _room(buffers, "values", (stored,), self.manifest.number)
+        row = 0
+        for piece, first in zip(spans, firsts, strict=True):
+            part = slice(int(indptr[row]), int(indptr[row + piece.rows]))
+            self._fill(piece.shard, "indices", indices[part], first, verify)
+            if not unit and "values" in self.manifest.shards[piece.shard].files:
+                self._fill(piece.shard, "values", values[part], first, verify)
+            elif not unit:
+                values[part] = 1
+            row += piece.rows
+        return Rows(read_only(values), read_only(indices), read_only(indptr))
+
+    def _pointers(
+        self, spans: Sequence[Piece], out: NDArray[Any], verify: bool
+    ) -> tuple[list[int], int]:
+        """Fill in where the rows of a window begin; the first value of each span in its file, and the number of all."""
+        firsts, row, stored = list[int](), 0, 0
+        out[0] = 0
+        for piece in spans:
+            own = out[row : row + piece.rows + 1]
+            self._fill(piece.shard, "indptr", own, piece.begin, verify)
+            first, last = int(own[0]), int(own[-1])
+            if not 0 <= first <= last <= self.manifest.shards[piece.shard].stored:
+                raise FileError(
+                    self._damaged(self.manifest.shards[piece.shard].files["indptr"].name)
+                )
+            own -= np.uint64(first)
+            own += np.uint64(stored)
+            firsts.append(first)
+            row, stored = row + piece.rows, stored + last - first
+        return firsts, stored
+
+    def windows(self, groups: Sequence[Sequence[Piece]]) -> Iterator[Rows]:
+        """The rows of each group of pieces in turn. A thread reads the next group while this one is used.
+
+        Two sets of buffers are filled by turns: the rows of a window are to be used before the next one is asked for.
+        """
+        slots: tuple[Buffers, Buffers] = ({}, {})
+        with ThreadPoolExecutor(1, thread_name_prefix="shards") as pool:
+            ahead = pool.submit(self.window, groups[0], slots[0]) if groups else None
+            for k in range(len(groups)):
+                rows = ahead.result() if ahead is not None else None
+                more = k + 1 < len(groups)
+                ahead = (
+                    pool.submit(self.window, groups[k + 1], slots[(k + 1) % 2]) if more else None
+                )
+                if rows is not None:
+                    yield rows
+
+    # --- one file ------------------------------------------------------------------------------
+
+    def _fill(
+        self, shard: int, name: str, out: NDArray[Any], first: int, verify: bool = True
+    ) -> None:
+        """Read entries (rows, of a matrix) of an array of a shard, from ``first`` on.
+
+        A file that has not been compared with its checksum since it was changed is read whole for that.
+        """
+        about = self.manifest.shards[shard]
+        stored, shape = about.files[name], _shape(about, name, self.manifest.features)
+        path, header = self.folder / stored.name, _header(out.dtype.str, shape)
+        each = out.dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
+        try:
+            number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        except FileNotFoundError:
+            raise FileError(f"{path} is missing: {REMEDY}") from None
+        except OSError as error:
+            raise FileError(f"cannot read {path}: {error.strerror}", error.errno) from None
+        try:
+            stamp = _stamp(number)
+            if stamp[0] != stored.bytes or len(header) + each * shape[0] != stored.bytes:
+                raise FileError(
+                    f"{path} has {stamp[0]:,} bytes and should have {stored.bytes:,}: {REMEDY}"
+                )
+            body = out.reshape(-1).view(np.uint8).data if out.size else memoryview(b"")
+            fresh, whole = self._seen.get(stored.name) != stamp, len(body) == each * shape[0]
+            if fresh and verify and not whole:
+                self._verify(number, path, header, stored)
+            check = zlib.crc32(header)
+            for done in range(0, len(body), PIECE):
+                piece = body[done : done + PIECE]
+                self._read(number, piece, len(header) + first * each + done, path)
+                check = zlib.crc32(piece, check) if fresh and whole else check
+            if (
+                fresh
+                and whole
+                and (check, os.pread(number, len(header), 0)) != (stored.crc32, header)
+            ):
+                raise FileError(self._damaged(stored.name))
+            if _stamp(number) != stamp:
+                raise FileError(f"{path} was changed while it was read: {REMEDY}")
+            if fresh and out.dtype.kind == "f" and not np.isfinite(out).all():
+                raise FileError(f"{path} holds NaN or infinity, which no model can use: {REMEDY}")
+            if verify:
+                self._seen[stored.name] = stamp
+        except OSError as error:
+            if isinstance(error, FileError):
+                raise
+            raise FileError(f"cannot read {path}: {error.strerror}", error.errno) from None
+        finally:
+            os.close(number)
+
+    def _read(self, number: int, out: Any, offset: int, path: Path) -> None:
+        """Fill a buffer from a file, all of it."""
+        done = 0
+        while done < len(out):
+            got = os.preadv(number, [out[done:]], offset + done)
+            if not got:
+                raise FileError(f"{path} was cut while it was read: {REMEDY}")
+            done += got
+        self.bytes_read += done
+
+    def _verify(self, number: int, path: Path, header: bytes, stored: StoredFile) -> None:
+        """Compare a whole file with its checksum."""
+        scratch, check = bytearray(PIECE), 0
+        for offset in range(0, stored.bytes, PIECE):
+            piece = memoryview(scratch)[: min(PIECE, stored.bytes - offset)]
+            self._read(number, piece, offset, path)
+            check = zlib.crc32(piece, check)
+        if check != stored.crc32 or os.pread(number, len(header), 0) != header:
+            raise FileError(self._damaged(stored.name))
+
+    def _damaged(self, name: str) -> str:
+        return f"{self.folder / name} is damaged: its content is not that which was written (CRC-32): {REMEDY}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"folder": self.folder, "manifest": self.manifest}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["folder"], state["manifest"])  # type: ignore[misc]
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces, those that follow on each other in a shard as one."""
+    found: list[Piece] = []
+    for piece in pieces:
+        if found and found[-1].shard == piece.shard and found[-1].end == piece.begin:
+            found[-1] = found[-1]._replace(end=piece.end)
+        else:
+            found.append(piece)
+    return found
+
+
+def _shape(shard: Shard, name: str, features: int) -> tuple[int, ...]:
+    """Of an array of a shard."""
+    if name in ("targets", "indptr"):
+        return (shard.rows + (name == "indptr"),)
+    sparse = "indptr" in shard.files
+    return (shard.stored,) if sparse else (shard.rows, features)
+
+
+def _stamp(number: int) -> tuple[int, int, int]:
+    """Size, time of the last change and inode of an open file."""
+    about = os.fstat(number)
+    return about.st_size, about.st_mtime_ns, about.st_ino
+
+
+@cache
+def _header(kind: str, shape: tuple[int, ...]) -> bytes:
+    """What numpy writes before an array."""
+    about, out = {"descr": kind, "fortran_order": False, "shape": shape}, io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, about)
+    return out.getvalue()
+
+
+def _room(buffers: Buffers, name: str, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
+    """An array of this shape in a buffer, which is made anew only where the old one is too small."""
+    size, dtype = int(np.prod(shape)), np.dtype(kind)
+    if name not in buffers or buffers[name].size < size or buffers[name].dtype != dtype:
+        buffers[name] = np.empty(size, dtype=dtype)
+    return buffers[name][:size].reshape(shape)
