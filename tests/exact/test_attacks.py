@@ -50,7 +50,7 @@ def test_columns_and_starts_beyond_reason() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((50, 5)), np.sign(rng.standard_normal(50))
     with pytest.raises(rs.InputError, match="squares of X overflow"):
-        rs.ExactProxRR().solve(rs.Problem(X * 1e-160, y))
+        rs.ExactProxRR().solve(rs.Problem(X * 1e-170, y))
     problem = rs.Problem(X, y, penalty=rs.penalties.L1(0.01))
     results = [
         rs.ExactProxRR(tol=1e-9).solve(problem, np.full(5, x0)) for x0 in (0.0, 1e155, 1e300)
