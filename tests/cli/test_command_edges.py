@@ -7,9 +7,11 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -135,9 +137,18 @@ def test_a_model_file_that_lies_about_its_columns_is_refused(people: Path, tmp_p
         assert "damaged model file" in run("predict", path, people, code=1).stderr
 
 
-@pytest.mark.parametrize("name", list(main.commands))
-def test_every_command_has_examples_json_and_quiet(name: str) -> None:
-    text = run(name, "--help").stdout
+def names_of(group: click.Group) -> Iterator[tuple[str, ...]]:
+    """Every command, those of groups with the name of the group before theirs."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from ((name, *rest) for rest in names_of(command))
+        else:
+            yield (name,)
+
+
+@pytest.mark.parametrize("words", list(names_of(main)), ids=" ".join)
+def test_every_command_has_examples_json_and_quiet(words: tuple[str, ...]) -> None:
+    text = run(*words, "--help").stdout
     assert "Examples:" in text
     assert "--json" in text
     assert "--quiet" in text
