@@ -129,6 +129,27 @@ def test_a_folder_with_a_run_is_not_overwritten(homes: Path, tmp_path: Path) -> 
         train(LocalGrid(nodes_of(homes), config), RunSettings.of(config | {"resume": True}))
 
 
+def test_a_run_that_overwrites_another_leaves_no_model_of_it_beside_its_checkpoint(
+    homes: Path, tmp_path: Path
+) -> None:
+    config = settings(tmp_path, method="fedrr", rounds=2)
+    train(LocalGrid(nodes_of(homes), config), RunSettings.of(config))
+    silent = [3]
+
+    def fails(node: int, content: RecordDict) -> Any:
+        trains = sum(kind == "train" for _, kind in grid.sent)
+        return Error(4, "gone") if trains > silent[0] else content
+
+    for after, kept in ((0, True), (3, False)):  # in the first round nothing is overwritten yet
+        silent[0] = after
+        grid = LocalGrid(nodes_of(homes), config, fails)
+        with pytest.raises(rs.ClientError, match="gone"):
+            train(grid, RunSettings.of(config | {"force": True, "seed": 1}))
+        assert (tmp_path / "model.npz").exists() == kept
+        assert (tmp_path / "report.html").exists() == kept
+        assert (tmp_path / "checkpoint.npz").exists()
+
+
 def test_a_mapped_folder_is_read_for_its_digest_once(
     homes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -383,12 +404,13 @@ def test_an_answer_that_is_none_is_refused_by_name_and_the_checkpoint_stands(
 
 PARTS: dict[str, tuple[str, dict[str, Any] | None, str]] = {
     "hello without anything": ("hello", None, "'version' is missing"),
-    "samples of text": ("hello", {"samples": "many"}, "'samples' must be an integer of at least 1"),
+    "samples of text": ("hello", {"samples": "many"}, "'samples' must be an integer from 1"),
     "samples below 0": ("hello", {"samples": -5}, "'samples' must be"),
     "no samples": ("hello", {"samples": 0}, "'samples' must be"),
     "labels that are no list": ("hello", {"classes": "[[["}, "'classes' must be a list"),
     "a load without anything": ("load", None, "'visits' is missing"),
-    "visits of text": ("load", {"visits": "x"}, "'visits' must be an integer of at least 0"),
+    "visits of text": ("load", {"visits": "x"}, "'visits' must be an integer from 0"),
+    "steps beyond all": ("load", {"steps": 1e308}, "'steps' must be a number from 0"),
     "constants below 0": ("load", {"L_max": -1.0}, "'L_max' must be a number of at least 0"),
     "a round without a value": ("train", None, "'value' is missing"),
     "a value of text": ("train", {"value": "abc"}, "'value' must be a number"),
@@ -532,6 +554,16 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "loss": ({"loss": "hinge"}, "loss must be one of logistic"),
     "no values": ({"method": "newton", "objective": False}, "objective must be true"),
     "sites": ({"sites": " "}, "must name the sites"),
+    "a site twice": ({"sites": "north, north"}, "sites must be different names"),
+    "wait that is no number": ({"wait": float("nan")}, "wait must be seconds, at least 0, got nan"),
+    "wait below 0": ({"wait": -5.0}, "wait must be seconds"),
+    "timeout below 0": ({"round-timeout": -1.0}, "round-timeout must be seconds"),
+    "acceleration": ({"acceleration": -7}, "acceleration must be at least 0, or -1"),
+    "state": ({"method": "fedrr", "state": "here"}, "state must be one of server, clients"),
+    "on-lost": ({"method": "fedrr", "on-lost": "weep"}, "on-lost must be one of raise, restart"),
+    "on-missing": ({"on-missing": "weep"}, "on-missing must be one of raise, average"),
+    "no folder": ({"out": " "}, "out must name a folder"),
+    "target": ({"target": "y", "drop": "x, y"}, "drop names the target 'y'"),
     "kind": ({"rounds": 1.5}, "rounds must be a int, got 1.5"),
     "unknown": ({"round": 1}, "'round' is not known"),
     "penalty": ({"penalty": "Ridge(1)"}, "there is no Ridge; there are Box"),
@@ -546,4 +578,4 @@ def test_a_wrong_run_configuration_is_refused_before_any_node_is_asked(
     tmp_path: Path, config: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(rs.InputError, match=words):
-        train(LocalGrid({}, {}), RunSettings.of(config | {"out": str(tmp_path)}))
+        train(LocalGrid({}, {}), RunSettings.of({"out": str(tmp_path)} | config))

@@ -18,6 +18,9 @@ logger = logging.getLogger("reshuffle")
 RUN = ("checkpoint.npz", "result.npz", "model.npz")
 """Files by which a folder is known to hold a run."""
 
+OUTCOME = ("result.npz", "trace.csv", "federation.png", "model.npz", "report.html")
+"""Files that ``write`` leaves."""
+
 
 def check_folder(out: Path, resume: bool, force: bool) -> Path:
     """The checkpoint's path; a folder that holds a run is refused, unless the run is to go on or may be overwritten."""
@@ -31,6 +34,12 @@ def check_folder(out: Path, resume: bool, force: bool) -> Path:
             "with force=true"
         )
     return checkpoint
+
+
+def clear_outcome(out: Path) -> None:
+    """Remove the files that an earlier run wrote at its end, so that none lies beside the checkpoint of another run."""
+    for name in OUTCOME:
+        (out / name).unlink(missing_ok=True)
 
 
 def report_round(result: Result) -> None:

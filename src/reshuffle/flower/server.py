@@ -11,7 +11,7 @@ from reshuffle.engines import Failure, Reply, Task
 from reshuffle.engines.flower import Flower, Nodes
 from reshuffle.errors import ClientError
 from reshuffle.federated import FederatedResult, Site, Sites
-from reshuffle.flower.outcome import check_folder, report_round, write
+from reshuffle.flower.outcome import check_folder, clear_outcome, report_round, write
 from reshuffle.flower.settings import RunSettings
 from reshuffle.losses import Loss
 from reshuffle.penalties import L2, Penalty
@@ -91,10 +91,11 @@ def train(
     sites = NodeSites(nodes, made, penalty, settings)
     logger.info("%s, %s", sites, type(solver).__name__)
     out.mkdir(parents=True, exist_ok=True)
+    before = [] if settings.resume else [lambda _: clear_outcome(out)]  # just before a checkpoint
     try:
         result = solver.solve(
             sites,
-            callbacks=[Checkpoint(checkpoint), report_round],
+            callbacks=[*before, Checkpoint(checkpoint), report_round],
             resume=checkpoint if settings.resume else None,
         )
     except ClientError:

@@ -14,6 +14,9 @@ from reshuffle.errors import InputError, shown
 Rule = tuple[str, Callable[[Any], bool]]
 """What a part must be, in words, and whether a value is that."""
 
+MOST = 2**53
+"""The largest count that is believed: integers beyond it are not all floating-point numbers."""
+
 
 def _number(value: Any) -> bool:
     return type(value) in (int, float)
@@ -44,8 +47,18 @@ def _labels(value: Any) -> bool:
 NUMBER: Rule = "a number", _number
 POSITIVE: Rule = "a number above 0", lambda value: _number(value) and value > 0
 NOT_NEGATIVE: Rule = "a number of at least 0", lambda value: _number(value) and value >= 0
-COUNT: Rule = "an integer of at least 0", lambda value: type(value) is int and value >= 0
-SOME: Rule = "an integer of at least 1", lambda value: type(value) is int and value >= 1
+STEPS: Rule = (
+    f"a number from 0 to {MOST:,}",
+    lambda value: _number(value) and 0 <= value <= MOST,
+)
+COUNT: Rule = (
+    f"an integer from 0 to {MOST:,}",
+    lambda value: type(value) is int and 0 <= value <= MOST,
+)
+SOME: Rule = (
+    f"an integer from 1 to {MOST:,}",
+    lambda value: type(value) is int and 1 <= value <= MOST,
+)
 TEXT: Rule = "a text", lambda value: type(value) is str
 LIST: Rule = "a list in JSON", _json(list)
 OBJECT: Rule = "an object in JSON", _json(dict)
@@ -66,7 +79,7 @@ TABLE: Mapping[str, Rule] = {
 }  # fmt: skip
 MOMENTS: Mapping[str, Rule] = {"means": VECTOR, "squares": VECTOR}
 LOAD: Mapping[str, Rule] = {
-    "visits": COUNT, "steps": NOT_NEGATIVE, "smoothness": NOT_NEGATIVE, "L_max": NOT_NEGATIVE,
+    "visits": COUNT, "steps": STEPS, "smoothness": NOT_NEGATIVE, "L_max": NOT_NEGATIVE,
     "L_mean": NOT_NEGATIVE, "L_f": NOT_NEGATIVE,
 }  # fmt: skip
 WANTED: Mapping[str, Mapping[str, Rule]] = {
