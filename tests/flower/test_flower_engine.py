@@ -21,6 +21,7 @@ from reshuffle.engines.flower import Flower, Nodes
 from reshuffle.engines.flower.messages import LONGEST, answer_content
 from reshuffle.engines.flower.records import add_record, get_record, received
 from reshuffle.federated.site import Model
+from reshuffle.flower.outcome import alone
 from reshuffle.flower.server import train
 from reshuffle.flower.settings import RunSettings
 
@@ -127,6 +128,21 @@ def test_a_folder_with_a_run_is_not_overwritten(homes: Path, tmp_path: Path) -> 
         train(LocalGrid(nodes_of(homes), config), RunSettings.of(config))
     with pytest.raises(rs.InputError, match="there is no checkpoint"):
         train(LocalGrid(nodes_of(homes), config), RunSettings.of(config | {"resume": True}))
+
+
+def test_two_runs_do_not_write_into_one_folder(homes: Path, tmp_path: Path) -> None:
+    config = settings(tmp_path / "out", method="fedrr")
+    grid = LocalGrid(nodes_of(homes), config)
+    with (
+        alone(tmp_path / "out"),
+        pytest.raises(rs.InputError, match=r"another run writes into .* `flwr stop`"),
+    ):
+        train(grid, RunSettings.of(config))
+    assert not grid.sent
+    assert train(grid, RunSettings.of(config)).epoch == 4
+    (tmp_path / "file").write_text("")
+    with pytest.raises(rs.InputError, match="out must be a folder that can be written to"):
+        train(grid, RunSettings.of(config | {"out": str(tmp_path / "file" / "out")}))
 
 
 def test_a_run_that_overwrites_another_leaves_no_model_of_it_beside_its_checkpoint(
