@@ -24,6 +24,7 @@ from flwr.supercore.task_identity import TaskIdentity
 import reshuffle as rs
 from reshuffle.cli import main
 from reshuffle.flower import ProxFedAvg
+from reshuffle.flower.certificates import make_keys
 from reshuffle.flower.home import name_of, site_of
 from reshuffle.flower.settings import RunSettings
 from reshuffle.flower.written import list_of
@@ -95,6 +96,8 @@ def test_a_node_says_all_that_a_site_takes(tmp_path: Path) -> None:
         "target": "sick", "drop": "nurse, ward",
     }  # fmt: skip
     site = site_of(node, RunSettings())
+    assert not (tmp_path / "s").exists()
+    site = site_of(node, RunSettings(state="clients"))
     assert (site.data, site.name, site.test, site.audit) == ("n.csv", "north", "t.csv", "a.jsonl")
     assert (site.state, site.target, site.drop) == (str(tmp_path / "s"), "sick", ("nurse", "ward"))
     assert (tmp_path / "s").is_dir()
@@ -103,12 +106,45 @@ def test_a_node_says_all_that_a_site_takes(tmp_path: Path) -> None:
         list_of("drop", "[")
 
 
+def test_a_folder_of_state_that_cannot_be_is_refused_without_its_path(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for state in (tmp_path / "file", tmp_path / "file" / "s", Path("/proc/x")):
+        node = {"site": "north", "data": "n.csv", "state": str(state)}
+        with pytest.raises(rs.InputError, match="state of the node configuration") as caught:
+            site_of(node, RunSettings(state="clients"))
+        assert str(state) not in str(caught.value)
+        assert site_of(node, RunSettings()).name == "north"
+
+
+def test_a_target_that_is_dropped_is_refused() -> None:
+    node = {"site": "north", "data": "n.csv", "target": "sick", "drop": "sick"}
+    with pytest.raises(rs.InputError, match="drop names the target 'sick'"):
+        site_of(node, RunSettings())
+    with pytest.raises(rs.InputError, match="drop names the target 'sick'"):
+        site_of(node | {"drop": ""}, RunSettings(drop="sick"))
+
+
 def test_the_state_of_a_site_that_names_no_folder_is_with_flowers_own_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLWR_HOME", str(tmp_path))
     site = site_of({"site": "../north", "data": "n.csv"}, RunSettings())
     assert Path(str(site.state)).parent == tmp_path / "reshuffle"
+
+
+def test_names_that_do_not_fit_the_sites_are_refused_and_the_command_is_quoted(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "sites.toml").write_text(SITES)
+    app = str(tmp_path / "my app")
+    done = CliRunner().invoke(main, ["flower", "new", app, "--names", "north,north"])
+    assert done.exit_code == 1
+    assert "different names" in done.output
+    sites = ["--sites", str(tmp_path / "sites.toml"), "--names", "x,y,z"]
+    done = CliRunner().invoke(main, ["flower", "new", app, *sites])
+    assert done.exit_code == 1
+    assert "each of the 2 sites" in " ".join(done.output.split())
+    assert f"flwr run '{app}' --stream" in reshuffle("flower", "new", app)
 
 
 # --- keys --------------------------------------------------------------------------------------------
@@ -149,6 +185,39 @@ def test_keys_are_signed_secret_and_not_overwritten(tmp_path: Path) -> None:
         ["--site", "../x"],
     ):
         assert CliRunner().invoke(main, ["flower", "certs", str(keys), *words]).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("servers", "sites", "days", "words"),
+    [
+        (["münchen.example"], [], 90, "server must be"),
+        ([""], [], 90, "server must be"),
+        (["10.0.0.1:8000"], [], 90, "server must be"),
+        (["https://hub.example"], [], 90, "server must be"),
+        (["10.0.0.0/24"], [], 90, "server must be"),
+        (["10.0.0.300"], [], 90, "server must be"),
+        ([], [], 4_000_000, "days must be"),
+        ([], ["north", "north"], 90, "different names"),
+        ([], ["north", "north.pub"], 90, "different names"),
+        ([], ["ca.key"], 90, "cannot be called"),
+    ],
+)
+def test_keys_that_cannot_be_made_leave_no_file(
+    tmp_path: Path, servers: list[str], sites: list[str], days: int, words: str
+) -> None:
+    with pytest.raises(rs.InputError, match=words):
+        make_keys(tmp_path / "keys", servers, sites, days)
+    assert not (tmp_path / "keys").exists()
+
+
+def test_a_folder_with_a_part_of_the_keys_is_not_taken_for_complete(tmp_path: Path) -> None:
+    make_keys(tmp_path, ["a" * 60 + ".hub.example"], [], 1)
+    (tmp_path / "ca.key").unlink()  # taken elsewhere
+    make_keys(tmp_path, [], ["north"], 1)
+    (tmp_path / "server.crt").unlink()
+    with pytest.raises(rs.InputError, match=r"server\.crt is missing"):
+        make_keys(tmp_path, [], ["south"], 1)
+    assert not (tmp_path / "south").exists()
 
 
 # --- the strategy --------------------------------------------------------------------------------------
@@ -223,3 +292,29 @@ def test_what_the_strategy_cannot_use_is_refused() -> None:
     strategy.penalised = ("weights",)
     with pytest.raises(rs.InputError, match="no array 'weights'; there are w, bias"):
         strategy.aggregate_train(1, replies)
+
+
+REFUSED: dict[str, tuple[Message, str]] = {
+    "NaN": (reply(20, [np.nan, 1.0]), "must be finite"),
+    "shape": (reply(20, [1.0, 1.0, 1.0]), "must have the shapes"),
+    "negative": (reply(20, [1.0, 1.0], samples=-5.0), "'num-examples', a number of at least 0"),
+    "twice": (reply(10, [9.0, 9.0]), "node 10: it answered twice"),
+    "not asked": (reply(70, [9.0, 9.0]), "node 70: it was not asked"),
+}
+
+
+@pytest.mark.parametrize(("wrong", "words"), REFUSED.values(), ids=REFUSED)
+def test_a_reply_that_cannot_be_averaged_is_refused_by_node(wrong: Message, words: str) -> None:
+    others = [reply(10, [1.0, 1.0]), reply(30, [1.0, 1.0])]
+    with pytest.raises(rs.ClientError, match=words):
+        made().aggregate_train(1, [*others, wrong])
+    arrays, _ = made(partial=True).aggregate_train(1, [*others, wrong])
+    assert arrays is not None
+    assert np.allclose(arrays["w"].numpy(), 0.8)
+
+
+def test_weights_that_are_all_zero_and_places_that_are_equal_are_refused() -> None:
+    with pytest.raises(rs.ClientError, match="'num-examples' is 0 at all nodes"):
+        made().aggregate_train(1, [reply(n, [1.0], 0.0) for n in (10, 20, 30)])
+    with pytest.raises(rs.InputError, match="must be another number at each node, and 10 and 20"):
+        made(order_by="client").aggregate_train(1, [reply(n, [1.0], 1.0, 5) for n in (10, 20, 30)])

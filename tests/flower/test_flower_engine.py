@@ -21,6 +21,7 @@ from reshuffle.engines.flower import Flower, Nodes
 from reshuffle.engines.flower.messages import LONGEST, answer_content
 from reshuffle.engines.flower.records import add_record, get_record, received
 from reshuffle.federated.site import Model
+from reshuffle.flower.outcome import alone
 from reshuffle.flower.server import train
 from reshuffle.flower.settings import RunSettings
 
@@ -129,6 +130,42 @@ def test_a_folder_with_a_run_is_not_overwritten(homes: Path, tmp_path: Path) -> 
         train(LocalGrid(nodes_of(homes), config), RunSettings.of(config | {"resume": True}))
 
 
+def test_two_runs_do_not_write_into_one_folder(homes: Path, tmp_path: Path) -> None:
+    config = settings(tmp_path / "out", method="fedrr")
+    grid = LocalGrid(nodes_of(homes), config)
+    with (
+        alone(tmp_path / "out"),
+        pytest.raises(rs.InputError, match=r"another run writes into .* `flwr stop`"),
+    ):
+        train(grid, RunSettings.of(config))
+    assert not grid.sent
+    assert train(grid, RunSettings.of(config)).epoch == 4
+    (tmp_path / "file").write_text("")
+    with pytest.raises(rs.InputError, match="out must be a folder that can be written to"):
+        train(grid, RunSettings.of(config | {"out": str(tmp_path / "file" / "out")}))
+
+
+def test_a_run_that_overwrites_another_leaves_no_model_of_it_beside_its_checkpoint(
+    homes: Path, tmp_path: Path
+) -> None:
+    config = settings(tmp_path, method="fedrr", rounds=2)
+    train(LocalGrid(nodes_of(homes), config), RunSettings.of(config))
+    silent = [3]
+
+    def fails(node: int, content: RecordDict) -> Any:
+        trains = sum(kind == "train" for _, kind in grid.sent)
+        return Error(4, "gone") if trains > silent[0] else content
+
+    for after, kept in ((0, True), (3, False)):  # in the first round nothing is overwritten yet
+        silent[0] = after
+        grid = LocalGrid(nodes_of(homes), config, fails)
+        with pytest.raises(rs.ClientError, match="gone"):
+            train(grid, RunSettings.of(config | {"force": True, "seed": 1}))
+        assert (tmp_path / "model.npz").exists() == kept
+        assert (tmp_path / "report.html").exists() == kept
+        assert (tmp_path / "checkpoint.npz").exists()
+
+
 def test_a_mapped_folder_is_read_for_its_digest_once(
     homes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +248,52 @@ def test_a_wrong_node_configuration_is_said_by_name(
         train(LocalGrid(nodes_of(homes) | {7: node}, config), RunSettings.of(config))
 
 
+class LateGrid(LocalGrid):
+    """The introduction of one node takes a few looks longer than those of the others."""
+
+    late, looks = "", 0
+
+    def push_messages(self, messages: Any) -> list[str]:
+        given = list(messages)
+        numbers = super().push_messages(given)
+        for number, message in zip(numbers, given, strict=True):
+            self.late = number if message.metadata.dst_node_id == 8 else self.late
+        return numbers
+
+    def pull_messages(self, message_ids: Any) -> list[Any]:
+        asked = list(message_ids)
+        self.looks += self.late in asked
+        return super().pull_messages([n for n in asked if n != self.late or self.looks > 4])
+
+
+def test_the_start_waits_for_a_second_node_of_a_site_that_is_slow_to_say_so(homes: Path) -> None:
+    nodes = nodes_of(homes) | {8: {"site": "north", "data": "elsewhere"}}
+    with pytest.raises(rs.InputError, match="'north' is claimed by two nodes, 4 and 8"):
+        Nodes(LateGrid(nodes, CONFIG), NAMES, poll=0.001).find(5.0)
+    found = Nodes(LateGrid(nodes, CONFIG), NAMES, poll=0.001, grace=0.0).find(5.0)
+    assert {site: node.id for site, node in found.items()} == {"north": 4, "south": 7, "east": 9}
+
+
+def test_a_site_keeps_its_registered_key_until_the_end_of_a_run(homes: Path) -> None:
+    grid = LocalGrid(nodes_of(homes), CONFIG)
+    grid.names = {4: "north", 7: "south", 8: "north", 9: "east"}
+    nodes = Nodes(grid, NAMES)
+    nodes.find(1.0)
+    grid.nodes[8], grid.started[8] = grid.nodes[4], "2026-01-02"
+    nodes.look()
+    node = nodes.at("north")
+    assert node is not None
+    assert node.id == 4
+    assert "had the key" in next(iter(nodes.refused.values()))
+    grid.started[4] = "2026-01-03"  # the same key, started again
+    nodes.look()
+    assert nodes.at("north") != node
+    assert nodes.at("north") is not None
+    del grid.nodes[4]
+    nodes.look()
+    assert nodes.at("north") is None
+
+
 # --- answers that are refused ------------------------------------------------------------------------
 
 
@@ -249,6 +332,34 @@ def not_numbers(content: RecordDict) -> RecordDict:
     )
 
 
+def with_model(shape: str) -> Callable[[RecordDict], RecordDict]:
+    """A model whose header says this shape, with eight bytes after it."""
+
+    def changed(content: RecordDict) -> RecordDict:
+        said = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".encode()
+        header = said.ljust(max(117, len(said))) + b"\n"
+        data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(8)
+        model = replace(Array(np.zeros(1)), data=data)
+        content["reply.arrays"] = ArrayRecord({"model": model})
+        return content
+
+    return changed
+
+
+def no_header(content: RecordDict) -> RecordDict:
+    """A model one byte of whose header was changed on the way."""
+    array = content.array_records["reply.arrays"]["model"]
+    array.data = array.data.replace(b"{", b"\xd7", 1)
+    return content
+
+
+def failed(**parts: Any) -> RecordDict:
+    content = RecordDict()
+    whole: dict[str, Any] = {"client": 1, "reason": "x", "diverged": 0, "lost": 0}
+    add_record(content, "failure", whole | parts)
+    return content
+
+
 CHANGES: dict[str, tuple[Callable[[RecordDict], RecordDict | Error], str]] = {
     "NaN": (not_numbers, "NaN or infinity"),
     "another shape": (lambda c: replied(c, model=np.zeros(31)), r"float64 of shape \(30,\), got"),
@@ -259,6 +370,17 @@ CHANGES: dict[str, tuple[Callable[[RecordDict], RecordDict | Error], str]] = {
     "in another's name": (lambda c: replied(c, client=0), "in the name of client 0"),
     "damaged": (other_bytes, "damaged on the way"),
     "a header that lies": (announced, "damaged on the way"),
+    "no header": (no_header, "damaged on the way"),
+    "negative sizes": (with_model("(-1, -1)"), "damaged on the way"),
+    "a size beyond all": (with_model("(0, 99999999999999999999)"), "damaged on the way"),
+    "100 dimensions": (with_model("(" + "1," * 100 + ")"), "damaged on the way"),
+    "a client that is an array": (lambda c: replied(c, client=np.zeros(2)), "from which client"),
+    "a run that is an array": (lambda c: replied(c, run=np.zeros(2)), "'run' must be a text"),
+    "a digest that is an array": (lambda c: replied(c, digest=np.zeros(2)), "'digest' must be"),
+    "a round that is an array": (lambda c: replied(c, round=np.zeros(2)), "'round' must be"),
+    "a check that is an array": (lambda c: replied(c, check=np.zeros(2)), "'check' must be"),
+    "a reason that is an array": (lambda c: failed(reason=np.zeros(2)), "'reason' must be"),
+    "a switch that is an array": (lambda c: failed(diverged=np.zeros(2)), "'diverged' must be"),
     "huge": (lambda c: replied(c, model=np.zeros(10**6)), "has 8,.* bytes, and at most 1,000,000"),
     "empty": (lambda c: RecordDict(), "neither a reply nor a failure"),
     "an error of Flower": (lambda c: Error(4, "no\nroom " + "x" * 5000), "node 7: no room x*…"),
@@ -294,6 +416,55 @@ def test_an_answer_that_is_none_is_refused_by_name_and_the_checkpoint_stands(
     calm = LocalGrid(nodes_of(homes), config)
     found = train(calm, RunSettings.of(config | {"resume": True}))
     assert found.digest == on_threads(homes, config).digest
+
+
+PARTS: dict[str, tuple[str, dict[str, Any] | None, str]] = {
+    "hello without anything": ("hello", None, "'version' is missing"),
+    "samples of text": ("hello", {"samples": "many"}, "'samples' must be an integer from 1"),
+    "samples below 0": ("hello", {"samples": -5}, "'samples' must be"),
+    "no samples": ("hello", {"samples": 0}, "'samples' must be"),
+    "labels that are no list": ("hello", {"classes": "[[["}, "'classes' must be a list"),
+    "a load without anything": ("load", None, "'visits' is missing"),
+    "visits of text": ("load", {"visits": "x"}, "'visits' must be an integer from 0"),
+    "steps beyond all": ("load", {"steps": 1e308}, "'steps' must be a number from 0"),
+    "constants below 0": ("load", {"L_max": -1.0}, "'L_max' must be a number of at least 0"),
+    "a round without a value": ("train", None, "'value' is missing"),
+    "a value of text": ("train", {"value": "abc"}, "'value' must be a number"),
+    "a gradient of another shape": ("train", {"gradient": np.zeros(3)}, "'gradient' must be"),
+    "columns of another length": ("columns", {"mean": np.zeros(3)}, "'mean' must be"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "parts", "words"), PARTS.values(), ids=PARTS)
+def test_an_answer_without_the_parts_that_were_asked_for_is_refused_by_name(
+    homes: Path, tmp_path: Path, kind: str, parts: dict[str, Any] | None, words: str
+) -> None:
+    def changed(node: int, content: RecordDict) -> RecordDict:
+        if node != 7 or grid.sent[-1][1] != kind:
+            return content
+        head, more = get_record(content, "reply"), get_record(content, "more")
+        del head["check"]
+        found = RecordDict()
+        add_record(found, "reply", head)
+        add_record(found, "more", {} if parts is None else more | parts)
+        return found
+
+    config = settings(tmp_path, method="exact", tol=1e-9)
+    grid = LocalGrid(nodes_of(homes), config, changed)
+    with pytest.raises(rs.ClientError, match=rf"client 1 \(south\): its answer .*{words}"):
+        train(grid, RunSettings.of(config))
+
+
+def test_an_introduction_without_its_parts_is_refused(homes: Path) -> None:
+    class Short(LocalGrid):
+        def pull_messages(self, message_ids: Any) -> list[Any]:
+            found = super().pull_messages(message_ids)
+            for message in found:
+                del message.content.config_records["who"]["first"]
+            return found
+
+    with pytest.raises(rs.InputError, match="introduction is refused: 'first' is missing"):
+        Nodes(Short(nodes_of(homes), CONFIG), NAMES).find(0.0)
 
 
 def test_a_fault_that_passes_changes_nothing(homes: Path, tmp_path: Path) -> None:
@@ -399,6 +570,16 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "loss": ({"loss": "hinge"}, "loss must be one of logistic"),
     "no values": ({"method": "newton", "objective": False}, "objective must be true"),
     "sites": ({"sites": " "}, "must name the sites"),
+    "a site twice": ({"sites": "north, north"}, "sites must be different names"),
+    "wait that is no number": ({"wait": float("nan")}, "wait must be seconds, at least 0, got nan"),
+    "wait below 0": ({"wait": -5.0}, "wait must be seconds"),
+    "timeout below 0": ({"round-timeout": -1.0}, "round-timeout must be seconds"),
+    "acceleration": ({"acceleration": -7}, "acceleration must be at least 0, or -1"),
+    "state": ({"method": "fedrr", "state": "here"}, "state must be one of server, clients"),
+    "on-lost": ({"method": "fedrr", "on-lost": "weep"}, "on-lost must be one of raise, restart"),
+    "on-missing": ({"on-missing": "weep"}, "on-missing must be one of raise, average"),
+    "no folder": ({"out": " "}, "out must name a folder"),
+    "target": ({"target": "y", "drop": "x, y"}, "drop names the target 'y'"),
     "kind": ({"rounds": 1.5}, "rounds must be a int, got 1.5"),
     "unknown": ({"round": 1}, "'round' is not known"),
     "penalty": ({"penalty": "Ridge(1)"}, "there is no Ridge; there are Box"),
@@ -413,4 +594,4 @@ def test_a_wrong_run_configuration_is_refused_before_any_node_is_asked(
     tmp_path: Path, config: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(rs.InputError, match=words):
-        train(LocalGrid({}, {}), RunSettings.of(config | {"out": str(tmp_path)}))
+        train(LocalGrid({}, {}), RunSettings.of({"out": str(tmp_path)} | config))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -46,7 +47,7 @@ def new(folder: Path, sites: str | None, names: str | None, output: Output) -> N
     files, count = new_app(folder, sites, names)
     output.line("\n".join(map(str, files)))
     more = f' --federation-config "num-supernodes={count}"' if count != SIMULATED else ""
-    output.line(f"simulate it with: flwr run {folder} --stream{more}")
+    output.line(f"simulate it with: flwr run {shlex.quote(str(folder))} --stream{more}")
     output.document({"folder": folder, "files": files})
 
 

@@ -16,6 +16,7 @@ WORDS = (
     (rf"--missing {NAME}", "missing"),
 )
 PLAIN = {
+    "give --drop-missing-target to leave such rows out": "leave such rows out of the table",
     "fit with --impute": "give impute = true",
     "with --impute": "and impute = true",
     "--impute": "impute = true",
@@ -31,6 +32,8 @@ def retold(text: str) -> str:
 
     >>> retold("leave it out with --drop 'marital status', or give --impute")
     "leave it out with drop = ['marital status'], or give impute = true"
+    >>> retold("the target 'y' has no value; give --drop-missing-target to leave such rows out")
+    "the target 'y' has no value; leave such rows out of the table"
     """
     for pattern, setting in WORDS:
         text = re.sub(pattern, lambda m, s=setting: f"{s} = [{_quoted(m[1])}]", text)  # type: ignore[misc]

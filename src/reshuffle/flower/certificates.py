@@ -6,7 +6,9 @@ All by pyca/cryptography, on the curve P-384, which Flower asks of the keys of n
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -24,6 +26,16 @@ SERVER = "server"
 LOCAL = ("127.0.0.1", "localhost")
 """Names that the server's certificate holds besides those given: its own processes reach it by them."""
 
+OWN = tuple(f"{name}.{end}" for name in (AUTHORITY, SERVER) for end in ("crt", "key"))
+NEEDED = tuple(name for name in OWN if name != f"{AUTHORITY}.key")
+"""Files of a folder to which sites can be added; the authority's key may have been taken elsewhere."""
+LONGEST = 36_500
+"""Days for which certificates can be made: a hundred years, since dates end with the year 9999."""
+COMMON = 64
+"""Characters that the common name of a certificate may have; the names that count are the alternative ones."""
+LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
+"""A part of the name of a machine, between two dots."""
+
 
 def make_keys(folder: Path, servers: Sequence[str], sites: Sequence[str], days: int) -> list[Path]:
     """Write ca.crt and ca.key, server.crt and server.key, and for each site its private key and SITE.pub; the paths.
@@ -31,24 +43,57 @@ def make_keys(folder: Path, servers: Sequence[str], sites: Sequence[str], days: 
     A folder that holds an authority already keeps it, so that sites can be added; no file is overwritten.
     """
     names = [*dict.fromkeys([*servers, *LOCAL])]
+    for server in servers:
+        _check_server(server)
+    if not 1 <= days <= LONGEST:
+        raise InputError(f"days must be from 1 to {LONGEST:,}, got {days:,}")
+    _check_sites(sites)
+    fresh = not any((folder / name).exists() for name in OWN)
+    lacking = [name for name in NEEDED if not (folder / name).exists()]
+    if not fresh and lacking:
+        raise InputError(
+            f"{folder} has some files of an authority and a server, and {lacking[0]} is missing: give another folder"
+        )
+    if not fresh and servers:
+        raise InputError(
+            f"{folder} has an authority and a server's certificate already: give another folder, or --site alone"
+        )
+    for path in [folder / f"{site}{end}" for site in sites for end in ("", ".pub")]:
+        if path.exists():
+            raise InputError(f"{path} is there already; keys are not overwritten")
+    folder.mkdir(parents=True, exist_ok=True)
+    written = _authority(folder, names, days) if fresh else []
+    for site in sites:
+        written += _node(folder, site)
+    return written
+
+
+def _check_server(name: str) -> None:
+    """Refuse what is neither an address nor the name of a machine."""
+    with suppress(ValueError):
+        ip_address(name)
+        return
+    labels = name.split(".")
+    if len(name) > 253 or not all(map(LABEL.fullmatch, labels)) or labels[-1].isdigit():
+        raise InputError(
+            "server must be an IP address or the name of a machine, without a port, a scheme or a prefix length, in "
+            f"ASCII (letters outside of it as xn--…), got {name!r}"
+        )
+
+
+def _check_sites(sites: Sequence[str]) -> None:
+    """Refuse names that cannot be those of files, or would be those of two files."""
     for site in sites:
         if not site or not all(c.isalnum() or c in "-_." for c in site) or site.startswith("."):
             raise InputError(
                 f"a site's name becomes that of a file: letters, digits, - and _, got {site!r}"
             )
-        if site in (AUTHORITY, SERVER):
+        if site in (AUTHORITY, SERVER, *OWN):
             raise InputError(f"a site cannot be called {site!r}: the folder has files of that name")
-    folder.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
-    if not (folder / f"{AUTHORITY}.crt").exists():
-        written += _authority(folder, names, days)
-    elif servers:
-        raise InputError(
-            f"{folder} has an authority and a server's certificate already: give another folder, or --site alone"
-        )
-    for site in sites:
-        written += _node(folder, site)
-    return written
+    files = [f"{site}{end}" for site in sites for end in ("", ".pub")]
+    twice = [name for name in files if files.count(name) > 1]
+    if twice:
+        raise InputError(f"sites must be different names, and two of them need a file {twice[0]!r}")
 
 
 def _authority(folder: Path, servers: Sequence[str], days: int) -> list[Path]:
@@ -59,7 +104,7 @@ def _authority(folder: Path, servers: Sequence[str], days: int) -> list[Path]:
     own = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "reshuffle federation")])
     constraint = x509.BasicConstraints(ca=True, path_length=0)
     root = _signed(_builder(own, own, key, days).add_extension(constraint, critical=True), key)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, servers[0])])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, servers[0][:COMMON])])
     told = x509.SubjectAlternativeName([_general(one) for one in servers])
     leaf = _builder(name, own, server, days).add_extension(told, critical=False)
     leaf = leaf.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)

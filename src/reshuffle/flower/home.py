@@ -46,11 +46,14 @@ def site_of(node: Mapping[str, Any], settings: RunSettings) -> Site:
             'the node configuration must name the site: site="north" data="/data/north.csv"'
         )
     state = str(node.get("state") or _own_folder(name))
-    Path(state).mkdir(parents=True, exist_ok=True, mode=0o700)
+    if settings.keeps_state:
+        _make(Path(state))
     if node.get("data"):
         texts = {key: str(node[key]) for key in ("test", "audit", "target") if node.get(key)}
         texts.setdefault("target", settings.target)
         drop = list_of("drop", str(node.get("drop", "")))
+        if texts["target"] and texts["target"] in (*drop, *settings.cells["drop"]):
+            raise InputError(f"drop names the target {texts['target']!r}, which is needed")
         return Site(
             str(node["data"]), name, texts.get("test"), texts.get("audit"), state, texts["target"] or None, drop
         )  # fmt: skip
@@ -80,6 +83,18 @@ def _simulated(part: int, name: str, state: str, settings: RunSettings) -> Site:
         )
     one = sites[part]
     return Site(one.data, name, one.test, one.audit, one.state or state, one.target, one.drop)
+
+
+def _make(state: Path) -> None:
+    """Make the folder of a client's state. The error goes to the server, and does not say where the folder is."""
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise InputError(
+            f"state of the node configuration must be a folder that can be made and written to: {error.strerror}"
+        ) from None
+    if not os.access(state, os.W_OK | os.X_OK):
+        raise InputError("state of the node configuration is a folder that cannot be written to")
 
 
 def _own_folder(name: str) -> Path:

@@ -13,7 +13,7 @@ from reshuffle.cli.sites_file import settings_of
 from reshuffle.errors import InputError
 from reshuffle.files import write_atomically
 from reshuffle.flower.settings import RunSettings
-from reshuffle.flower.written import text_of
+from reshuffle.flower.written import list_of, text_of
 
 PACKAGE = "federation"
 SERVER = '''"""The server's part: finds the sites, makes the rounds, writes the model."""
@@ -102,6 +102,10 @@ def _settings(folder: Path, sites: str | None, names: str | None) -> dict[str, A
     told, described = settings_of(sites)
     if names is None:
         names = text_of([str(site.name) for site in described])
+    elif len(list_of("names", names)) != len(described):
+        raise InputError(
+            f"names must name each of the {len(described)} sites of {sites}, got {names!r}"
+        )
     found |= {"sites": names, "simulation": str(Path(sites).resolve())}
     strengths = {key: float(told.pop(key)) for key in ("l1", "l2") if key in told}
     if "l2" in strengths:

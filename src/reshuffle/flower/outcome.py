@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from reshuffle.cli.federate_model import write_model
 from reshuffle.cli.federate_picture import draw
-from reshuffle.errors import InputError
+from reshuffle.errors import FileError, InputError
 from reshuffle.federated import FederatedResult
 from reshuffle.flower.settings import RunSettings
 from reshuffle.trace import Result
@@ -17,6 +19,12 @@ from reshuffle.trace import Result
 logger = logging.getLogger("reshuffle")
 RUN = ("checkpoint.npz", "result.npz", "model.npz")
 """Files by which a folder is known to hold a run."""
+
+OUTCOME = ("result.npz", "trace.csv", "federation.png", "model.npz", "report.html")
+"""Files that ``write`` leaves."""
+
+LOCK = ".lock"
+"""The file that a run holds locked while it goes on. It stays when the run ends, and means nothing then."""
 
 
 def check_folder(out: Path, resume: bool, force: bool) -> Path:
@@ -31,6 +39,46 @@ def check_folder(out: Path, resume: bool, force: bool) -> Path:
             "with force=true"
         )
     return checkpoint
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Make the folder and hold it against other runs; the system lets go of it when the process ends, however it ends."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = (out / LOCK).open("ab")
+    except OSError as error:
+        raise FileError(
+            f"out must be a folder that can be written to, got {str(out)!r}: {error.strerror}",
+            error.errno,
+        ) from None
+    with lock:
+        if not _locked(lock.fileno()):
+            raise InputError(
+                f"another run writes into {out}: wait for its end, end it with `flwr stop`, or give another out"
+            )
+        yield
+
+
+def _locked(number: int) -> bool:
+    """Whether nobody else holds the file; where there are no locks (Windows, some network file systems) nobody does."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def clear_outcome(out: Path) -> None:
+    """Remove the files that an earlier run wrote at its end, so that none lies beside the checkpoint of another run."""
+    for name in OUTCOME:
+        (out / name).unlink(missing_ok=True)
 
 
 def report_round(result: Result) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reshuffle.callbacks import Checkpoint
@@ -11,7 +12,8 @@ from reshuffle.engines import Failure, Reply, Task
 from reshuffle.engines.flower import Flower, Nodes
 from reshuffle.errors import ClientError
 from reshuffle.federated import FederatedResult, Site, Sites
-from reshuffle.flower.outcome import check_folder, report_round, write
+from reshuffle.federated.solvers import FederatedSolver
+from reshuffle.flower.outcome import alone, check_folder, clear_outcome, report_round, write
 from reshuffle.flower.settings import RunSettings
 from reshuffle.losses import Loss
 from reshuffle.penalties import L2, Penalty
@@ -75,26 +77,42 @@ def train(
     logging.basicConfig(format="%(message)s")
     logger.setLevel(logging.INFO)
     out = settings.folder
-    checkpoint = check_folder(out, settings.resume, settings.force)
+    check_folder(out, settings.resume, settings.force)
     penalty = penalty if penalty is not None else settings.made_penalty()
     nodes = Nodes(grid, settings.names)
     engine = Flower(nodes, settings.patience, settings.largest)
     solver = settings.solver(engine)
+    with alone(out):
+        checkpoint = check_folder(
+            out, settings.resume, settings.force
+        )  # a run may have ended since
+        return _train(nodes, settings, solver, checkpoint, loss or settings.made_loss(), penalty)
+
+
+def _train(
+    nodes: Nodes,
+    settings: RunSettings,
+    solver: FederatedSolver,
+    checkpoint: Path,
+    made: Loss,
+    penalty: Penalty | None,
+) -> FederatedResult:
+    """The run itself, in a folder that no other run writes into."""
+    engine, out = solver.engine, settings.folder
     clock = time.perf_counter()
     for name, node in nodes.find(settings.wait).items():
         registered = f", registered as {node.registered}" if node.registered else ""
         logger.info("site %s: node %d, key %s%s", name, node.id, node.key, registered)
-    made = loss or settings.made_loss()
     if penalty is None:
         with NodeSites(nodes, made, None, settings).gather(engine, solver.policy) as gathered:
             penalty = L2(gathered.smoothness.L_f / gathered.n)
     sites = NodeSites(nodes, made, penalty, settings)
     logger.info("%s, %s", sites, type(solver).__name__)
-    out.mkdir(parents=True, exist_ok=True)
+    before = [] if settings.resume else [lambda _: clear_outcome(out)]  # just before a checkpoint
     try:
         result = solver.solve(
             sites,
-            callbacks=[Checkpoint(checkpoint), report_round],
+            callbacks=[*before, Checkpoint(checkpoint), report_round],
             resume=checkpoint if settings.resume else None,
         )
     except ClientError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,16 @@ from reshuffle.steps import InverseTime
 METHODS = ("exact", "fedrr", "fedso", "local-sgd", "newton")
 DECREASING = ("fedrr", "fedso", "local-sgd")
 """Methods whose step decreases unless one is given, as in ``reshuffle federate``."""
+
+CHOICES = {
+    "state": ("server", "clients"), "on_missing": ("raise", "average"), "on_lost": ("raise", "restart"),
+}  # fmt: skip
+"""The words that a setting may be, whichever method is used."""
+
+
+def _key(name: str) -> str:
+    """The key of the run configuration."""
+    return name.replace("_", "-")
 
 
 @dataclass(frozen=True)
@@ -106,6 +117,30 @@ class RunSettings:
             )
         if not self.names:
             raise InputError('sites must name the sites, as in "north, south"')
+        if len(set(self.names)) < len(self.names):
+            raise InputError(f"sites must be different names, got {self.sites!r}")
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise InputError(
+                    f"{_key(name)} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}"
+                )
+        for name in ("wait", "round_timeout"):
+            seconds = getattr(self, name)
+            if not 0 <= seconds < inf:
+                raise InputError(f"{_key(name)} must be seconds, at least 0, got {seconds!r}")
+        if self.acceleration < -1:
+            raise InputError(
+                f"acceleration must be at least 0, or -1 for the method's own, got {self.acceleration}"
+            )
+        if not self.out.strip():
+            raise InputError("out must name a folder on the server, got an empty text")
+        if self.target and self.target in list_of("drop", self.drop):
+            raise InputError(f"drop names the target {self.target!r}, which is needed")
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether each site saves its part of the method in a folder of its own."""
+        return self.method == "exact" and self.state == "clients"
 
     @property
     def names(self) -> tuple[str, ...]:

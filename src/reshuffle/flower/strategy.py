@@ -8,7 +8,10 @@ FedRR with that step: a neighbourhood of the minimiser, not the minimiser.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -16,9 +19,12 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
+from reshuffle.engines.flower.records import received
 from reshuffle.errors import ClientError, InputError
 from reshuffle.objective import check_penalty
-from reshuffle.validation import check_positive
+from reshuffle.validation import check_finite, check_positive
+
+logger = logging.getLogger("reshuffle")
 
 
 class ProxFedAvg(FedAvg):
@@ -52,13 +58,15 @@ class ProxFedAvg(FedAvg):
         self.penalised = None if penalised is None else tuple(penalised)
         self.order_by, self.partial = order_by, partial
         self._asked: set[int] = set()
+        self._shapes: dict[str, tuple[int, ...]] = {}
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """As FedAvg does, remembering which nodes are asked."""
+        """As FedAvg does, remembering which nodes are asked, and the shapes of the arrays."""
         messages = list(super().configure_train(server_round, arrays, config, grid))
         self._asked = {message.metadata.dst_node_id for message in messages}
+        self._shapes = {name: tuple(array.shape) for name, array in arrays.items()}
         return messages
 
     def aggregate_train(
@@ -66,17 +74,82 @@ class ProxFedAvg(FedAvg):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """The weighted mean of the models in order, then the prox."""
         given = list(replies)
-        good = [reply for reply in given if not reply.has_error()]
+        good, refused = self._sound([reply for reply in given if not reply.has_error()])
         missing = sorted(self._asked - {reply.metadata.src_node_id for reply in good})
+        told = [str(reply.error.reason) for reply in given if reply.has_error()]
+        told += [f"node {node}: {why}" for node, why in refused.items()]
+        reasons = "; ".join(told)
+        for why in told[len(told) - len(refused) :]:
+            logger.warning("round %d: a reply is refused: %s", server_round, why)
         if missing and not self.partial:
-            reasons = "; ".join(str(reply.error.reason) for reply in given if reply.has_error())
             raise ClientError(
                 f"round {server_round}: {len(missing)} of {len(self._asked)} nodes have not answered: "
                 f"{', '.join(map(str, missing))} ({reasons or 'no reply'}); partial=True averages the others",
                 missing,
             )
-        arrays, metrics = super().aggregate_train(server_round, sorted(good, key=self._place))
+        if good and not sum(self._examples(reply) for reply in good) > 0:
+            nodes = sorted(reply.metadata.src_node_id for reply in good)
+            raise ClientError(
+                f"round {server_round}: {self.weighted_by_key!r} is 0 at all nodes, so that there is no mean",
+                nodes,
+            )
+        arrays, metrics = super().aggregate_train(server_round, self._ordered(good))
         return None if arrays is None else self._shrunk(arrays), metrics
+
+    def _sound(self, replies: Sequence[Message]) -> tuple[list[Message], dict[int, str]]:
+        """Replies that can be averaged, and by node why the others cannot."""
+        nodes = [reply.metadata.src_node_id for reply in replies]
+        good: list[Message] = []
+        refused: dict[int, str] = {}
+        shapes = dict(self._shapes)
+        for node, reply in sorted(zip(nodes, replies, strict=True), key=lambda pair: pair[0]):
+            try:
+                if self._asked and node not in self._asked:
+                    raise InputError("it was not asked")
+                if nodes.count(node) > 1:
+                    raise InputError("it answered twice")
+                found = self._checked(reply, shapes)
+            except InputError as error:
+                refused[node] = str(error)
+            else:
+                shapes = shapes or found
+                good.append(reply)
+        return good, refused
+
+    def _checked(
+        self, reply: Message, shapes: dict[str, tuple[int, ...]]
+    ) -> dict[str, tuple[int, ...]]:
+        """The shapes of a reply's arrays, which must be ``shapes`` where these are known."""
+        self._examples(reply)
+        found: dict[str, tuple[int, ...]] = {}
+        for record in reply.content.array_records.values():
+            for name, array in record.items():
+                numbers = received(name, array)
+                check_finite(f"the array {name!r}", numbers)
+                found[name] = numbers.shape
+        if shapes and found != shapes:
+            raise InputError(f"its arrays must have the shapes {shapes}, got {found}")
+        return found
+
+    def _examples(self, reply: Message) -> float:
+        """The weight of a reply."""
+        for record in reply.content.metric_records.values():
+            weight = record.get(self.weighted_by_key)
+            if isinstance(weight, (int, float)) and 0 <= weight < inf:
+                return weight
+        raise InputError(f"its metrics must have {self.weighted_by_key!r}, a number of at least 0")
+
+    def _ordered(self, replies: Sequence[Message]) -> list[Message]:
+        """Replies in the order in which they are added up, which must not be left to chance."""
+        found = sorted(replies, key=self._place)
+        for one, other in pairwise(found):
+            if not self._place(one) < self._place(other):
+                nodes = f"{one.metadata.src_node_id} and {other.metadata.src_node_id}"
+                raise InputError(
+                    f"order_by: {self.order_by!r} must be another number at each node, and {nodes} say {self._place(one)}"
+                    f" and {self._place(other)}"
+                )
+        return found
 
     def _place(self, reply: Message) -> float:
         if self.order_by is None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.engines.base import Failure, Plain, Reply, Task
+from reshuffle.engines.flower.fields import FAILURE, HEAD, check_answer, check_fields
 from reshuffle.engines.flower.records import add_record, get_record, size_of
 from reshuffle.errors import InputError
 
@@ -68,8 +69,9 @@ def answer_content(answer: Reply | Failure) -> Any:
     return content
 
 
-def answer_of(content: Any, client: int, largest: int) -> Reply | Failure:
-    """The answer of a message, which must be that of the client who was asked, and of a size to be expected."""
+def answer_of(content: Any, client: int, largest: int, task: Task) -> Reply | Failure:
+    """The answer of a message to a task, refused unless it is in the name of the client that was asked, of a size to be
+    expected, and has the parts that the task asks for."""
     size = size_of(content)
     if size > largest:
         return Failure(client, f"its answer has {size:,} bytes, and at most {largest:,} are taken")
@@ -78,24 +80,25 @@ def answer_of(content: Any, client: int, largest: int) -> Reply | Failure:
         head: Any = failure or get_record(content, "reply")
         if not head:
             raise InputError("it holds neither a reply nor a failure")
+        if type(head.get("client")) is not int:
+            raise InputError("it does not say from which client it is")
         if head["client"] != client:
             raise InputError(f"it is in the name of client {head['client']}")
+        check_fields(head, FAILURE if failure else HEAD)
         if failure:
-            reason = shortened(str(head["reason"]))
+            reason = shortened(head["reason"])
             return Failure(client, reason, bool(head["diverged"]), bool(head["lost"]))
-        more = get_record(content, "more")
-        return Reply(
-            head["run"],
-            head["round"],
-            client,
-            head["digest"],
-            head["model"],
-            head.get("check"),
-            more,
+        check, more = head.get("check"), get_record(content, "more")
+        if check is not None and type(check) is not int:
+            raise InputError("'check' must be an integer")
+        reply = Reply(
+            head["run"], head["round"], client, head["digest"], head["model"], check, more
         )
-    except (InputError, KeyError) as error:
-        told = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        return Failure(client, shortened(f"its answer is refused: {told}"))
+        if (reply.run, reply.round, reply.digest) == (task.run, task.round, task.digest):
+            check_answer(task, more)  # a reply to another task is refused as such, by the driver
+        return reply
+    except InputError as error:
+        return Failure(client, shortened(f"its answer is refused: {error}"))
 
 
 def shortened(reason: str) -> str:

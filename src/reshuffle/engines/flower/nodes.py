@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from reshuffle.engines.base import Record
+from reshuffle.engines.flower.fields import INTRODUCTION, check_fields
 from reshuffle.engines.flower.messages import WHO, shortened
 from reshuffle.engines.flower.records import add_record, get_record
 from reshuffle.errors import InputError
 
 POLL = 0.2
 """Seconds between two looks at the SuperLink."""
+GRACE = 30.0
+"""Seconds that a start waits, once every site has a node, for other connected nodes to say which site they are. An
+introduction takes a few seconds; a node that was killed counts as connected for a minute, and never answers."""
 logger = logging.getLogger("reshuffle")
 
 
@@ -42,11 +46,14 @@ class Nodes:
 
     A node says which site it is; the order in which nodes arrive means nothing. Where its key was registered with a
     name, it must be that name. Of two nodes that say the same, the one that was started last is taken in the middle of
-    a run, since a node without a registered key has another id each time that it is started.
+    a run, since a node without a registered key has another id each time that it is started. Where keys are registered,
+    a site keeps the key that it had at the start until the end of the run.
     """
 
-    def __init__(self, grid: Any, sites: Sequence[str], poll: float = POLL) -> None:
-        self.grid, self.sites, self.poll = grid, tuple(sites), poll
+    def __init__(
+        self, grid: Any, sites: Sequence[str], poll: float = POLL, grace: float = GRACE
+    ) -> None:
+        self.grid, self.sites, self.poll, self.grace = grid, tuple(sites), poll, grace
         if len(set(self.sites)) < len(self.sites) or not all(self.sites):
             raise InputError(f"sites must be different names, got {list(self.sites)}")
         self.refused: dict[Node, str] = {}
@@ -54,6 +61,9 @@ class Nodes:
         self.said: dict[Node, Record] = {}
         self._asked: dict[str, Node] = {}
         self._online: dict[int, Node] = {}
+        self._keys: dict[str, str] = {}
+        """The registered key of each site, as of the start."""
+        self._latest: dict[str, Node] = {}
 
     def look(self) -> None:
         """Ask nodes that are new, and hear those that have answered."""
@@ -76,33 +86,55 @@ class Nodes:
                     self._hear(asked, reply)
 
     def find(self, wait: float) -> dict[str, Node]:
-        """A node for each site, within ``wait`` seconds; two that say the same are refused."""
-        deadline, waiting = time.monotonic() + wait, ""
+        """A node for each site, within ``wait`` seconds; two that say the same are refused.
+
+        Once each site has a node, those that have not yet said which site they are get ``grace`` seconds to do so.
+        """
+        deadline, complete, waiting = time.monotonic() + wait, 0.0, ""
         while True:
             self.look()
+            now = time.monotonic()
             found = {site: self.claiming(site) for site in self.sites}
-            twice = [site for site, nodes in found.items() if len(nodes) > 1]
-            if twice:
-                ids = " and ".join(str(node.id) for node in found[twice[0]])
-                raise InputError(
-                    f"site {twice[0]!r} is claimed by two nodes, {ids}: stop one of them"
-                )
+            self._refuse_twins(found)
             missing = [site for site, nodes in found.items() if not nodes]
-            if not missing:
-                return {site: nodes[0] for site, nodes in found.items()}
-            if time.monotonic() >= deadline:
+            silent = self.silent()
+            complete = 0.0 if missing else complete or now
+            if not missing and (not silent or now - complete >= self.grace):
+                return self._bound({site: nodes[0] for site, nodes in found.items()}, silent)
+            if missing and now >= deadline:
                 raise InputError(self._told(missing, wait))
             told = (
                 f"waiting for {', '.join(missing)}; nodes that are connected: {len(self._online)}"
+                if missing
+                else f"waiting for {len(silent)} more connected nodes to say which site they are"
             )
             if told != waiting:
                 logger.info(told)
             waiting = told
             time.sleep(self.poll)
 
+    def silent(self) -> list[Node]:
+        """Nodes that are connected and have not said yet which site they are."""
+        there = set(self._online.values())
+        return [node for node in self._asked.values() if node in there]
+
     def at(self, site: str) -> Node | None:
-        """The node of a site, as of the last look; where several claim it, the one that was started last."""
-        return max(self.claiming(site), key=lambda node: node.started, default=None)
+        """The node of a site, as of the last look; where several claim it, the one that was started last.
+
+        A site whose key was registered at the start has no node with another key.
+        """
+        key = self._keys.get(site)
+        for other in [n for n in self.claiming(site) if key is not None and n.key != key]:
+            wrong = f"site {site!r} had the key {key} at the start of the run, and its key is {other.key}"
+            self._refuse(other, wrong)
+            del self.said[other]
+        node = max(self.claiming(site), key=lambda node: node.started, default=None)
+        before = self._latest.get(site)
+        if node is not None and before is not None and node != before:
+            logger.info("site %s: now node %d, key %s, started again", site, node.id, node.key)
+        if node is not None:
+            self._latest[site] = node
+        return node
 
     def claiming(self, site: str) -> list[Node]:
         """Nodes that are there and say that they are this site."""
@@ -110,6 +142,24 @@ class Nodes:
         return [
             node for node, record in self.said.items() if record["site"] == site and node in there
         ]
+
+    def _refuse_twins(self, found: Mapping[str, Sequence[Node]]) -> None:
+        for site, nodes in found.items():
+            if len(nodes) > 1:
+                ids = " and ".join(str(node.id) for node in nodes)
+                raise InputError(f"site {site!r} is claimed by two nodes, {ids}: stop one of them")
+
+    def _bound(self, found: dict[str, Node], silent: Sequence[Node]) -> dict[str, Node]:
+        """The nodes that were found, whose registered keys hold for the rest of the run."""
+        for node in silent:
+            logger.warning("node %d has not said within %g s which site it is", node.id, self.grace)
+        self._keys = {site: node.key for site, node in found.items() if node.registered}
+        self._latest = dict(found)
+        return found
+
+    def _refuse(self, node: Node, wrong: str) -> None:
+        self.refused[node] = wrong
+        logger.warning("node %d is refused: %s", node.id, wrong)
 
     def _hear(self, node: Node, reply: Any) -> None:
         """Take down which site a node says that it is, or why it is refused."""
@@ -120,16 +170,16 @@ class Nodes:
         else:
             try:
                 record = get_record(reply.content, "who")
+                check_fields(record, INTRODUCTION)
             except InputError as error:
-                wrong = str(error)
+                wrong = f"its introduction is refused: {shortened(str(error))}"
         site = record.get("site")
         if not wrong and not (isinstance(site, str) and site):
             wrong = "its node configuration has no site"
         elif not wrong and node.registered and node.registered != site:
             wrong = f"its key is registered as {node.registered!r}, and it says that it is {site!r}"
         if wrong:
-            self.refused[node] = wrong
-            logger.warning("node %d is refused: %s", node.id, wrong)
+            self._refuse(node, wrong)
         else:
             self.said[node] = record
 

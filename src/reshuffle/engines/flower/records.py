@@ -18,6 +18,11 @@ NUMPY = "numpy.ndarray"
 HEADER = 512
 """Bytes that a .npy file may have before its numbers begin; numpy writes 128."""
 
+DIMENSIONS = 8
+"""Dimensions that an array may have; those of this package have at most three."""
+LARGEST = 2**48
+"""The largest size of one dimension: numpy cannot hold the size of every integer that a header can write."""
+
 
 def add_record(content: Any, name: str, record: Record) -> None:
     """Put a record into a ``RecordDict``, as ``name`` and ``name.arrays``; an empty record takes no place."""
@@ -66,8 +71,11 @@ def received(name: str, array: Any) -> NDArray[Any]:
             (2, 0): np.lib.format.read_array_header_2_0,
         }[version]
         shape, fortran, dtype = read(file)
-    except (ValueError, KeyError, EOFError) as error:
-        raise InputError(f"the array {name!r} was damaged on the way: {error}") from None
+    except Exception as error:  # numpy evaluates the header as Python, which can fail in many ways
+        told = f"{type(error).__name__}: {error}"
+        raise InputError(f"the array {name!r} was damaged on the way: {told}") from None
+    if len(shape) > DIMENSIONS or any(not 0 <= size <= LARGEST for size in shape):
+        raise InputError(f"the array {name!r} was damaged on the way: it cannot have {shape=}")
     if dtype.kind not in "fiub" or dtype.byteorder == ">":
         raise InputError(f"the array {name!r} must hold numbers, got {dtype}")
     body = data[file.tell() :]

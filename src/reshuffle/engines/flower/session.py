@@ -70,7 +70,7 @@ class FlowerSession:
                 asked[number] = client, node
             else:
                 yield Failure(client, self._absent(client, node))
-        yield from self._answers(asked, timeout)
+        yield from self._answers(task, asked, timeout)
 
     def close(self) -> None:
         """Nothing to do: the SuperLink ends the run when the ServerApp ends."""
@@ -104,14 +104,14 @@ class FlowerSession:
         )
 
     def _answers(
-        self, asked: dict[str, tuple[int, Node]], timeout: float | None
+        self, task: Task, asked: dict[str, tuple[int, Node]], timeout: float | None
     ) -> Iterator[Reply | Failure]:
         began = looked = time.monotonic()
         while asked:
             for message in self.grid.pull_messages(list(asked)):
                 known = asked.pop(message.metadata.reply_to_message_id, None)
                 if known is not None:  # else it answers nothing that was asked in this attempt
-                    yield self._answer(message, *known)
+                    yield self._answer(task, message, *known)
             now = time.monotonic()
             if timeout is not None and now - began >= timeout:
                 for client, _ in asked.values():
@@ -123,11 +123,11 @@ class FlowerSession:
             if asked:
                 time.sleep(self.nodes.poll)
 
-    def _answer(self, message: Any, client: int, node: Node) -> Reply | Failure:
+    def _answer(self, task: Task, message: Any, client: int, node: Node) -> Reply | Failure:
         if message.has_error():
             reason = shortened(str(message.error.reason)) or f"error {message.error.code}"
             return Failure(client, f"node {node.id}: {reason}")
-        return answer_of(message.content, client, self.engine.largest)
+        return answer_of(message.content, client, self.engine.largest, task)
 
     def _restarted(self, asked: dict[str, tuple[int, Node]]) -> Iterator[Failure]:
         """Clients whose node is another process by now: a reply of the one that was asked may never come."""

@@ -1,0 +1,151 @@
+"""The parts that an answer of each kind must have, each of its type: checked before anything is made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from reshuffle.engines.base import Record, Task
+from reshuffle.errors import InputError, shown
+
+Rule = tuple[str, Callable[[Any], bool]]
+"""What a part must be, in words, and whether a value is that."""
+
+MOST = 2**53
+"""The largest count that is believed: integers beyond it are not all floating-point numbers."""
+
+
+def _number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _array(value: Any, kinds: str = "f") -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in kinds
+
+
+def _json(kind: type) -> Callable[[Any], bool]:
+    def is_kind(value: Any) -> bool:
+        try:
+            return type(value) is str and isinstance(json.loads(value), kind)
+        except (ValueError, RecursionError):
+            return False
+
+    return is_kind
+
+
+def _labels(value: Any) -> bool:
+    """Whether it is a JSON list of texts alone, or of numbers alone."""
+    if not _json(list)(value):
+        return False
+    labels = json.loads(value)
+    return all(isinstance(one, str) for one in labels) or all(map(_number, labels))
+
+
+NUMBER: Rule = "a number", _number
+POSITIVE: Rule = "a number above 0", lambda value: _number(value) and value > 0
+NOT_NEGATIVE: Rule = "a number of at least 0", lambda value: _number(value) and value >= 0
+STEPS: Rule = (
+    f"a number from 0 to {MOST:,}",
+    lambda value: _number(value) and 0 <= value <= MOST,
+)
+COUNT: Rule = (
+    f"an integer from 0 to {MOST:,}",
+    lambda value: type(value) is int and 0 <= value <= MOST,
+)
+SOME: Rule = (
+    f"an integer from 1 to {MOST:,}",
+    lambda value: type(value) is int and 1 <= value <= MOST,
+)
+TEXT: Rule = "a text", lambda value: type(value) is str
+LIST: Rule = "a list in JSON", _json(list)
+OBJECT: Rule = "an object in JSON", _json(dict)
+VECTOR: Rule = "a vector of floating-point numbers", lambda value: _array(value) and value.ndim == 1
+MODEL: Rule = "an array of floating-point numbers", _array
+HEAD: Mapping[str, Rule] = {
+    "run": TEXT, "round": ("an integer", lambda value: type(value) is int), "digest": TEXT, "model": MODEL,
+}  # fmt: skip
+FAILURE: Mapping[str, Rule] = {"reason": TEXT, "diverged": COUNT, "lost": COUNT}
+INTRODUCTION: Mapping[str, Rule] = {"site": TEXT, "first": COUNT, "test": COUNT}
+HELLO: Mapping[str, Rule] = {
+    "version": TEXT, "samples": SOME, "features": COUNT, "sparse": COUNT, "form": TEXT, "names": LIST,
+    "classes": ("a list of texts or of numbers in JSON", _labels), "outputs": COUNT, "loss": TEXT,
+    "ridge": NUMBER, "intercept": COUNT, "weight": POSITIVE, "data": TEXT,
+}  # fmt: skip
+TABLE: Mapping[str, Rule] = {
+    "columns": OBJECT, "levels": OBJECT, "unused": LIST, "target": TEXT, "separator": TEXT,
+}  # fmt: skip
+MOMENTS: Mapping[str, Rule] = {"means": VECTOR, "squares": VECTOR}
+LOAD: Mapping[str, Rule] = {
+    "visits": COUNT, "steps": STEPS, "smoothness": NOT_NEGATIVE, "L_max": NOT_NEGATIVE,
+    "L_mean": NOT_NEGATIVE, "L_f": NOT_NEGATIVE,
+}  # fmt: skip
+WANTED: Mapping[str, Mapping[str, Rule]] = {
+    "value": {"value": NUMBER}, "gradient": {"gradient": MODEL}, "floor": {"floor": NUMBER},
+    "rising": {"rising": MODEL, "rising_excess": NUMBER}, "means": {"means": VECTOR},
+}  # fmt: skip
+"""The parts that each word of ``wants`` asks for."""
+PRODUCTS: Mapping[str, Rule] = {"square": NOT_NEGATIVE, "slopes": VECTOR, "changes": VECTOR}
+"""The parts of an answer whose state is kept by the client."""
+PACKED = "Curved"
+"""The work whose question holds more than a point, so that its shape is not that of a gradient."""
+METRICS: Mapping[str, Rule] = {"samples": SOME, "losses": NUMBER}
+
+
+def check_fields(record: Record, rules: Mapping[str, Rule]) -> None:
+    """Raise ``InputError`` with the name of the first part that is missing or is something else."""
+    for name, (words, holds) in rules.items():
+        if name not in record:
+            raise InputError(f"{name!r} is missing")
+        if not holds(record[name]):
+            raise InputError(f"{name!r} must be {words}, got {_told(record[name])}")
+
+
+def check_answer(task: Task, more: Record) -> None:
+    """Raise ``InputError`` unless ``more`` has the parts that the task asks for."""
+    check_fields(more, _rules(task, more))
+    if (
+        task.kind == "train"
+        and "key" in task.more
+        and np.shape(more["slopes"]) != np.shape(more["changes"])
+    ):
+        raise InputError("'slopes' and 'changes' must be of one length")
+
+
+def _rules(task: Task, more: Record) -> Mapping[str, Rule]:
+    asked = task.more
+    if task.kind == "hello":
+        table = more.get("form") == "table"
+        return {**HELLO, **(TABLE if table else {}), **(MOMENTS if asked.get("moments") else {})}
+    if task.kind == "load":
+        return LOAD
+    if task.kind == "metrics":
+        return {**dict.fromkeys(more, NUMBER), **METRICS} if more else {}
+    if task.kind == "curvature":
+        return {"product": _shaped(task.x.shape)}
+    if task.kind == "below":
+        return {"below": _shaped(task.x.shape, "iu")}
+    if task.kind == "columns":
+        part = _shaped((int(asked["features"]),))
+        return {"mean": part, "squares": part, "filled": part, "weight": POSITIVE, "sparse": COUNT}
+    rules: dict[str, Rule] = dict(PRODUCTS) if "key" in asked else {}
+    for word in str(asked.get("wants", "")).split():
+        rules |= WANTED.get(word, {})
+    if asked.get("work") != PACKED:
+        rules |= {name: _shaped(task.x.shape) for name in ("gradient", "rising") if name in rules}
+    return rules
+
+
+def _shaped(shape: tuple[int, ...], kinds: str = "f") -> Rule:
+    def holds(value: Any) -> bool:
+        return _array(value, kinds) and value.shape == shape
+
+    return f"an array of shape {shape}", holds
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} of shape {value.shape}"
+    return shown(value)
