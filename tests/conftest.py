@@ -63,6 +63,13 @@ def load(name: str, folder: Path | None) -> tuple[Any, Any]:
 
 
 @pytest.fixture(scope="session")
+def a9a_file(data_folder: Path | None) -> None:
+    """For tests that read the file of a9a itself: they are skipped where it is not there."""
+    if data_folder is None or not (data_folder / "a9a").is_file():
+        pytest.skip(f"no file a9a: name a folder that has it in {VARIABLE}")
+
+
+@pytest.fixture(scope="session")
 def a1a(data_folder: Path | None) -> tuple[Any, Any]:
     """The set a1a (1605 × 119, CSR) and its labels -1/+1."""
     return load("a1a", data_folder)

@@ -19,6 +19,8 @@ from reshuffle.datasets import Conversion, convert, load_libsvm, open_shards
 from reshuffle.errors import InputError
 from reshuffle.shards import Manifest, read_manifest
 
+pytestmark = pytest.mark.usefixtures("a9a_file")
+
 A9A = "a9a"
 
 

@@ -16,6 +16,8 @@ from reshuffle.cli import main
 from reshuffle.datasets import Conversion, convert, open_shards
 from reshuffle.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("a9a_file")
+
 MEMORY = 500_000
 
 

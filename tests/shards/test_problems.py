@@ -17,6 +17,8 @@ from reshuffle.datasets import Conversion, convert, load_libsvm, open_shards
 from reshuffle.errors import FileError, InputError
 from reshuffle.orders import Reshuffle, ShuffleOnce, Windows
 
+pytestmark = pytest.mark.usefixtures("a9a_file")
+
 MEMORY = 500_000
 """Bytes of rows at a time: a9a takes two million."""
 
