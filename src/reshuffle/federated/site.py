@@ -154,8 +154,8 @@ class Model:
             X = table.columns.encoded(TableEncoding.from_json(json.loads(str(agreed["encoding"]))))
         if _sparse(X) and X.shape[1] < d:
             X = sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], d))
-        if "scale" in agreed:
-            X = standardised(X, np.asarray(agreed["mean"]), np.asarray(agreed["scale"]))
+        if "deviation" in agreed:
+            X = standardised(X, np.asarray(agreed["mean"]), np.asarray(agreed["deviation"]))
         convex = L2(float(agreed["mu"])) if agreed["mu"] else None  # all that local work asks of ψ
         if not self.labelled:
             problem = Problem(
