@@ -70,6 +70,8 @@ def on_threads(homes: Path, config: dict[str, Any], **more: Any) -> rs.Result:
 
 METHODS: dict[str, dict[str, Any]] = {
     "ExactFedRR": {"method": "exact", "tol": 1e-4, "rounds": 60},
+    "ExactFedRR with an intercept": {"method": "exact", "intercept": True},
+    "ExactFedRR, standardised": {"method": "exact", "intercept": True, "standardise": True},
     "state at the clients": {"method": "exact", "state": "clients"},
     "few clients, state with them": {
         "method": "exact", "state": "clients", "acceleration": 0, "participation": 0.4,

@@ -160,7 +160,7 @@ def _moments(said: Mapping[int, Record], factors: Array, features: int) -> dict[
         at[: own[0].size] = own[0]
         squares[: own[1].size] += factor * own[1]
     mean, scale = pooled(np.tile(sizes[:, None], features), means, squares)
-    return {"mean": np.zeros(features) if sparse else mean, "scale": scale}
+    return {"mean": np.zeros(features) if sparse else mean, "deviation": scale}
 
 
 def _short(value: Any) -> str:

@@ -98,5 +98,5 @@ def _learned(sites: RemoteFederation, first: int) -> Learned:
         agreed.names,
         agreed.encoding or RowsEncoding(sites.features, first),
         record.get("mean"),
-        record.get("scale"),
+        record.get("deviation"),
     )

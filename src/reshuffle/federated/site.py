@@ -159,12 +159,12 @@ class Model:
             X = sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], d))
         if isinstance(X, Shards):
             X = X.widened(d)
-        if "scale" in agreed and isinstance(X, Shards):
+        if "deviation" in agreed and isinstance(X, Shards):
             raise InputError(
                 "rows on disk are not standardised on the way: standardise them before they are converted"
             )
-        if "scale" in agreed:
-            X = standardised(X, np.asarray(agreed["mean"]), np.asarray(agreed["scale"]))
+        if "deviation" in agreed:
+            X = standardised(X, np.asarray(agreed["mean"]), np.asarray(agreed["deviation"]))
         convex = L2(float(agreed["mu"])) if agreed["mu"] else None  # all that local work asks of ψ
         if not self.labelled:
             problem = Problem(
