@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 import reshuffle as rs
 from reshuffle.cli import main
-from reshuffle.flower import ProxFedAvg
+from reshuffle.flower import ProxFedAvg, client_app, server_app
 from reshuffle.flower.certificates import make_keys
 from reshuffle.flower.home import name_of, site_of
 from reshuffle.flower.settings import RunSettings
@@ -318,3 +319,18 @@ def test_weights_that_are_all_zero_and_places_that_are_equal_are_refused() -> No
         made().aggregate_train(1, [reply(n, [1.0], 0.0) for n in (10, 20, 30)])
     with pytest.raises(rs.InputError, match="must be another number at each node, and 10 and 20"):
         made(order_by="client").aggregate_train(1, [reply(n, [1.0], 1.0, 5) for n in (10, 20, 30)])
+
+
+def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command ended with a traceback, after the folder was made."""
+    for name in ("cryptography", "cryptography.x509", "flwr.clientapp", "flwr.serverapp"):
+        monkeypatch.setitem(sys.modules, name, None)
+    done = CliRunner().invoke(main, ["flower", "certs", str(tmp_path / "keys")])
+    assert done.exit_code == 1
+    assert 'pip install "reshuffle[flower]"' in done.output
+    assert not (tmp_path / "keys").exists()
+    for app in (client_app, server_app):
+        with pytest.raises(
+            rs.InputError, match=r"App needs flwr: pip install \"reshuffle\[flower\]\""
+        ):
+            app()

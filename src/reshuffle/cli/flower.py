@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -48,6 +49,8 @@ def new(folder: Path, sites: str | None, names: str | None, output: Output) -> N
     output.line("\n".join(map(str, files)))
     more = f' --federation-config "num-supernodes={count}"' if count != SIMULATED else ""
     output.line(f"simulate it with: flwr run {shlex.quote(str(folder))} --stream{more}")
+    if find_spec("flwr") is None:
+        output.note('flwr is not installed here: pip install "reshuffle[flower]"')
     output.document({"folder": folder, "files": files})
 
 

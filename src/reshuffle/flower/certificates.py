@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, extra
 from reshuffle.files import write_atomically
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ def make_keys(folder: Path, servers: Sequence[str], sites: Sequence[str], days: 
     for path in [folder / f"{site}{end}" for site in sites for end in ("", ".pub")]:
         if path.exists():
             raise InputError(f"{path} is there already; keys are not overwritten")
+    with extra("flower", "cryptography", "a certificate or a key"):
+        import cryptography.x509  # noqa: F401  # so that nothing is written where it is missing
     folder.mkdir(parents=True, exist_ok=True)
     written = _authority(folder, names, days) if fresh else []
     for site in sites:

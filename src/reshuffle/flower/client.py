@@ -10,7 +10,7 @@ from reshuffle import __version__
 from reshuffle.engines import Failure
 from reshuffle.engines.flower.messages import WHO, answer_content, task_of
 from reshuffle.engines.flower.records import add_record, get_record
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, extra
 from reshuffle.federated import Site
 from reshuffle.federated.private_text import told
 from reshuffle.federated.site_host import SiteHost
@@ -31,7 +31,8 @@ def client_app(loss: Loss | None = None) -> ClientApp:
 
     ``loss`` is one of your own in place of the run configuration's; give the same to ``server_app``.
     """
-    from flwr.clientapp import ClientApp
+    with extra("flower", "flwr", "a ClientApp"):
+        from flwr.clientapp import ClientApp
 
     app = ClientApp()
 

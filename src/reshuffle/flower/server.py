@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from reshuffle.callbacks import Checkpoint
 from reshuffle.engines import Failure, Reply, Task
 from reshuffle.engines.flower import Flower, Nodes
-from reshuffle.errors import ClientError
+from reshuffle.errors import ClientError, extra
 from reshuffle.federated import FederatedResult, Site, Sites
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.flower.outcome import alone, check_folder, clear_outcome, report_round, write
@@ -59,7 +59,8 @@ def server_app(loss: Loss | None = None, penalty: Penalty | None = None) -> Serv
     ``loss`` and ``penalty`` are objects of your own in place of the configuration's. A loss must be given to
     ``client_app`` too; a penalty is used by the server alone.
     """
-    from flwr.serverapp import ServerApp
+    with extra("flower", "flwr", "a ServerApp"):
+        from flwr.serverapp import ServerApp
 
     app = ServerApp()
 
