@@ -159,7 +159,7 @@ def _about(
 def _problem(options: Options) -> tuple[Federation | Sites, Learned | None]:
     """The clients; with what a model needs, where the sites will not say it."""
     if is_sites(options.data):
-        return sites_of(options.data, options.l1, options.l2, options.engine), None
+        return sites_of(options.data, options.l1, options.l2), None
     federation = _federation(options)
     data = datasets.load_data(options.data)
     labels = tuple(np.unique(data.y).tolist())

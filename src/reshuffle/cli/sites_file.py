@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from reshuffle import losses
-from reshuffle.engines import check_engine
 from reshuffle.errors import InputError
 from reshuffle.federated import Site, Sites
-from reshuffle.penalties import ElasticNet
+from reshuffle.federated.remote_federation import RemoteFederation
+from reshuffle.penalties import ElasticNet, Penalty
 
 LOSSES = {
     "logistic": losses.Logistic, "squared": losses.Squared, "huber": losses.Huber,
@@ -42,7 +43,7 @@ def is_sites(data: str) -> bool:
     return data.endswith(".toml") or Path(data).is_dir()
 
 
-def sites_of(data: str, l1: float, l2: float | None, engine: str) -> Sites:
+def sites_of(data: str, l1: float, l2: float | None) -> Sites:
     """The sites. The file's l1 and l2 go before those of the command."""
     settings, sites = settings_of(data)
     loss = settings.get("loss", "logistic")
@@ -56,10 +57,14 @@ def sites_of(data: str, l1: float, l2: float | None, engine: str) -> Sites:
         "power_rounds": settings.get("power_rounds", 0),
     } | {name: settings[name] for name in TABLES if name in settings}
     l1, l2 = settings.get("l1", l1), settings.get("l2", l2)
-    if l2 is None:  # L_f/N, which the sites are asked for
-        with Sites(sites, **common).gather(check_engine(engine)) as gathered:
-            l2 = gathered.smoothness.L_f / gathered.n
-    return Sites(sites, penalty=ElasticNet(l1, l2), **common)
+    if l2 is not None:
+        return Sites(sites, penalty=ElasticNet(l1, l2), **common)
+    return Sites(sites, choose_penalty=partial(_asked, l1), **common)
+
+
+def _asked(l1: float, gathered: RemoteFederation) -> Penalty:
+    """λ1 as given and λ2 = L_f/N, which the sites are asked for."""
+    return ElasticNet(l1, gathered.smoothness.L_f / gathered.n)
 
 
 def settings_of(data: str) -> tuple[dict[str, Any], list[Site]]:

@@ -58,6 +58,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "What happens when a site stays away. Times are in seconds (round-timeout 0: no limit), largest is the bytes of an answer.": (
         "retries", "round-timeout", "on-missing", "on-lost", "wait", "patience", "largest",
     ),
+    "Sites that have made themselves a new key since the last run into out; name them for one run only.": (
+        "new-keys",
+    ),
     "Where the server writes model.npz, report.html, the trace and the checkpoint: a folder on its machine.": (
         "out", "resume", "force",
     ),

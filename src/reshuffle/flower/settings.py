@@ -79,6 +79,8 @@ class RunSettings:
     """Seconds that a round waits for a node that is not connected."""
     largest: int = 2**28
     """Bytes of an answer that are taken."""
+    new_keys: str = ""
+    """Sites whose node may have another key than in earlier runs into ``out``."""
     out: str = "reshuffle-federation"
     resume: bool = False
     force: bool = False
@@ -132,6 +134,11 @@ class RunSettings:
             raise InputError(
                 f"acceleration must be at least 0, or -1 for the method's own, got {self.acceleration}"
             )
+        strangers = [name for name in self.renewed if name not in self.names]
+        if strangers:
+            raise InputError(
+                f"new-keys must name sites of this run ({self.sites}), got {strangers[0]!r}"
+            )
         if not self.out.strip():
             raise InputError("out must name a folder on the server, got an empty text")
         if self.target and self.target in list_of("drop", self.drop):
@@ -145,6 +152,11 @@ class RunSettings:
     @property
     def names(self) -> tuple[str, ...]:
         return list_of("sites", self.sites)
+
+    @property
+    def renewed(self) -> tuple[str, ...]:
+        """Sites whose new key is taken."""
+        return list_of("new-keys", self.new_keys)
 
     @property
     def cells(self) -> dict[str, Any]:
