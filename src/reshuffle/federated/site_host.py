@@ -67,7 +67,7 @@ class SiteHost:
                 if path is not None:
                     Audit(path).came(task, c)
             except InputError as error:
-                yield Failure(c, str(error))
+                yield Failure(c, told(error))
 
     def _leaves(self, task: Task, answer: Reply | Failure) -> Reply | Failure:
         """An answer, once it is written down; else it does not leave."""
@@ -208,6 +208,7 @@ class SiteHost:
                 [float(o["factor"]) for o in own],
                 self._memory,
                 {c: folder for c in clients if (folder := self._site(c).state) is not None},
+                told,
             )
         found: ClientHost = self._ready[key]
         return found
