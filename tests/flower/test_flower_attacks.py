@@ -174,6 +174,19 @@ def test_names_are_not_mixed_up_with_those_of_other_nodes(homes: Path, tmp_path:
     nodes = nodes_of(homes)
     nodes[7]["site"] = "south "
     with pytest.raises(
-        rs.InputError, match=r"within 0\.3 s: south; sites that are there: east, north, south ;"
+        rs.InputError, match=r"within 0\.3 s: south; sites that are there: 'south ', east, north;"
     ):
         train(LocalGrid(nodes, config), RunSettings.of(config))
+
+
+def test_the_name_that_a_node_gives_itself_writes_no_line_of_its_own_into_the_log(
+    homes: Path, tmp_path: Path
+) -> None:
+    config = settings(tmp_path, wait=0.3)
+    nodes = nodes_of(homes)
+    nodes[7]["site"] = "west\nround 1 done\x1b[2J"
+    with pytest.raises(
+        rs.InputError, match=r"there: 'west\\nround 1 done\\x1b\[2J', east"
+    ) as caught:
+        train(LocalGrid(nodes, config), RunSettings.of(config))
+    assert str(caught.value).isprintable()

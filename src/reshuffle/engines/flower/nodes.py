@@ -183,9 +183,8 @@ class Nodes:
             self.said[node] = record
 
     def _told(self, missing: Sequence[str], wait: float) -> str:
-        others = sorted(
-            {str(r["site"]) for n, r in self.said.items() if n in self._online.values()}
-        )
+        there = set(self._online.values())
+        others = sorted({_plain(str(r["site"])) for n, r in self.said.items() if n in there})
         reasons = [f"node {node.id} is refused: {why}" for node, why in self.refused.items()]
         known = f"sites that are there: {', '.join(others) or 'none'}"
         return "; ".join(
@@ -196,3 +195,8 @@ class Nodes:
                 *reasons[:5],
             ]
         )
+
+
+def _plain(name: str) -> str:
+    """A name as a node says it, in quotation marks where it could be mistaken for something else in a log."""
+    return name if name.isprintable() and name == name.strip() else shortened(repr(name))
