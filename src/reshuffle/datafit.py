@@ -64,6 +64,15 @@ class Datafit(Samples):
         """Whether the rows may be copied in these features alone: rows in memory always."""
         return True
 
+    @cached_property
+    def row_lengths(self) -> tuple[float, float]:
+        """The mean of the number of values that a row stores, and of its square; rows on disk count as equally long."""
+        mean = self.rows.stored / self.n
+        if self.rows.dense or self.on_disk:
+            return mean, mean**2
+        lengths = np.diff(self.rows.indptr).astype(np.float64)
+        return mean, float(np.vdot(lengths, lengths)) / self.n
+
     # --- passes over all rows ------------------------------------------------------------------
 
     @cached_property
