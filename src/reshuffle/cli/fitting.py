@@ -1,4 +1,4 @@
-"""From options to a model: whether a target is of classes or of numbers, which rows are held out, which estimator."""
+"""From options to a model: is the target classes or numbers, which rows are held out, which estimator is fitted?"""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from reshuffle.labels import as_written
 from reshuffle.penalties import GroupLasso, column_groups
 
 CLASSES = 20
-"""Whole numbers with at most this many values are taken for classes, unless a loss of numbers is given."""
+"""A target of whole numbers with at most this many distinct values is taken as classes, unless a loss for numbers is given."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What to fit."""
+    """The user's choices of what to fit and how to judge it."""
 
     loss: str | None = None
     penalty: str | None = None
@@ -57,7 +57,7 @@ class Choices:
 
 @dataclass(frozen=True, eq=False)
 class FitTask:
-    """Rows to learn from, rows held out, and what is to be predicted."""
+    """The rows to learn from, the rows held out, and the target."""
 
     X: Any
     y: NDArray[Any]
@@ -66,10 +66,10 @@ class FitTask:
     classes: bool
     loss: str
     groups: NDArray[Any] | None = None
-    """Groups of the rows to learn from, or their times."""
+    """The groups or the times of the rows to learn from."""
     log_target: bool = False
     columns: NDArray[Any] | None = None
-    """The column of each feature, where there are columns."""
+    """The table column of each feature; None if the data is not a table."""
 
     @property
     def held(self) -> int:
@@ -77,17 +77,17 @@ class FitTask:
 
     @property
     def fitted_y(self) -> NDArray[Any]:
-        """The targets that the model is fitted to: their logarithms where that was asked for."""
+        """The targets that the model is fitted to; with ``--log-target`` their logarithms."""
         return np.log(self.y) if self.log_target else self.y
 
 
 def data_of(file: str, reading: Reading, choices: Choices) -> Data:
-    """The data of a file; rows that are held out have no say in how a table is encoded."""
+    """The data of a file; a table's encoding is learned without the held-out rows."""
     return load_data(file, reading, lambda y, aside: rows_of(y, aside, choices).learn)
 
 
 def task_of(data: Data, choices: Choices) -> FitTask:
-    """The rows, split; the target as labels or numbers."""
+    """The rows, split into those to learn from and those held out, with the target as labels or as numbers."""
     classes = _classes(data.y, choices)
     loss = choices.loss or ("logistic" if classes else "squared")
     y = labels(data.y) if classes else _numbers(data.y, loss)
@@ -113,7 +113,7 @@ def _classes(y: NDArray[Any], choices: Choices) -> bool:
 
 
 def are_classes(y: NDArray[Any], loss: str | None) -> bool:
-    """Whether a target is of classes: as the loss says; else texts, and few whole numbers."""
+    """Whether the target holds classes: as the loss says, otherwise if it is text or has few distinct whole numbers."""
     if loss is not None:
         return loss in OF_CLASSES
     if y.dtype.kind not in "fiub":
@@ -126,7 +126,7 @@ def are_classes(y: NDArray[Any], loss: str | None) -> bool:
 
 
 def labels(y: NDArray[Any]) -> NDArray[Any]:
-    """Labels as they were written: whole numbers without a point."""
+    """Labels as they were written in the file: whole numbers without a decimal point."""
     return as_written(y)
 
 
@@ -144,7 +144,7 @@ def _columns(data: Data) -> NDArray[Any] | None:
 
 
 def _group_lasso(task: FitTask, choices: Choices, strength: float) -> GroupLasso:
-    """A group for each column: its categories come and go together."""
+    """A group for each column, so that its categories are kept or left out together."""
     if task.columns is None:
         raise InputError(
             "--penalty group takes the columns of a table as groups, and the file has none: use --penalty l1"
@@ -168,7 +168,7 @@ def estimator(task: FitTask, choices: Choices, callbacks: Any = None) -> Any:
 
 
 def cross_validated(task: FitTask, choices: Choices) -> Any:
-    """The model of a path that does best on held-out folds."""
+    """The model on a path that does best on held-out folds."""
     if choices.l1 is not None or choices.l2 is not None:
         raise InputError("--l1 and --l2 are found by cross-validation here: leave them out")
     penalty: Any = choices.penalty or "l1"
@@ -211,7 +211,7 @@ def counting(data: Data) -> list[str]:
 
 
 def equip(model: Any, data: Data, log_target: bool = False) -> Any:
-    """What a model file says beside the coefficients: names, how rows come from a file, the unit of the target."""
+    """Give the model what its file holds besides coefficients: feature names, the reading of rows, the unit of the target."""
     model.encoding_ = data.encoding
     if log_target:
         model.log_target_ = True

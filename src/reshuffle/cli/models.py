@@ -112,7 +112,7 @@ def path(file: str, out: Path, output: Output, **options: Any) -> None:
 @click.option(
     "--score",
     is_flag=True,
-    help="Say how good the predictions are, where FILE holds the target.",
+    help="Score the predictions, if FILE holds the target.",
 )
 @file_options
 @output_options
@@ -216,14 +216,14 @@ def export(model: str, onnx: Path, rows: str | None, output: Output, **options: 
     type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
     default=1e-3,
     show_default=True,
-    help="The cost of reducing the gap at the start to this share of it is shown.",
+    help="Show what it costs to reduce the initial gap to this share of it.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Processes; more make seconds compare less well.",
+    help="Number of processes; with more than one, seconds are less comparable.",
 )
 @out_option("reshuffle-compare")
 @output_options

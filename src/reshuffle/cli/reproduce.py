@@ -1,4 +1,4 @@
-"""``reshuffle reproduce``: recipes one after the other, their numbers and whether claims hold."""
+"""``reshuffle reproduce``: runs recipes one after the other, with their numbers and whether the claims hold."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TAKEN_BY = {
     "l1": ("figure1",),
     "clients": ("figure2", "claims"),
 }
-"""Option -> the recipes that look at it."""
+"""For each option, the recipes that use it."""
 
 
 def listed(text: str | None) -> tuple[int, ...]:
@@ -36,7 +36,7 @@ def listed(text: str | None) -> tuple[int, ...]:
 
 
 def run(names: Sequence[str], settings: Settings, output: Output) -> None:
-    """Run the recipes of these names, ``all`` for the paper's; exit code 1 if a claim fails."""
+    """Run the recipes of these names (``all``: those of the paper); exit code 1 if a claim fails."""
     wanted = [*PAPER] if "all" in names else list(dict.fromkeys(names))
     if unknown := [name for name in wanted if name not in RECIPES]:
         raise click.UsageError(f"no recipe {unknown[0]!r}; there are {', '.join(RECIPES)} and all")

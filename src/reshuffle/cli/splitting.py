@@ -1,4 +1,4 @@
-"""Which rows of a file a model is judged by: at random, whole groups, or the latest."""
+"""Which rows of a file are held out to judge a model: random ones, whole groups, or the latest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reshuffle.errors import InputError
 from reshuffle.estimators.early_stopping import held_out
 from reshuffle.randomness import generator
 
-GROUPS = 13  # The stream of random numbers by which groups are held out; rows have 11 and folds 12.
+GROUPS = 13  # The number of the random stream that draws held-out groups; rows use stream 11 and folds stream 12.
 
 
 class Split(NamedTuple):
@@ -35,7 +35,7 @@ def split(
     share: float,
     seed: int,
 ) -> Split:
-    """This share of n rows is held out; ``codes`` are the classes, ``groups`` and ``time`` names of columns."""
+    """Hold out this share of n rows; ``codes`` are the classes, ``groups`` and ``time`` are names of columns."""
     if groups and time:
         raise InputError("--groups and --time exclude each other: give one of them")
     named = _groups(aside, groups) if groups else times(aside, time) if time else None
@@ -57,11 +57,11 @@ def split(
 
 
 def _whole(groups: NDArray[Any], share: float, seed: int, name: str) -> NDArray[np.bool_]:
-    """Groups in random order are held out until their rows are nearest to the share; never all of them."""
+    """Hold out groups in random order until their rows come nearest to the share; at least one group stays."""
     found, group = np.unique(groups, return_inverse=True)
     if found.size < 2:
         raise InputError(
-            f"--groups {name}: all rows are in one group, so that none can be held out; give --holdout 0"
+            f"--groups {name}: all rows are in one group, so none can be held out; give --holdout 0"
         )
     order = generator(seed, GROUPS).permutation(found.size)
     rows = np.cumsum(np.bincount(group)[order])
@@ -70,11 +70,11 @@ def _whole(groups: NDArray[Any], share: float, seed: int, name: str) -> NDArray[
 
 
 def _latest(when: NDArray[Any], share: float, name: str) -> NDArray[np.bool_]:
-    """The latest rows; those of the same time stay together."""
+    """Hold out the latest rows; rows of the same time stay together."""
     moments, moment = np.unique(when, return_inverse=True)
     if moments.size < 2:
         raise InputError(
-            f"--time {name}: all rows have the same time, so that none is later; give --holdout 0"
+            f"--time {name}: all rows have the same time, so none is later; give --holdout 0"
         )
     before = np.cumsum(np.bincount(moment))
     first = 1 + int(np.argmin(np.abs(before[:-1] - (1 - share) * when.size)))
@@ -116,7 +116,7 @@ def _lacking(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def check_log_target(y: NDArray[Any], classes: bool, loss: str) -> None:
-    """A logarithm is of positive numbers, and is not taken twice."""
+    """Refuse a logarithm of numbers that are not positive, and one that would be taken twice."""
     if classes:
         raise InputError("--log-target is for numbers, and the target is taken for classes")
     if loss == "poisson":

@@ -45,7 +45,7 @@ def run(
     if l2 is None:
         l2 = 0.0 if ridge > 0 else plain.smoothness.L_f / plain.n
     problem = Problem(X, y, plain.loss, ElasticNet(l1, l2), ridge)
-    strongly_convex("f or ψ", problem.strong_convexity)  # before a long search for x*
+    strongly_convex("f or ψ", problem.strong_convexity)  # Refused here, before a long search for x*.
     with console.status("finding x* with FISTA"):
         c = theory.constants(problem)
     eps = 0.01 * c.r0 if accuracy is None else accuracy
@@ -89,13 +89,13 @@ def _data(file: str, reading: Reading, loss: str | None, output: Output) -> tupl
 
 
 def _is_table(file: str) -> bool:
-    """By its name; load_data then asks for --target."""
+    """Whether the name is that of a table, for which load_data needs --target."""
     name = file.lower().removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz")
     return name.endswith((".csv", ".tsv", ".parquet", ".pq"))
 
 
 def to_run(found: list[Prediction], c: Constants) -> str:
-    """Which step, how many epochs, and what is proved for them."""
+    """The step and the number of epochs to run, and what is proved for them."""
     row = found[0]
     convex = "f_i" if c.mu_f >= c.mu_psi else "ψ"
     share = row.reached / c.r0

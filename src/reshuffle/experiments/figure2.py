@@ -64,7 +64,7 @@ def task(X: Any, y: Any, store: RunCache, clients: int = CLIENTS) -> SplitTask:
 
 
 def methods(rounds: int, seed: int, local_pass: int, engine: Any) -> dict[str, FederatedSolver]:
-    """The three curves of the paper, and ours. A fifth of the steps gets five times the rounds."""
+    """The three curves of the paper, and ours. The run with a fifth of the local steps gets five times the rounds."""
     common: dict[str, Any] = {"seed": seed, "engine": engine}
     step = InverseTime()
     return {
@@ -78,7 +78,7 @@ def methods(rounds: int, seed: int, local_pass: int, engine: Any) -> dict[str, F
 
 
 def run(settings: Settings) -> Report:
-    """Run the recipe; figure, numbers and finished seeds go to ``settings.out``."""
+    """Run the recipe; the figure, the numbers and the finished seeds go to ``settings.out``."""
     seeds, rounds = settings.amounts(seeds=(10, 2), epochs=(100, 40))
     data = load(settings, DATA)
     store, clients = RunCache(settings.out / "runs"), settings.clients or CLIENTS
@@ -112,7 +112,7 @@ def run(settings: Settings) -> Report:
 
 
 def work(at: SplitTask, results: list[Result], accuracy: float) -> tuple[float, float]:
-    """Rounds and data passes until the median gap is this small; infinite where it never is."""
+    """Rounds and data passes until the median gap is this small; infinite if it never is."""
     rounds, passes, gaps = _columns(at, results)
     reached = np.flatnonzero(np.median(gaps, axis=0) <= accuracy)
     return (float(rounds[reached[0]]), float(passes[reached[0]])) if reached.size else (np.inf,) * 2

@@ -1,4 +1,4 @@
-"""Exact expectations: for a handful of functions every permutation path is walked.
+"""Exact expectations: for a handful of functions the path of every permutation is computed.
 
 The paths are made of the package's own sweep and prox, so that E‖x_t - x*‖² is that of the code.
 """
@@ -16,7 +16,7 @@ from reshuffle.orders import copies
 from reshuffle.problem import Problem
 
 Epoch = Callable[[Array, Any], Array]
-"""x and the random choice of an epoch -> x after the epoch."""
+"""A function of x and of an epoch's random choice, which returns x after the epoch."""
 
 
 def all_orders(n: int) -> list[Visits]:
@@ -46,7 +46,7 @@ def shuffled_once(epoch: Epoch, orders: Sequence[Any], x0: Array, x_star: Array,
 def shuffled_once_by(
     epochs: Sequence[Epoch], orders: Sequence[Any], x0: Array, x_star: Array
 ) -> Array:
-    """The same where every epoch has its own step."""
+    """The same, with a step for each epoch."""
     points, errors = [x0] * len(orders), [np.sum((x0 - x_star) ** 2)]
     for epoch in epochs:
         points = [epoch(x, order) for x, order in zip(points, orders, strict=True)]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 COSTS = {
     "passes": "Passes over the data, which gradients cost.",
     "prox_evals": "Evaluations of the prox of the penalty.",
-    "seconds": "Seconds on this machine, without evaluation and compiling.",
+    "seconds": "Seconds on this machine, without the evaluation of P(x).",
 }
 
 

@@ -1,4 +1,4 @@
-"""How good a model is on rows that it has not seen, beside a model that looks at no feature."""
+"""How good a model is on rows that it has not seen, beside a constant prediction."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from reshuffle.estimators.numbers import explained_deviance
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Scores of the model, those of a constant prediction, and the values that pictures are drawn from."""
+    """The scores of the model, those of a constant prediction, and the values from which pictures are drawn."""
 
     rows: int
     scores: dict[str, float]
     constant: dict[str, float]
-    """The scores of the best constant prediction that the same rows give."""
+    """The scores of the best constant prediction, on the same rows."""
     true: NDArray[Any]
     predicted: NDArray[Any]
     probabilities: NDArray[np.float64] | None = None

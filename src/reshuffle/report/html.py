@@ -1,4 +1,4 @@
-"""Pieces of a page. Every text that comes from data is escaped here, and nowhere else."""
+"""Pieces of a page. Every text that comes from data is escaped here and nowhere else."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def safe(value: Any) -> str:
 
 NUMBER = r"\d[\d.,]*(?:e[-+]\d+)?"
 WHOLE = re.compile(rf"{NUMBER} ?%|{NUMBER} ± {NUMBER}|\d[\d.]*e[-+]\d+")
-"""Numbers that a narrow page would break over lines: with an exponent, a percent sign or an error."""
+"""Numbers that a narrow page would break over two lines: those with an exponent, a percent sign or an error."""
 
 
 def text(value: Any) -> str:
-    """A value as HTML inside an element, with numbers that stay on one line."""
+    """A value as HTML inside an element; its numbers are not broken over lines."""
     if isinstance(value, Markup):
         return value
     return WHOLE.sub(lambda found: f'<span class="n">{found[0]}</span>', escape(str(value)))
@@ -61,7 +61,7 @@ def section(title: str, *content: Any) -> Markup:
 
 
 def tiles(entries: Iterable[tuple[str, str]]) -> Markup:
-    """Numbers to see first: a value and what it is."""
+    """The most important numbers: a value and what it means."""
     found = [
         tag("div", tag("b", value), tag("span", what), class_="tile") for value, what in entries
     ]
@@ -75,7 +75,7 @@ def pairs(entries: Mapping[str, Any]) -> Markup:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Markup:
-    """Rows under a heading, which scroll where the page is too narrow."""
+    """A table with a heading, which scrolls sideways if the page is too narrow."""
     head = tag("tr", *(tag("th", column) for column in columns))
     body = [tag("tr", *(tag("td", value) for value in row)) for row in rows]
     return tag("div", tag("table", head, *body), class_="wide")
@@ -129,6 +129,6 @@ def heat(columns: Sequence[str], rows: Sequence[tuple[str, str, Sequence[float]]
 
 
 def figures(*entries: tuple[Markup, str]) -> Markup:
-    """Pictures side by side where there is room, each with what it shows."""
+    """Pictures with captions, side by side if there is room."""
     found = [tag("figure", picture, tag("figcaption", caption)) for picture, caption in entries]
     return tag("div", *found, class_="pictures")

@@ -1,6 +1,6 @@
 """Every theorem's bound on E‖x_T - x*‖², as a function of the epoch T.
 
-``radius`` is σ_rad²; where not given, its upper bound. A step that a theorem does not cover is
+``radius`` is σ_rad²; its upper bound is used if it is not given. A step that a theorem does not cover is
 refused, since its bound would say nothing.
 """
 
@@ -30,7 +30,7 @@ def proxrr_f_bound(c: Constants, T: ArrayLike, step: float, radius: float | None
 def proxrr_psi_bound(c: Constants, T: ArrayLike, step: float, radius: float | None = None) -> Array:
     """ψ strongly convex: (1 + 2γμn)^{-T} r_0 + γ²σ_rad²/μ, for ProxRR and ProxSO.
 
-    With ``constants(problem, importance=True)`` it is the theorem on importance resampling.
+    With ``constants(problem, importance=True)`` this is the theorem on importance resampling.
     """
     mu = strongly_convex("ψ", c.mu_psi)
     _check_step(step, c.L_max)
@@ -141,7 +141,7 @@ def fed_homogeneous_bound(c: ClientConstants, T: ArrayLike, step: float) -> Arra
 
 
 def strongly_convex(what: str, mu: float) -> float:
-    """μ, if there is any."""
+    """μ; refused if it is zero."""
     if not mu > 0:
         raise InputError(
             f"this theorem needs {what} strongly convex, got μ = {mu:g} "

@@ -37,17 +37,17 @@ class ClientConstants:
 
     @property
     def M(self) -> int:
-        """Clients."""
+        """The number of clients."""
         return int(self.sizes.size)
 
     @property
     def N(self) -> int:
-        """Samples of all clients."""
+        """The number of samples of all clients together."""
         return int(self.sizes.sum())
 
     @property
     def n(self) -> int:
-        """max_m N_m, the functions of the reformulation on the product space."""
+        """max_m N_m, the number of functions of the reformulation on the product space."""
         return int(self.sizes.max())
 
     @property
@@ -65,7 +65,7 @@ class ClientConstants:
 def client_constants(
     clients: Sequence[FiniteSum], x_star: Any, *, x0: Any = None
 ) -> ClientConstants:
-    """The constants of a federation at x*, each client a problem made of its samples.
+    """The constants of a federation at x*; each client is a problem made of its samples.
 
     Examples
     --------

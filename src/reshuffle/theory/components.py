@@ -17,7 +17,7 @@ from reshuffle.core import native
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.problem import Problem
 
-NODES = 16  # of the quadrature that stands for the values an oracle does not have
+NODES = 16  # Nodes of the quadrature that replaces function values, which an oracle does not have.
 
 
 class Components(ABC):

@@ -1,4 +1,4 @@
-"""The constants of a problem that the theorems speak about."""
+"""The constants of a problem that appear in the theorems."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from reshuffle.validation import check_start
 class Constants:
     """n, L_i, μ, σ*² and ∇f(x*), in the words of the paper.
 
-    With importance resampling they are those of the resampled problem. A bound that is better than
-    what can be read off the problem is put in with ``dataclasses.replace(constants, mu_f=...)``.
+    With importance resampling they are those of the resampled problem. If you know a better bound than
+    can be read off the problem, put it in with ``dataclasses.replace(constants, mu_f=...)``.
     """
 
     n: int
@@ -52,8 +52,8 @@ def constants(
 
     Parameters
     ----------
-    solution : x*, an array or a ``Result``; found by FISTA where not given.
-    x0 : the start that r0 is measured from; zeros where not given.
+    solution : x*, an array or a ``Result``; found by FISTA if not given.
+    x0 : the start that r0 is measured from; zeros if not given.
     importance : those of the problem with N = Σ⌈L_i/L̄⌉ functions, each N/(n·n_i) times a loss.
 
     Notes
