@@ -27,13 +27,13 @@ def _probabilities(model: LinearClassifier) -> bool:
 
 
 class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
-    """Inputs and answers of a linear model of classes."""
+    """The inputs and the predictions of a linear classifier."""
 
     loss: Any
     class_weight: Any
 
     def prepared(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
-        """Data as a problem takes them; the classes are noted."""
+        """The data in the form that a problem takes; sets ``classes_``."""
         X = inputs.design(self, X, reset=True)
         classes, codes = inputs.labels(self, y)
         weights = inputs.weights_of(sample_weight, X.shape[0])
@@ -44,7 +44,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
             raise InputError(f"y must hold two classes or more, got one class: {classes.tolist()}")
         loss = loss_of_classes(self.loss, classes.size)
         if not np.array_equal(getattr(self, "classes_", classes), classes):
-            self.__dict__.pop("coef_", None)  # of another problem: nothing to start from
+            self.__dict__.pop("coef_", None)  # The old coefficients belong to other classes and are no start.
         self.classes_ = classes
         y, outputs = targets_of(codes, classes.size)
         return Prepared(X, y, loss, weights, outputs, codes)
@@ -88,7 +88,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
     @available_if(_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """The logarithms of the probabilities."""
-        with np.errstate(divide="ignore"):  # log 0 = -inf
+        with np.errstate(divide="ignore"):  # The logarithm of 0 is -inf.
             logarithms: Array = np.log(self.predict_proba(X))
         return logarithms
 
@@ -104,7 +104,7 @@ def targets_of(codes: NDArray[Any], count: int) -> tuple[NDArray[Any], tuple[int
 
 
 def _without_empty_classes(X: Any, classes: Any, codes: Any, weights: Any) -> tuple[Any, ...]:
-    """A row of weight zero is as good as none; where a class has no other, it is not there."""
+    """The classes without those that have only rows of weight zero, which count as absent."""
     if weights is None or weights.min() > 0:
         return X, classes, codes, weights
     if np.bincount(codes, weights, minlength=classes.size).min() > 0:

@@ -10,7 +10,7 @@ from reshuffle.penalties.column_groups import COLUMNS, column_groups
 
 
 def by_columns(penalty: Any, model: Any) -> Any:
-    """The penalty with the groups that the names of the model's features tell, where it asks for columns."""
+    """The penalty; ``groups="columns"`` is replaced by the groups that the feature names imply."""
     groups = getattr(penalty, "groups", None)
     if not (isinstance(groups, str) and groups == COLUMNS):
         return penalty

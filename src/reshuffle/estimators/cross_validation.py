@@ -1,4 +1,4 @@
-"""The strength by cross-validation: a path per fold, in threads."""
+"""The choice of the strength by cross-validation, with a path per fold, in threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from reshuffle.trace import Result
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CrossValidated(Linear, Nested):
-    """The model of a path that does best on held-out rows. ``RRClassifierCV`` says what the parameters are."""
+    """The model on a path that does best on held-out rows. The parameters are described in ``RRClassifierCV``."""
 
     loss: Any = None
     penalty: Any = "l1"
@@ -107,9 +107,9 @@ class CrossValidated(Linear, Nested):
         solver: Any,
         given_up: Callable[[], bool],
     ) -> Array:
-        """The mean loss of the held-out rows at each λ, or minus their score; nothing where it was given up."""
+        """The mean loss of the held-out rows at each λ, or minus their score; None if the work was given up."""
         part = data.take(rows[0]).problem(whole.penalty, self.fit_intercept)
-        with held_warnings():  # what matters is said of the path of all rows
+        with held_warnings():  # Warnings are given for the path of all rows only.
             path = takewhile(lambda _: not given_up(), follow(part, self.lambdas_, solver))
             points = [result.x for result in path]
         if self.scoring is not None:
@@ -127,7 +127,7 @@ class CrossValidated(Linear, Nested):
         y = data.y if data.codes is None else self.classes_[data.codes]
         X = data.X
         if hasattr(self, "feature_names_in_"):
-            del model.feature_names_in_  # the rows are an array by now
+            del model.feature_names_in_  # The rows are an array here, without names.
         weights = {} if data.weights is None else {"sample_weight": data.weights}
         return float(check_scoring(model, self.scoring)(model, X, y, **weights))
 
@@ -156,7 +156,7 @@ RULES = ("min", "1se")
 def chosen(losses: Array) -> tuple[int, int]:
     """The λ with the lowest mean loss, and the largest one within a standard error of it.
 
-    The standard error is that of the mean over folds, at the lowest. Rows of ``losses`` are λ's from the
+    The standard error is that of the mean over folds at the λ of the lowest mean. Rows of ``losses`` are λ's from the
     largest down, columns are folds.
     """
     means = losses.mean(axis=1)
@@ -169,10 +169,10 @@ def chosen(losses: Array) -> tuple[int, int]:
 def in_threads(
     work: Callable[[Any, Callable[[], bool]], Any], pieces: list[Any], n_jobs: int | None
 ) -> list[Any]:
-    """The work on each piece, in order; how many threads share it changes nothing but the time.
+    """The result of the work on each piece, in order; the number of threads affects only the time.
 
-    ``work`` also gets a function that says whether the others were given up, by Ctrl-C or an error: then it
-    should end too.
+    ``work`` also receives a function that tells whether the other pieces were given up, by Ctrl-C or an error; then it
+    should end as well.
     """
     if not (n_jobs is None or (isinstance(n_jobs, (int, np.integer)) and n_jobs != 0)):
         raise InputError(

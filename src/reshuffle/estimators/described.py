@@ -1,4 +1,4 @@
-"""Parameters in a model file: plain values as they are, objects by a description."""
+"""Parameters in a model file: plain values are kept, objects are described."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DESCRIBED, PAIRS = "described", "pairs"
 
 
 class Described:
-    """An object that a file only describes: it can be looked at, not used to fit again."""
+    """An object that a file only describes: it can be inspected, but not used to fit again."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -35,7 +35,7 @@ def plain(value: Any) -> Any:
 
 
 def restored(value: Any) -> Any:
-    """The value that ``plain`` was given, or its description."""
+    """The value that was given to ``plain``, or its description."""
     if isinstance(value, dict):
         if PAIRS in value:
             return dict(value[PAIRS])

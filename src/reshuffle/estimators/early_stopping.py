@@ -27,7 +27,7 @@ def held_out(
     rng = generator(seed, HOLD_OUT)
     kinds = np.zeros(n, dtype=np.intp) if codes is None else codes
     watched = np.zeros(n, dtype=bool)
-    for kind in np.argsort(-np.bincount(kinds), kind="stable"):  # the largest class first
+    for kind in np.argsort(-np.bincount(kinds), kind="stable"):  # The largest class comes first.
         rows = rng.permutation(np.flatnonzero(kinds == kind))
         count = round(float(fraction) * rows.size) if watched.any() else ceil(fraction * rows.size)
         watched[rows[: min(count, rows.size - 1)]] = True

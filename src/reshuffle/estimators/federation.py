@@ -1,4 +1,4 @@
-"""A model of a federation: a run over sites as an estimator that predicts, can be looked at and saved."""
+"""The model of a federation as an estimator, which predicts and can be inspected and saved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 def from_federation(result: Result) -> Any:
-    """The model that a run over ``federated.Sites`` ended in: an ``RRClassifier`` or ``RRRegressor``, as if fitted.
+    """The model found by a run over ``federated.Sites``, as a fitted ``RRClassifier`` or ``RRRegressor``.
 
     It knows the classes, the names of the features, the common scales and encodings, and the certificate. It takes rows in
     their own units, whether sites were standardised or not: the encoding of tables has the scales, and those of matrices
@@ -28,7 +28,7 @@ def from_federation(result: Result) -> Any:
 
     Parameters
     ----------
-    result : what ``solve(sites)`` of a federated solver gave.
+    result : what ``solve(sites)`` of a federated solver returned.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def from_federation(result: Result) -> Any:
 
 
 def _name(loss: Any) -> Any:
-    """A loss by its name, where the estimators have one for it as it is; else itself."""
+    """The name of a loss with default parameters, if the estimators have one for it; otherwise the loss itself."""
     plain = {several: one for one, several in OF_MORE.items()}
     kind = plain.get(type(loss), type(loss))
     for name, known in {**OF_NUMBERS, **OF_CLASSES}.items():

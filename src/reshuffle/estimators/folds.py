@@ -1,4 +1,4 @@
-"""How cross-validation divides the rows, and what its folds say about two models."""
+"""How cross-validation divides the rows, and what the folds say about two models."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from reshuffle.randomness import generator
 Fold = tuple[NDArray[Any], NDArray[Any]]
 """The rows to learn from, and the rows to judge by."""
 FOLDS = 5
-"""The number of folds where none is given, which is scikit-learn's default."""
-SHUFFLE = 12  # The stream of random numbers that deals groups to folds; holding out rows has 11.
+"""The default number of folds, which is scikit-learn's."""
+SHUFFLE = 12  # The number of the random stream that assigns groups to folds; held-out rows use stream 11.
 LEVEL = 0.95
 """The one-sided confidence of a paired comparison."""
 NEGLIGIBLE = 0.05
@@ -30,7 +30,7 @@ def folds_of(
 ) -> list[Fold]:
     """The folds: ``cv`` of them, drawn by the seed, or those of a splitter of scikit-learn.
 
-    A number of folds means rows in random order, so that the order of the file has no say, and the same share of
+    A number of folds means rows in random order, so that the order of the file has no influence, and the same share of
     each class in every fold. With ``groups``, all rows of a group are in the same fold.
     """
     from sklearn.model_selection import KFold, StratifiedKFold, check_cv
@@ -44,7 +44,7 @@ def folds_of(
         if count < 2:
             raise InputError(f"cv must be 2 folds or more, got {count}")
         kind = KFold if codes is None else StratifiedKFold
-        drawn = int(generator(seed, SHUFFLE).integers(2**31))  # scikit-learn takes no larger seeds
+        drawn = int(generator(seed, SHUFFLE).integers(2**31))  # scikit-learn accepts no larger seeds.
         cv = kind(count, shuffle=True, random_state=drawn)
     splitter = check_cv(cv, target, classifier=codes is not None)
     return list(splitter.split(X, target, named))
@@ -81,8 +81,8 @@ class TimeFolds:
     """Folds in the order of time: each is judged by the rows that come next, and learns from all rows before them.
 
     The times are given as ``groups``, in any order of rows: ``RRRegressorCV(cv=TimeFolds(5)).fit(X, y,
-    groups=times)``. Rows of the same time stay together. scikit-learn's ``TimeSeriesSplit`` wants rows that are sorted,
-    and divides equal times.
+    groups=times)``. Rows of the same time stay together. scikit-learn's ``TimeSeriesSplit`` expects sorted rows
+    and may separate rows of the same time.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class TimeFolds:
 
 
 def _boundaries(when: NDArray[Any], count: int) -> list[int]:
-    """The moments at which parts begin: count + 1 parts of nearly equal size, the first of which is never judged."""
+    """The times at which the parts begin: count + 1 parts of nearly equal size, of which the first is never held out."""
     moments = int(when.max()) + 1
     if moments < count + 1:
         raise InputError(
@@ -149,7 +149,7 @@ class Paired(NamedTuple):
 
     @property
     def as_good(self) -> bool:
-        """Whether the folds show that it is not higher by more than a negligible part of the gain, nor measurably."""
+        """Whether the folds show that the loss is higher by at most a negligible part of the gain, and not measurably higher."""
         return not self.worse and self.bound <= NEGLIGIBLE * self.gain
 
     def __str__(self) -> str:
@@ -157,7 +157,7 @@ class Paired(NamedTuple):
 
 
 def readable(value: float, digits: int = 3) -> str:
-    """A number with so many digits, without an exponent where a reader does not need one: 1,370 and not 1.37e+03.
+    """A number with this many digits, without an exponent unless it is needed: 1,370 and not 1.37e+03.
 
     Examples
     --------

@@ -25,7 +25,7 @@ KINDS = (np.float64, np.float32)
 
 
 class Prepared(NamedTuple):
-    """Data as a problem takes them."""
+    """The data in the form that a problem takes."""
 
     X: Any
     y: NDArray[Any]
@@ -34,7 +34,7 @@ class Prepared(NamedTuple):
     outputs: tuple[int, ...]
     """The shape of one margin."""
     codes: NDArray[Any] | None
-    """The numbers of the classes, where there are any."""
+    """For each row the number of its class; None for a regression."""
 
     def problem(self, penalty: Penalty, fit_intercept: bool) -> Problem:
         """The mean loss of these rows plus ψ."""
@@ -58,13 +58,13 @@ class Prepared(NamedTuple):
 
 
 def design(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """X as an array in C order or as CSR; names and number of its columns are noted, or compared.
+    """X as an array in C order or as CSR; the names and the number of its columns are recorded, or compared.
 
-    A model that a command made knows how its features come from the columns of a table, and takes tables of raw
-    rows. Arrays that are so already are taken as they are: scikit-learn's own check takes longer than a problem.
+    A model made by the command knows how its features come from the columns of a table, and takes tables of raw
+    rows. An array that has this form already is used directly: scikit-learn's own check would take longer than the solver.
     """
     if reset:
-        for of_file in ("encoding_", "log_target_"):  # of data that are fitted no longer
+        for of_file in ("encoding_", "log_target_"):  # These attributes belong to the data of an earlier fit.
             if of_file in vars(estimator):
                 delattr(estimator, of_file)
     elif hasattr(getattr(estimator, "encoding_", None), "transform"):
@@ -83,7 +83,7 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
         if reset:
             estimator.n_features_in_ = X.shape[1]
         if X.shape[1] == estimator.n_features_in_:
-            if not reset:  # else the problem looks at it
+            if not reset:  # Otherwise the problem checks it.
                 check_finite("X", X)
             return X
     _refuse_masks("X", X)
@@ -103,7 +103,7 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def _encoded(estimator: Any, X: Any) -> Any:
-    """An array given to a model that reads tables: its features, encoded already, which is said."""
+    """An array given to a model that reads tables: it is taken as encoded features, with a warning."""
     names, count = estimator.encoding_.names, estimator.n_features_in_
     raw = f"raw rows are a table with the columns {listed(names)} (a data frame, a dict of columns, or a list of dicts)"
     shape, kind = np.shape(X), getattr(X, "dtype", np.asarray(X).dtype)
@@ -119,7 +119,7 @@ def _encoded(estimator: Any, X: Any) -> Any:
 
 
 def _in_order(X: Any) -> Any:
-    """Sparse rows with sorted indices, each once: in a copy where X has them otherwise, as bags of words do."""
+    """Sparse rows with sorted, unique indices; a copy if X has them otherwise, as bags of words do."""
     if X.has_canonical_format:
         return X
     X = X.copy()
@@ -128,7 +128,7 @@ def _in_order(X: Any) -> Any:
 
 
 def _texts(X: Any) -> str:
-    """The columns in which text stands."""
+    """The columns that hold text."""
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         named = zip(X.columns, X.dtypes, strict=False)
         found = [repr(name) for name, kind in named if not _numeric(kind)]
@@ -144,7 +144,7 @@ def _numeric(kind: Any) -> bool:
 
 
 def _example(y: Any) -> str:
-    """The first entry that is no number."""
+    """The first entry that is not a number."""
     for value in np.ravel(np.asarray(y, dtype=object)):
         try:
             float(value)
@@ -154,9 +154,9 @@ def _example(y: Any) -> str:
 
 
 def _refuse_columns(X: Any) -> None:
-    """Tables of which no one can say what their columns are as numbers, or which is which."""
+    """Refuse lazy tables, columns with the same name, and dates, whose meaning as numbers is unclear."""
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
-        raise InputError(f"X must be a table that is there, got a {type(X).__name__}: collect it")
+        raise InputError(f"X must be a table in memory, got a {type(X).__name__}: collect it")
     if not (hasattr(X, "columns") and hasattr(X, "dtypes")):
         return
     twice = [repr(name) for name, count in Counter(X.columns).items() if count > 1]
@@ -239,7 +239,7 @@ def labels(estimator: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def _array_of(y: Any) -> NDArray[Any]:
-    """Labels as an array in which numbers do not turn into text beside text."""
+    """Labels as an array; numbers beside texts are not turned into text."""
     found = np.asarray(y)
     if found.dtype.kind in "SU" and isinstance(y, (list, tuple)):
         kinds = {type(label) for label in y}
@@ -270,7 +270,7 @@ def check_length(X: Any, y: NDArray[Any]) -> None:
 
 
 def weights_of(sample_weight: Any, n: int) -> NDArray[Any] | None:
-    """Sample weights as an array of numbers; one number stands for all."""
+    """Sample weights as an array; a single number is the weight of every row."""
     if sample_weight is None:
         return None
     if isinstance(sample_weight, (int, float, np.number)):
@@ -297,7 +297,7 @@ def check_level(name: str, value: Any) -> None:
 
 
 def check_flags(estimator: Any, *names: str) -> None:
-    """Parameters that are True or False; the text "no" would count as True."""
+    """Check that these parameters are True or False; the text "no", for instance, would count as True."""
     for name in names:
         value = getattr(estimator, name)
         if not isinstance(value, (bool, np.bool_)):

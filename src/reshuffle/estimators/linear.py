@@ -41,14 +41,14 @@ class Linear:
     penalty_: Penalty
     validation_losses_: Array
     encoding_: Encoding
-    """How features come from the columns of a file, where a command made the model; kept in a model file.
+    """How features come from the columns of a file, if the command made the model; kept in a model file.
 
     ``predict`` then takes tables of raw rows. ``encoding_.transform(table)`` gives the features,
     ``encoding_.get_feature_names_out()`` their names.
     """
 
     def prepared(self, X: Any, y: Any, sample_weight: Any) -> inputs.Prepared:
-        raise NotImplementedError  # a classifier and a regression have their own
+        raise NotImplementedError  # Classifiers and regressions have their own.
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
@@ -63,7 +63,7 @@ class Linear:
     def attributes_of(self, x: Array) -> dict[str, Any]:
         """``coef_`` and ``intercept_`` of a solution, whose last row is the intercept where there is one."""
         d = self.n_features_in_
-        coef = np.ascontiguousarray(x[:d].T) + 0.0  # no minus in front of a zero
+        coef = np.ascontiguousarray(x[:d].T) + 0.0  # Adding 0 turns -0 into 0.
         if self.fit_intercept:
             return {"coef_": coef, "intercept_": x[d] if x.ndim > 1 else np.float64(x[d])}
         return {
@@ -72,7 +72,7 @@ class Linear:
         }
 
     def _solution(self) -> Array:
-        """x of ``coef_`` and ``intercept_``."""
+        """The point x that ``coef_`` and ``intercept_`` come from."""
         coef = dense(self.coef_)
         if not self.fit_intercept:
             return np.array(coef.T, dtype=np.float64, order="C")
@@ -92,10 +92,10 @@ class Linear:
         return self
 
     def summary(self, largest: int = 10, names: Any = None) -> str:
-        """A summary of the fit and its certificate in some lines, with the largest coefficients by name.
+        """A short summary of the fit and its certificate, with the largest coefficients by name.
 
-        ``names`` are those of the features, where the model does not know them, or a fitted transformer that does:
-        of a Pipeline, ``pipeline[-1].summary(names=pipeline[:-1])``, or ``reshuffle.estimators.summary(pipeline)``.
+        ``names`` are the features' names, if the model does not know them, or a fitted transformer that does:
+        for a Pipeline, ``pipeline[-1].summary(names=pipeline[:-1])``, or ``reshuffle.estimators.summary(pipeline)``.
         """
         check_is_fitted(self)
         return summary_of(self, largest, names)
@@ -108,7 +108,7 @@ class Linear:
         return to_sklearn(self)
 
     def save(self, path: str | os.PathLike[str], X: Any = None, y: Any = None) -> None:
-        """Write the model to a file without pickle, whole or not at all; ``reshuffle.estimators.load`` reads it.
+        """Write the model to a file, without pickle; ``reshuffle.estimators.load`` reads it. The file is complete or absent.
 
         With the data X and y the file also holds a digest by which they can be recognised.
         """
@@ -119,7 +119,7 @@ class Linear:
 
 
 def for_encoded_rows(model: Any) -> Any:
-    """A copy of a model that takes rows which are encoded already, in place of tables."""
+    """A copy of a model that takes encoded rows in place of tables."""
     bare = copy(model)
     for of_table in ("feature_names_in_", "encoding_"):
         if of_table in vars(bare):

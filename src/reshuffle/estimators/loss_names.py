@@ -1,4 +1,4 @@
-"""Losses by name, and what a margin says about the target."""
+"""Losses by name, and the mean of the target at a margin."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def _known(**names: str) -> dict[str, type[Loss]]:
 
 
 OF_CLASSES = _known(logistic="Logistic", log_loss="Logistic", squared_hinge="SquaredHinge")
-"""Names of losses of two classes."""
+"""The losses for two classes, by name."""
 OF_NUMBERS = _known(squared="Squared", huber="Huber", quantile="Quantile", poisson="Poisson")
-"""Names of losses of a number."""
+"""The losses for numbers, by name."""
 OF_MORE: dict[type[Loss], type[Loss]] = {losses.Logistic: losses.Multinomial}
-"""The loss that replaces one of two classes where there are more."""
+"""The loss that replaces a loss for two classes if there are more."""
 MEANS: dict[type[Loss], Mean] = {losses.Logistic: sigmoid, losses.Multinomial: softmax}
 MEANS |= dict.fromkeys(_known(poisson="Poisson").values(), np.exp)
 """E[y] at a margin, for losses that stand for a distribution."""
 
 
 def loss_word(loss: Any) -> str:
-    """The name of a loss as it is given to an estimator or to the command, the same everywhere.
+    """The name of a loss as an estimator or the command takes it.
 
     The logistic loss of more than two classes (multinomial) has the same name as that of two.
     """
@@ -61,7 +61,7 @@ def loss_word(loss: Any) -> str:
 
 
 def loss_words(loss: Any) -> str:
-    """The same with the parameters of the loss, where it has some."""
+    """The name of a loss with its parameters, if it has any."""
     word = loss_word(loss)
     if word == repr(loss) or not is_dataclass(loss):
         return word
@@ -86,7 +86,7 @@ def loss_of_classes(given: Any, count: int) -> Loss:
     """The loss for this many classes."""
     loss = loss_of(given, OF_CLASSES)
     if loss.targets == "real":
-        raise InputError(f"loss must be one of classes, got {loss!r}, which is one of numbers")
+        raise InputError(f"loss must be one for classes, got {loss!r}, which is for numbers")
     if count > 2 and loss.targets == "signs":
         several = OF_MORE.get(type(loss))
         if several is None:
@@ -102,18 +102,18 @@ def loss_of_classes(given: Any, count: int) -> Loss:
 
 
 def takes_more_classes(given: Any) -> bool:
-    """Whether a loss, by name or as an object, can do with three classes."""
+    """Whether a loss, given by name or as an object, takes three classes."""
     kind = OF_CLASSES.get(given) if isinstance(given, str) else type(given)
     return kind is None or kind in OF_MORE or getattr(kind, "vector", False)
 
 
 def has_probabilities(given: Any) -> bool:
-    """Whether a loss, by name or as an object, says how likely a class is."""
+    """Whether a loss, given by name or as an object, has class probabilities."""
     kind = OF_CLASSES.get(given) if isinstance(given, str) else type(given)
     return kind in MEANS or hasattr(kind, "mean")
 
 
 def mean_of(loss: Loss) -> Mean | None:
-    """E[y] at a margin: ``mean(z)`` of the loss where it has one, what is known of it otherwise."""
+    """E[y] at a margin: ``mean(z)`` of the loss if it has one, otherwise a known formula."""
     own: Mean | None = getattr(loss, "mean", None)
     return own or MEANS.get(type(loss))

@@ -1,4 +1,4 @@
-"""Models in files: arrays and JSON, no pickle. A file holds the model and what is known of it, not the run."""
+"""Models in files: arrays and JSON, no pickle. A file holds the model and its certificate, not the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from reshuffle.shards import Shards
 
 KIND, VERSION = "model file", 2
 NUMBERS = ("lambda_", "lambda_min_", "lambda_1se_", "objective_", "n_iter_", "n_samples_fit_")
-"""Fitted attributes that are single numbers, kept where a model has them."""
+"""Fitted attributes that are single numbers; a file holds those that the model has."""
 
 
 def save(model: Any, path: Location, X: Any = None, y: Any = None) -> None:
@@ -33,7 +33,7 @@ def save(model: Any, path: Location, X: Any = None, y: Any = None) -> None:
 
     if hasattr(model.loss_, "mean"):
         raise InputError(
-            f"loss {model.loss_!r} has a mean(z) of its own, which is code and not kept in a file"
+            f"loss {model.loss_!r} has its own mean(z), which is code and cannot be kept in a file"
         )
     arrays: dict[str, Any] = {
         "coef": dense(model.coef_),
@@ -129,7 +129,7 @@ def _model(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
 
 
 def _loss(about: dict[str, Any]) -> Loss | Described:
-    """A loss of the package by its name; one of a user's own can only be described."""
+    """A loss of this package, by its name; a user's own loss can only be described."""
     known = {kind.__name__: kind for kind in (*losses.LOSSES, SquaredOutputs)}
     name, parameters = about["name"], [float(value) for value in about["parameters"]]
     return known[name](*parameters) if name in known else Described(f"{name}({parameters})")

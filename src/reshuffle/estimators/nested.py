@@ -10,13 +10,13 @@ from sklearn.base import BaseEstimator
 from reshuffle.errors import InputError
 
 PARTS = ("loss", "penalty", "solver")
-"""Parameters that may be objects with parameters of their own."""
+"""Parameters that may be objects with their own parameters."""
 
 
 class Nested(BaseEstimator):  # type: ignore[misc]
     """``get_params`` and ``set_params`` that reach into a loss, a penalty or a solver.
 
-    These are values: setting a parameter of one puts a new one in its place.
+    These objects are values: setting one of their parameters replaces the object by a new one.
     """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

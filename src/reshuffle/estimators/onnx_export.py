@@ -1,4 +1,4 @@
-"""Export to ONNX, checked: the graph is run beside the model before anyone gets it."""
+"""Export to ONNX, checked: before a graph is returned, its predictions are compared with the model's."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from reshuffle.estimators.linear import Linear, for_encoded_rows
 from reshuffle.estimators.onnx_graph import onnx_graph
 
 NEAR = 1e-9
-"""Relative difference up to which two double-precision computations in another order count as the same."""
+"""Relative difference up to which two double-precision computations in different orders count as equal."""
 NEAR_SINGLE = 1e-3
 """The same for a pipeline, which skl2onnx computes in single precision."""
 
 
 @dataclass(frozen=True)
 class OnnxAgreement:
-    """How near the graph came to the model."""
+    """How closely the graph agrees with the model."""
 
     rows: int
     difference: float
     """The largest difference of a number (a prediction, a probability or a margin), relative to the largest of them."""
     labels: int
-    """Rows in which another class was predicted: ties, which rounding decides."""
+    """The number of rows with different classes: ties, which rounding decides."""
 
     def __str__(self) -> str:
         ties = f", {self.labels} labels differ where rounding decides" if self.labels else ""
@@ -69,7 +69,7 @@ def to_onnx(model: Any, rows: Any) -> Any:
 
 
 def agreement(graph: Any, model: Any, rows: Any) -> OnnxAgreement:
-    """Run the graph on rows and compare; an ``InputError`` where it predicts something else."""
+    """Run the graph on rows and compare; raises ``InputError`` if its predictions differ."""
     encoding = getattr(model, "encoding_", None)
     if isinstance(encoding, TableEncoding):
         if not (is_table(rows) or isinstance(rows, Chunk)):
@@ -97,7 +97,7 @@ def run(graph: Any, feeds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 
 def compared(found: dict[str, NDArray[Any]], model: Any, X: Any, near: float) -> OnnxAgreement:
-    """Outputs of a graph beside the answers of the model to the same rows."""
+    """Compare the outputs of a graph with the model's predictions for the same rows."""
     bare = for_encoded_rows(model) if isinstance(model, Linear) else model
     first, *others = found.values()
     predicted = bare.predict(X)
@@ -127,14 +127,14 @@ def compared(found: dict[str, NDArray[Any]], model: Any, X: Any, near: float) ->
 
 
 def _labels(values: Any) -> NDArray[Any]:
-    """Labels as texts; a graph writes True and False as 1 and 0."""
+    """Labels as text; a graph writes True and False as 1 and 0."""
     array = np.ravel(values)
     array = array.astype(np.int64) if array.dtype.kind == "b" else array
     return np.array([str(value) for value in array.tolist()])
 
 
 def _tied(model: Any, X: Any, near: float) -> NDArray[np.bool_]:
-    """Rows whose two largest margins are as good as equal."""
+    """The rows whose two largest margins are equal up to rounding."""
     margins = np.asarray(model.decision_function(X))
     if margins.ndim == 1:
         margins = np.column_stack([-margins, margins])
@@ -153,7 +153,7 @@ def _apart(one: NDArray[Any], other: NDArray[Any]) -> float:
 
 
 def feeds_of(encoding: TableEncoding, chunk: Chunk) -> dict[str, NDArray[Any]]:
-    """Inputs of the graph: numbers, NaN where one is missing, and texts, "" where one is missing."""
+    """The inputs of the graph: numbers, with NaN for a missing one, and texts, with "" for a missing one."""
     feeds: dict[str, NDArray[Any]] = {}
     for part, column in zip(encoding.columns, encoding.collected(chunk), strict=True):
         if isinstance(part, Category):
@@ -166,8 +166,8 @@ def feeds_of(encoding: TableEncoding, chunk: Chunk) -> dict[str, NDArray[Any]]:
 
 
 def made_up(encoding: TableEncoding, rows: int = 200, seed: int = 0) -> Chunk:
-    """Rows to check with where the user gives none: every category, one that is not known, and missing values
-    where the model fills them in."""
+    """Rows to check with if the user gives none: every category, an unknown one, and missing values
+    if the model fills them in."""
     rng = np.random.default_rng(seed)
     columns: dict[str, Any] = {}
     for part in encoding.columns:

@@ -22,11 +22,11 @@ from reshuffle.estimators.loss_names import MEANS
 from reshuffle.estimators.summary import dense
 
 OPSET, ML_OPSET, IR = 17, 3, 9
-"""Versions of the operators and of the format: of 2022, so that runtimes of the last years read them."""
+"""Versions of the operators and of the format: those of 2022, so that older runtimes read them, too."""
 
 
 class Graph:
-    """Nodes and constants, collected one after the other; every method returns the name of its result."""
+    """The nodes and constants of a graph; every method adds some and returns the name of its result."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -34,7 +34,7 @@ class Graph:
         self.inputs: list[Any] = []
 
     def constant(self, values: Any) -> str:
-        """A tensor that is part of the graph."""
+        """Add a constant tensor."""
         from onnx import numpy_helper
 
         name = f"constant_{len(self.constants)}"
@@ -47,7 +47,7 @@ class Graph:
     def op(
         self, kind: str, *inputs: str, ml: bool = False, called: str = "", **attributes: Any
     ) -> str:
-        """A node; its result may be ``called`` something."""
+        """Add a node; its result may be given a name by ``called``."""
         from onnx import helper
 
         result = called or f"{kind.lower()}_{len(self.nodes)}"
@@ -56,7 +56,7 @@ class Graph:
         return result
 
     def input(self, name: str, kind: str, width: int) -> str:
-        """An input of the graph: rows by ``width``."""
+        """Add an input of shape (rows, ``width``)."""
         from onnx import helper
 
         self.inputs.append(helper.make_tensor_value_info(name, element_type(kind), [None, width]))
@@ -82,7 +82,7 @@ def onnx_graph(model: Any) -> Any:
     loss = model.loss_
     if hasattr(loss, "mean"):
         raise InputError(
-            f"ONNX: the mean(z) of {loss!r} is code of your own, and cannot be exported"
+            f"ONNX: the mean(z) of {loss!r} is your own code and cannot be exported"
         )
     graph = Graph()
     features = _features(graph, model)
@@ -131,7 +131,7 @@ def _number(graph: Graph, part: Number) -> str:
 
 
 def _category(graph: Graph, part: Category, missing: set[str]) -> str:
-    """A one at the level of a row; zeros for a text that is not known."""
+    """The one-hot encoding of a column of categories; all zeros for an unknown text."""
     texts = graph.input(part.name, "text", 1)
     places = {level: k for k, level in enumerate(part.levels)}
     if part.fill is not None:

@@ -40,7 +40,7 @@ def pipeline_graph(pipeline: Any, rows: Any) -> Any:
 
 
 def _inputs(rows: Any) -> tuple[list[Any], dict[str, NDArray[Any]]]:
-    """The inputs of a graph as skl2onnx wants them, and these rows as its feeds: an input for each column."""
+    """The inputs of a graph in the form that skl2onnx takes, and these rows as its feeds: one input per column."""
     from skl2onnx.common.data_types import FloatTensorType, StringTensorType
 
     if hasattr(rows, "toarray"):

@@ -29,7 +29,7 @@ def rr_path(
     max_iter: int = 1000,
     random_state: Any = 0,
 ) -> Path:
-    """The minimisers of mean loss + λ·ψ for λ from λ_max down, each begun at the one before.
+    """The minimisers of mean loss + λ·ψ for λ from λ_max down, each found from the previous ones.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Minimisers along a sequence of strengths, each begun at the one before."""
+"""Minimisers along a sequence of strengths, each found from the previous ones."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Path:
         )
 
     def _repr_html_(self) -> str:
-        """For notebooks: some of the strengths."""
+        """A table of some of the strengths, for notebooks."""
         some, note = ends(len(self))
         words = {True: "yes", False: "no"}
         rows = [
@@ -83,7 +83,7 @@ def unit_penalty(
 
 
 def strengths_of(problem: Problem, lambdas: Any, smallest: Any) -> Array:
-    """The λ's of a path: those that are given, or so many from λ_max to ``smallest``·λ_max."""
+    """The λ's of a path: the given ones, or the given number of them from λ_max to ``smallest``·λ_max."""
     if isinstance(lambdas, (int, np.integer)) and not isinstance(lambdas, bool):
         check_positive("lambdas", lambdas, integer=True)
         if not (isinstance(smallest, (float, np.floating)) and 0 < smallest < 1):
@@ -110,7 +110,7 @@ def strengths_of(problem: Problem, lambdas: Any, smallest: Any) -> Array:
 
 
 def follow(problem: Problem, lambdas: Array, solver: Any) -> Iterator[Result]:
-    """The result at each λ, begun where the last two lead; at first there is nothing but an intercept.
+    """The result at each λ. Each run starts at the extrapolation of the last two results; the first has an intercept only.
 
     ``problem`` has ψ at λ = 1.
     """
@@ -120,17 +120,17 @@ def follow(problem: Problem, lambdas: Array, solver: Any) -> Iterator[Result]:
     for k, strength in enumerate(lambdas):
         result = solver.solve(problem.with_penalty(times(float(strength))), begin)
         if result.message.startswith("interrupted"):
-            raise KeyboardInterrupt  # which a single run takes for its own end, and a path is not one
+            raise KeyboardInterrupt  # A single run takes Ctrl-C as its own end; here it has to end the whole path.
         before, x = x, result.x
         begin = _ahead(problem, before, x, lambdas[max(k - 1, 0) : k + 2])
         yield result
 
 
 def _ahead(problem: Problem, before: Array, x: Array, lambdas: Array) -> Array:
-    """Where a line in λ through the last two minimisers is at the next λ, at most as far again.
+    """The linear extrapolation in λ of the last two minimisers to the next λ, by at most the length of the last step.
 
-    Minimisers are nearly straight in λ as long as the same features are used, so that features at zero stay
-    there, and those that would change their sign come to rest.
+    Minimisers are nearly linear in λ as long as the same features are used: features at zero stay
+    there, and those that would change their sign are set to zero.
     """
     if len(lambdas) < 3 or not lambdas[0] > lambdas[1]:
         return x
@@ -142,7 +142,7 @@ def _ahead(problem: Problem, before: Array, x: Array, lambdas: Array) -> Array:
 
 
 def walk(problem: Problem, lambdas: Array, solver: Any, name: str) -> list[Result]:
-    """The results of a path, with one warning for all that did not converge."""
+    """The results of a path, with one warning for all strengths that did not converge."""
     with held_warnings() as held:
         results = list(follow(problem, lambdas, solver))
     _retell(held, name, lambdas, results, solver)

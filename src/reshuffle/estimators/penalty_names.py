@@ -72,7 +72,7 @@ def _factors(given: Any, shape: tuple[int, ...]) -> Any:
     check_finite("penalty_factors", factors)
     if factors.min() < 0:
         raise InputError(f"penalty_factors must not be negative, got {factors.min():g}")
-    return factors.reshape(-1, *[1] * (len(shape) - 1))  # the same for every output
+    return factors.reshape(-1, *[1] * (len(shape) - 1))  # A feature has the same factor for every output.
 
 
 def _refuse_beside_an_object(given: Any, l1: Any, l2: Any, factors: Any, positive: bool) -> None:
@@ -80,5 +80,5 @@ def _refuse_beside_an_object(given: Any, l1: Any, l2: Any, factors: Any, positiv
     for name, value in settings.items():
         if value is not None:
             raise InputError(
-                f"{name} goes with a penalty by name; {shown(given)} brings its own, got {name}={shown(value)}"
+                f"{name} is for a penalty that is given by name, but the penalty is {shown(given)}; got {name}={shown(value)}"
             )

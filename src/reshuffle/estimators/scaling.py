@@ -1,4 +1,4 @@
-"""A penalty times a factor: what a path goes along."""
+"""A penalty times a factor, as paths need it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STRENGTHS = ("l1", "l2", "strength")
 
 @dataclass(frozen=True)
 class Times:
-    """factor·ψ, with the two things every penalty can do."""
+    """factor·ψ, with ``value`` and ``prox``, which every penalty has."""
 
     penalty: Any
     factor: float
@@ -41,10 +41,10 @@ class Times:
 
 
 def scaling(penalty: Penalty, shape: tuple[int, ...]) -> Callable[[float], Penalty]:
-    """factor -> factor·ψ, with all abilities of ψ where its strengths can be multiplied instead.
+    """The map from a factor to factor·ψ, which keeps all abilities of ψ if its strengths can be multiplied.
 
-    A penalty may say itself how, by an ability ``scaled(factor)``. That multiplied strengths do what they
-    should is tried on a point, once.
+    A penalty may provide it itself, by an ability ``scaled(factor)``. Whether multiplied strengths do what they
+    should is tried once, at one point.
     """
     own = ability(penalty, "scaled")
     if own is not None:

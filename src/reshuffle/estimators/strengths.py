@@ -1,4 +1,4 @@
-"""The strengths of other libraries' parameters: the same minimiser, in the terms of this package.
+"""The strengths that give the same minimiser as the parameters of other libraries.
 
 Here the objective is the mean loss plus l1·‖x‖₁ + (l2/2)‖x‖². Each function returns the keywords ``l1`` and
 ``l2`` of an estimator with ``penalty="elasticnet"``.
@@ -15,7 +15,7 @@ from reshuffle.validation import check_positive
 
 
 class Strengths(TypedDict):
-    """Keywords of an estimator."""
+    """Keyword arguments of an estimator."""
 
     l1: float
     l2: float

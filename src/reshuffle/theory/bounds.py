@@ -141,11 +141,11 @@ def fed_homogeneous_bound(c: ClientConstants, T: ArrayLike, step: float) -> Arra
 
 
 def strongly_convex(what: str, mu: float) -> float:
-    """μ; refused if it is zero."""
+    """Return μ, or refuse a problem that is not strongly convex."""
     if not mu > 0:
         raise InputError(
             f"this theorem needs {what} strongly convex, got μ = {mu:g} "
-            "(a ridge makes f_i so, an L2 part ψ; an intercept is in neither)"
+            "(a ridge makes the f_i strongly convex, an L2 part makes ψ so; with an intercept neither is)"
         )
     return mu
 
