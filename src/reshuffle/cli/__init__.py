@@ -88,7 +88,9 @@ def datasets(names: tuple[str, ...], fetch: bool, output: Output) -> None:
               help="Format of DATA.  [default: detected from its first bytes and its name, else libsvm]")  # fmt: skip
 @click.option("--target", "-t", help="Column of a table, or array of an NPZ file, to learn.")
 @click.option("--drop", multiple=True, help="Leave out this column of a table (repeat for others).")
-@click.option("--separator", help="Character between the columns of a CSV file.  [default: , or a tab]")
+@click.option(
+    "--separator", help="Character between the columns of a CSV file.  [default: , or a tab]"
+)
 @click.option("--dtype", type=click.Choice(["float64", "float32"]), default="float64", show_default=True,
               help="Of the values.")  # fmt: skip
 @click.option("--first-index", type=click.IntRange(0, 1),
@@ -178,7 +180,9 @@ def theory(output: Output, **options: Any) -> None:
 )
 @click.option("--l1", type=click.FloatRange(min=0.0, min_open=True),
               help="λ1 of figure1.  [default: chosen as the paper says]")  # fmt: skip
-@click.option("--clients", type=click.IntRange(min=1), help="Number of clients in figure2.  [default: 10]")
+@click.option(
+    "--clients", type=click.IntRange(min=1), help="Number of clients in figure2.  [default: 10]"
+)
 @click.option("--epochs", type=click.IntRange(min=1), help="Passes of a run.  [default: 100]")
 @click.option("--quick", is_flag=True, help="Fewer seeds and epochs: a try in seconds.")
 @click.option(

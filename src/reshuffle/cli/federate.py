@@ -90,7 +90,9 @@ def run(options: Options, output: Output) -> int:
     clock = time.perf_counter()
     with Board(names, options.progress) as board:
         tally = Tally(names, board)
-        problem.watch = board if isinstance(problem, Sites) else tally  # Sites count their own samples.
+        problem.watch = (
+            board if isinstance(problem, Sites) else tally
+        )  # Sites count their own samples.
         result = solver.solve(
             problem,
             callbacks=[Checkpoint(checkpoint)],

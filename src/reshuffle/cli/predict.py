@@ -37,7 +37,9 @@ def run(
     output: Output,
 ) -> None:
     """Write a prediction for each row of the file, with the columns to keep, and score them if requested."""
-    if out is not None and (not os.path.exists(out) or os.path.isfile(out)):  # The output is a regular file, not a device.
+    if out is not None and (
+        not os.path.exists(out) or os.path.isfile(out)
+    ):  # The output is a regular file, not a device.
         check_apart(out, model, file)
     fitted = load(model)
     encoding = getattr(fitted, "encoding_", None)

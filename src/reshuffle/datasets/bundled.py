@@ -1,4 +1,4 @@
-"""Data that needs no file: a set that comes with scikit-learn, and synthetic problems."""
+"""Data that needs no file: a data set that comes with scikit-learn, and synthetic problems."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def synthetic(
         check_positive("stored", stored, integer=True)
         if stored > features:
             raise InputError(f"stored must be at most features = {features}, got {stored}")
-        # one draw from each of `stored` stretches of columns: sorted, no column twice
+        # One draw from each of `stored` ranges of columns: the indices are sorted, and no column occurs twice.
         edges = np.linspace(0, features, stored + 1).astype(np.int32)
         indices = rng.integers(edges[:-1], edges[1:], size=(n, stored), dtype=np.int32)
         data = rng.standard_normal(n * stored, dtype=dtype)

@@ -23,17 +23,17 @@ def is_table(X: Any) -> bool:
     if isinstance(X, Mapping) or any(
         hasattr(X, name) for name in ("collect_schema", "column_names")
     ):
-        return True  # the former is of polars, whose lazy frames do not like to be asked for more
+        return True  # collect_schema is of polars, whose lazy frames warn when they are asked for more.
     return hasattr(X, "columns") and hasattr(X, "__getitem__") and hasattr(X, "shape")
 
 
 def chunk_of(table: Any, wanted: Iterable[str], dates: Iterable[str] = ()) -> Chunk:
     """The rows of a table, with those of the ``wanted`` columns that it has."""
-    if isinstance(table, (list, tuple)):  # rows, as JSON has them
+    if isinstance(table, (list, tuple)):  # A list of dicts holds rows, as in JSON.
         names = dict.fromkeys(name for row in table for name in row)
         table = {name: [row.get(name) for row in table] for name in names}
     if hasattr(table, "collect") and hasattr(table, "collect_schema"):
-        raise InputError(f"the table must hold its rows, got a {type(table).__name__}: collect it")
+        raise InputError(f"the table must be in memory, got a {type(table).__name__}: collect it")
     there = [str(name) for name in _names(table)]
     check_names(there, WHERE)
     known, days_of = set(there), set(dates)
@@ -54,7 +54,7 @@ def _names(table: Any) -> Iterable[Any]:
 
 
 def _values(table: Any, name: str, as_date: bool) -> Values:
-    """A column as numbers, NaN where one is missing, or as texts, None where there is none."""
+    """A column as numbers, with NaN for a missing value, or as texts, with None for a missing value."""
     column = table[name]
     if np.ndim(column) == 0 and not hasattr(column, "__len__"):
         raise InputError(
@@ -85,7 +85,7 @@ def _values(table: Any, name: str, as_date: bool) -> Values:
 
 def _has_dates(values: NDArray[Any]) -> bool:
     first = next((v for v in values if not _absent(v)), None)
-    return isinstance(first, date)  # a datetime, and a Timestamp of pandas, are dates too
+    return isinstance(first, date)  # datetime, and pandas' Timestamp, are subclasses of date.
 
 
 def _days(values: NDArray[Any]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Sparse matrices as scipy's ``save_npz`` writes them, with targets beside them or inside."""
+"""Sparse matrices as written by scipy's ``save_npz``, with targets in the same file or in another."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OWN = (
 """The names that scipy gives to the parts of a matrix."""
 MATRIX = "a sparse matrix as scipy.sparse.save_npz writes it"
 TARGET = "y"
-"""The member of a matrix file that is its target, where no other name is given."""
+"""The default name of the member of a matrix file that holds the target."""
 
 
 def read_matrix(file: BinaryIO, where: str) -> tuple[sp.csr_matrix, dict[str, NDArray[Any]]]:
@@ -56,7 +56,7 @@ def read_matrix(file: BinaryIO, where: str) -> tuple[sp.csr_matrix, dict[str, ND
 def target_of(
     others: dict[str, NDArray[Any]], given: str | None, rows: int, where: str
 ) -> NDArray[Any]:
-    """Targets: the member ``given`` of the matrix file, else the file of that name (.npy, or text, one per line)."""
+    """The targets: the member ``given`` of the matrix file, or else the file of that name (.npy, or text, one per line)."""
     name = given or TARGET
     if name in others:
         y = others[name]
@@ -80,13 +80,13 @@ def _from_file(path: str) -> NDArray[Any]:
         try:
             y: NDArray[Any] = np.load(path, allow_pickle=False)
         except DAMAGE as error:
-            raise InputError(f"{path} is not an array of numpy, or is damaged: {error}") from None
+            raise InputError(f"{path} is not a numpy array, or is damaged: {error}") from None
         return y
     try:
         with open(path, encoding="utf-8") as file:
             texts = [line.strip() for line in file]
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not a text with one target per line") from None
+        raise InputError(f"{path} is not a text file with one target per line") from None
     while texts and not texts[-1]:
         texts.pop()
     if "" in texts:

@@ -104,7 +104,9 @@ class LinearEstimator(Linear, Hooks, Nested):
         x, objective = result.x, result.trace.last()["objective"]
         if watch is not None and watch.losses:
             self.validation_losses_ = np.array(watch.losses)
-            if not np.array_equal(watch.x, x):  # Early stopping keeps an earlier point, at which nothing was proved.
+            if not np.array_equal(
+                watch.x, x
+            ):  # Early stopping keeps an earlier point, at which nothing was proved.
                 certificate = Certificate(certificate.measure, np.nan, certificate.tol, "")
                 x, objective = watch.x, problem.objective(watch.x)
         self.__dict__.update(self.attributes_of(x))

@@ -45,7 +45,7 @@ def from_federation(result: Result) -> Any:
     learned: Learned | None = getattr(result, "learned", None)
     if learned is None:
         raise InputError(
-            "result must be what solve(sites) of a federated solver gave for federated.Sites, "
+            "result must be what solve(sites) of a federated solver returned for federated.Sites, "
             f"got {shown(result)}"
         )
     settings: dict[str, Any] = {

@@ -18,7 +18,9 @@ Fold = tuple[NDArray[Any], NDArray[Any]]
 """The rows to learn from, and the rows to judge by."""
 FOLDS = 5
 """The default number of folds, which is scikit-learn's."""
-SHUFFLE = 12  # The number of the random stream that assigns groups to folds; held-out rows use stream 11.
+SHUFFLE = (
+    12  # The number of the random stream that assigns groups to folds; held-out rows use stream 11.
+)
 LEVEL = 0.95
 """The one-sided confidence of a paired comparison."""
 NEGLIGIBLE = 0.05
@@ -44,7 +46,9 @@ def folds_of(
         if count < 2:
             raise InputError(f"cv must be 2 folds or more, got {count}")
         kind = KFold if codes is None else StratifiedKFold
-        drawn = int(generator(seed, SHUFFLE).integers(2**31))  # scikit-learn accepts no larger seeds.
+        drawn = int(
+            generator(seed, SHUFFLE).integers(2**31)
+        )  # scikit-learn accepts no larger seeds.
         cv = kind(count, shuffle=True, random_state=drawn)
     splitter = check_cv(cv, target, classifier=codes is not None)
     return list(splitter.split(X, target, named))

@@ -64,7 +64,10 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
     rows. An array that has this form already is used directly: scikit-learn's own check would take longer than the solver.
     """
     if reset:
-        for of_file in ("encoding_", "log_target_"):  # These attributes belong to the data of an earlier fit.
+        for of_file in (
+            "encoding_",
+            "log_target_",
+        ):  # These attributes belong to the data of an earlier fit.
             if of_file in vars(estimator):
                 delattr(estimator, of_file)
     elif hasattr(getattr(estimator, "encoding_", None), "transform"):

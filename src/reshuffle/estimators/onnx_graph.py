@@ -81,9 +81,7 @@ def onnx_graph(model: Any) -> Any:
         from onnx import checker, helper
     loss = model.loss_
     if hasattr(loss, "mean"):
-        raise InputError(
-            f"ONNX: the mean(z) of {loss!r} is your own code and cannot be exported"
-        )
+        raise InputError(f"ONNX: the mean(z) of {loss!r} is your own code and cannot be exported")
     graph = Graph()
     features = _features(graph, model)
     coef = np.atleast_2d(dense(model.coef_))

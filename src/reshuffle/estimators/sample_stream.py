@@ -39,7 +39,9 @@ class SampleStream:
     @classmethod
     def after(cls, problem: Problem, seed: int) -> SampleStream:
         """The stream after a whole fit, which counts as one call."""
-        bounded = problem.loss.curvature < np.inf  # Without this, a later partial_fit would be refused.
+        bounded = (
+            problem.loss.curvature < np.inf
+        )  # Without this, a later partial_fit would be refused.
         return cls(seed, 1, problem.n, problem.smoothness.L_max if bounded else 0.0)
 
     def advance(self, part: Problem, x0: NDArray[Any] | None) -> tuple[Result, SampleStream]:

@@ -33,7 +33,9 @@ def run(settings: Settings) -> Report:
             about = f"{report.configuration['data']}, {report.configuration['rows'].split(', sha256')[0]}"
             rows += [[about, figure, c.claim, c.verdict, c.found] for c in report.checks]
     if not rows:
-        raise InputError(f"none of the data sets is on this machine; set {datasets.VARIABLE} to the folder that holds them")
+        raise InputError(
+            f"none of the data sets is on this machine; set {datasets.VARIABLE} to the folder that holds them"
+        )
     columns = ("data", "figure", "claim", "verdict", "found")
     path = settings.out / "claims.csv"
     write_csv(path, columns, rows)

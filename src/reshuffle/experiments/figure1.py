@@ -27,7 +27,10 @@ from reshuffle.steps import InverseTime
 from reshuffle.trace import Result
 
 DATA, OURS, EXACT = "a1a", "ProxRR", "ExactProxRR"
-STRONGER, FEW = 3, 3  # λ1 is doubled this many times to see where the claim ceases to hold, with this many seeds.
+STRONGER, FEW = (
+    3,
+    3,
+)  # λ1 is doubled this many times to see where the claim ceases to hold, with this many seeds.
 
 TEXT = """\
 Logistic loss with ψ(x) = λ1‖x‖₁ + (λ2/2)‖x‖², steps that begin with the largest of the theory, 1/L_max \

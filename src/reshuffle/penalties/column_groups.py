@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reshuffle.errors import InputError, shown
 
 COLUMNS = "columns"
-"""The value of ``groups`` in an estimator that stands for the columns, by the names of the features."""
+"""The value of ``groups`` by which an estimator makes a group of each column, from the names of the features."""
 
 Labels = NDArray[np.int64]
 
@@ -25,7 +25,7 @@ def column_groups(source: Any, separator: str = "=") -> Labels:
     source : the names of features (a list, or an array), where those of one column have the same text before the last
         ``separator``, as in "plan=basic", and a name without it is a column of its own; or a fitted encoder: a
         OneHotEncoder, ColumnTransformer or Pipeline of scikit-learn, or ``model.encoding_``.
-    separator : of names. ``pandas.get_dummies`` writes "plan_basic": give "_" where no column of numbers has one.
+    separator : the text between column and category. ``pandas.get_dummies`` writes "plan_basic": give "_" if no other column's name contains it.
 
     Examples
     --------
@@ -54,14 +54,16 @@ def _of_names(names: list[str], separator: str) -> Labels:
 
 
 def _numbered(owners: Iterable[Any]) -> Labels:
-    """Groups numbered in the order in which they come."""
+    """Groups numbered in the order of their first occurrence."""
     seen: dict[Any, int] = {}
     return np.array([seen.setdefault(owner, len(seen)) for owner in owners], dtype=np.int64)
 
 
 def _of_encoder(encoder: Any, columns: list[Any] | None) -> list[Any]:
-    """The column of each output of an encoder; ``columns`` names its inputs, where they are known."""
-    if hasattr(encoder, "columns") and hasattr(encoder, "feature_names"):  # of this package
+    """The column of each output of an encoder; ``columns`` names its inputs, if they are known."""
+    if hasattr(encoder, "columns") and hasattr(
+        encoder, "feature_names"
+    ):  # It is an encoder of this package.
         return [part.name for part in encoder.columns for _ in part.features]
     if hasattr(encoder, "transformers_"):
         return _of_transformers(encoder)
@@ -82,7 +84,7 @@ def _of_encoder(encoder: Any, columns: list[Any] | None) -> list[Any]:
             f"column_groups takes names of features or a fitted encoder, got {type(encoder).__name__}"
         )
     outputs = len(encoder.get_feature_names_out())
-    if outputs == count:  # a scaler, an imputer: one feature for each column
+    if outputs == count:  # A scaler or an imputer makes one feature of each column.
         return names
     raise InputError(
         f"column_groups cannot tell which of the {outputs} outputs of {type(encoder).__name__} came from which of its "
@@ -91,10 +93,10 @@ def _of_encoder(encoder: Any, columns: list[Any] | None) -> list[Any]:
 
 
 def _of_categories(encoder: Any, names: list[Any]) -> list[Any]:
-    """The column of each output of a OneHotEncoder, which may drop some, and put rare ones together."""
+    """The column of each output of a OneHotEncoder, which may drop categories and merge rare ones."""
     plain = copy(encoder)
     if "feature_names_in_" in vars(plain):
-        del plain.feature_names_in_  # so that inputs can be given numbers for names
+        del plain.feature_names_in_  # The names given to the inputs are their numbers.
     if hasattr(plain, "feature_name_combiner"):
         plain.feature_name_combiner = "concat"
     outputs = [str(n) for n in plain.get_feature_names_out([str(k) for k in range(len(names))])]

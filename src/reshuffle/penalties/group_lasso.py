@@ -22,7 +22,7 @@ class GroupLasso(Grouped):
         ``None``: each row of a matrix unknown is a group (one group per feature of a multinomial model).
         "columns", in an estimator that is fitted to a table: the features of one column, named
         "column=category", are a group; see ``column_groups``.
-    weights : one w_g per group; √(size of g) where not given.
+    weights : one w_g per group; √(size of g) by default.
 
     Examples
     --------

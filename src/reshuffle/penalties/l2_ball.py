@@ -12,7 +12,7 @@ from reshuffle.penalties.base import Array, ByContent, check_radius, conjugate_w
 class L2Ball(ByContent):
     """ψ(x) = 0 where ‖x‖₂ ≤ radius, +inf elsewhere; its prox is the projection.
 
-    For a matrix unknown the norm is that of all its entries (Frobenius).
+    For a matrix unknown this is the Frobenius norm.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class L2Ball(ByContent):
         return [cls(0.3)]
 
     def value(self, x: Array) -> float:
-        # a projection lands on the sphere up to rounding
+        # A projection lies on the sphere up to rounding.
         return 0.0 if np.linalg.norm(x) <= self.radius * (1.0 + 1e-12) else np.inf
 
     def prox(self, x: Array, step: float) -> Array:

@@ -17,7 +17,7 @@ class MCP(ByContent):
 
         0 for |x| ≤ λs,   sign(x)(|x| - λs)/(1 - s/γ) up to |x| = γλ,   x beyond,
 
-    where the step s is below γ, and elsewhere hard thresholding at λ√(sγ). Solvers that need a convex
+    if the step s is below γ, and otherwise hard thresholding at λ√(sγ). Solvers that need a convex
     penalty refuse it; with those that take it, a run ends at a stationary point.
 
     Parameters

@@ -115,7 +115,9 @@ def _path(model: Any, names: list[str], ax: Axes) -> None:
     short = [name if len(name) <= 22 else name[:21] + "…" for name in names]
     plotting.plot_path(model.path_, names=short, mark=model.lambda_, ax=ax, largest=7)
     ax.grid(alpha=1.0, lw=0.6)
-    if ax.get_legend() is not None:  # The legend stands under the picture, where a narrow page has room.
+    if (
+        ax.get_legend() is not None
+    ):  # The legend stands under the picture, where a narrow page has room.
         ax.legend(
             frameon=False,
             fontsize="small",

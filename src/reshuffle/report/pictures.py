@@ -42,7 +42,9 @@ def drawn(
         from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # Text is drawn in the fonts of the reader's browser.
+        warnings.filterwarnings(
+            "ignore", "Glyph .* missing"
+        )  # Text is drawn in the fonts of the reader's browser.
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.subplots())
         file = io.StringIO()
