@@ -46,10 +46,10 @@ def classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def check_apart(labels: NDArray[Any]) -> None:
-    """Refuse labels that are floating-point numbers so large that neighbouring whole numbers are one."""
+    """Refuse floating-point labels so large that different whole numbers have the same representation."""
     if labels.dtype.kind != "f" or not labels.size:
         return
-    most = 2.0 / np.finfo(labels.dtype).eps  # 2^53 in double precision
+    most = 2.0 / np.finfo(labels.dtype).eps  # This is 2^53 in double precision.
     largest = labels[np.argmax(np.abs(labels))]
     if abs(largest) >= most:
         raise InputError(
@@ -59,7 +59,7 @@ def check_apart(labels: NDArray[Any]) -> None:
 
 
 def as_written(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels as they were written: whole numbers without a point."""
+    """Labels as they were written: whole numbers without a decimal point."""
     check_apart(labels)
     if labels.dtype.kind == "f" and np.all(labels == np.rint(labels)):
         return labels.astype(np.int64)

@@ -23,8 +23,8 @@ class OracleProblem(FiniteSum):
     n, dim : the number of functions and of unknowns.
     gradient : ``gradient(i, x)`` returns ∇f_i(x).
     value : ``value(x)`` returns f(x) = (1/n) Σ_i f_i(x).
-    penalty : ψ, anything with ``value`` and ``prox``.
-    smoothness : L_i, one number for all or one each. Without it every step must be given.
+    penalty : ψ, any object with ``value`` and ``prox``.
+    smoothness : the L_i, one number for all functions or one for each. Without it every step must be given.
 
     Examples
     --------

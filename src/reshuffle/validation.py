@@ -1,4 +1,4 @@
-"""Bad input gets a clear error before any work starts: the checks that are about numbers and arrays."""
+"""Checks of numbers and arrays: bad input gets a clear error before any work starts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CHUNK = 1 << 20
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written: one array type for the kernels, whatever came in."""
+    """A read-only view: kernels get one type of array, whatever the user gave."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
 
 
 def laid_out(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """The array in C order, aligned and of this type; itself where it is so already."""
+    """The array in C order, aligned and of this type; the same array if it is so already."""
     flags = array.flags
     if flags.c_contiguous and flags.aligned and array.dtype == dtype:
         return array
@@ -37,7 +37,7 @@ def as_array(name: str, given: Any) -> NDArray[Any]:
         array = np.asarray(given)
     except ValueError:
         raise InputError(f"{name} must be an array, got rows of different lengths") from None
-    if array.dtype == object and hasattr(given, "to_numpy"):  # pandas' nullable types
+    if array.dtype == object and hasattr(given, "to_numpy"):  # These are pandas' nullable types.
         try:
             return np.asarray(given.to_numpy(dtype=np.float64, na_value=np.nan))
         except (TypeError, ValueError):
@@ -46,7 +46,7 @@ def as_array(name: str, given: Any) -> NDArray[Any]:
 
 
 def check_finite(name: str, values: NDArray[Any]) -> None:
-    """No NaN, no infinity."""
+    """Refuse NaN and infinity."""
     flat = values.reshape(-1)
     for start in range(0, flat.size, CHUNK):
         if not np.logical_and.reduce(np.isfinite(flat[start : start + CHUNK])):
@@ -55,7 +55,7 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
 
 
 def check_weights(sample_weight: Any, n: int) -> Array:
-    """n·w_i/Σw, so that the weighted mean is a plain mean; empty where there are no weights."""
+    """n·w_i/Σw, so that the weighted mean is a plain mean; empty if there are no weights."""
     if sample_weight is None:
         return read_only(np.empty(0))
     weights = as_array("sample_weight", sample_weight)
@@ -70,13 +70,13 @@ def check_weights(sample_weight: Any, n: int) -> Array:
         raise InputError(f"sample_weight must not be negative, got {weights.min():g}")
     if not weights.max() > 0:
         raise InputError("sample_weight must not be zero everywhere")
-    weights /= weights.max()  # so that no sum overflows
+    weights /= weights.max()  # Divided first, so that no sum overflows.
     weights *= n / weights.sum()
     return read_only(weights)
 
 
 def mean_weight(sample_weight: Any) -> float:
-    """The mean of weights that ``check_weights`` has seen; 1 where there are none."""
+    """The mean of weights that ``check_weights`` has accepted; 1 if there are none."""
     if sample_weight is None:
         return 1.0
     with np.errstate(over="ignore"):
@@ -88,7 +88,7 @@ def mean_weight(sample_weight: Any) -> float:
 
 
 def check_start(x0: Any, shape: tuple[int, ...]) -> Array:
-    """A fresh, writable start: zeros where none is given."""
+    """A fresh, writable starting point: zeros if none is given."""
     if x0 is None:
         return np.zeros(shape)
     given = as_array("x0", x0)
@@ -101,7 +101,7 @@ def check_start(x0: Any, shape: tuple[int, ...]) -> Array:
 
 
 def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
-    """A positive, finite number; a whole one where asked."""
+    """Check that a value is a positive, finite number, and an integer if ``integer``."""
     kinds = (int, np.integer) if integer else (int, float, np.integer, np.floating)
     good = isinstance(value, kinds) and not isinstance(value, bool)
     if not (good and 0 < value < np.inf):
@@ -110,10 +110,10 @@ def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
 
 
 def check_visits(visits: Any, count: int, name: str = "visits") -> NDArray[np.uint32]:
-    """Numbers of functions, each below ``count``: a kernel reads where they say."""
+    """Visits as 32-bit indices, each checked to be below ``count``, since a kernel reads at these places."""
     if not (isinstance(visits, np.ndarray) and visits.ndim == 1 and visits.dtype.kind in "iu"):
         raise InputError(f"{name} must be a 1-d array of integers, got {_described(visits)}")
-    visits = as_array(name, visits)  # a plain one, whatever a class of its own may say of itself
+    visits = as_array(name, visits)  # A plain array, whatever a subclass may override.
     if visits.size and not 0 <= visits.min() <= visits.max() < count:
         low, high = visits.min(), visits.max()
         raise InputError(f"{name} must lie in 0 … {count - 1}, got numbers from {low} to {high}")
