@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.objective import Array
 from reshuffle.trace import Result, Trace
 
 if TYPE_CHECKING:

@@ -16,17 +16,17 @@ class cached_property(functools.cached_property[T]):
     """
 
     @overload
-    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+    def __get__(self, instance: None, owner: object = None) -> Self: ...
     @overload
-    def __get__(self, instance: object, owner: Any = None) -> T: ...
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: object = None) -> T: ...
+    def __get__(self, instance: Any, owner: object = None) -> object:
         if instance is None:
             return self
         value = vars(instance)[self.attrname] = self.func(instance)
         return value
 
 
-def keep(made: T, **known: Any) -> T:
+def keep(made: T, **known: object) -> T:
     """Set cached properties of a new object whose values are already known; returns the object."""
     vars(made).update(known)
     return made

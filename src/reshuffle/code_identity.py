@@ -35,7 +35,7 @@ def _parts(function: Function, seen: set[int]) -> Iterator[str]:
     yield from _named_parts(function.__globals__, set(_names(code)), seen)
 
 
-def _named_parts(namespace: dict[str, Any], names: set[str], seen: set[int]) -> Iterator[str]:
+def _named_parts(namespace: dict[str, object], names: set[str], seen: set[int]) -> Iterator[str]:
     """The parts of the values of these names in a namespace, and of the functions that they refer to."""
     for name in sorted(names & namespace.keys()):
         value = namespace[name]
@@ -46,7 +46,7 @@ def _named_parts(namespace: dict[str, Any], names: set[str], seen: set[int]) -> 
             yield from _named_parts(vars(value), names, seen)
 
 
-def _value_parts(value: Any, seen: set[int]) -> Iterator[str]:
+def _value_parts(value: object, seen: set[int]) -> Iterator[str]:
     if isinstance(value, np.ndarray):  # The repr of an array rounds, and leaves out the middle.
         yield f"{value.dtype} {value.shape} {value.tobytes().hex()}"
     elif isinstance(value, tuple):

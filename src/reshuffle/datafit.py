@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array, Visits
 from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.digests import digest
@@ -19,8 +20,6 @@ from reshuffle.penalties.forms import NO_PENALTY, Form, native_form
 from reshuffle.samples import Range, Samples
 from reshuffle.validation import read_only
 
-Array = NDArray[np.float64]
-Visits = NDArray[np.uint32]
 SHORT = 1 << 13  # Stored values: for fewer, reading the ones is faster than leaving them out.
 LEAST = 1 << 10
 """The least number of visits in one call of the core, unless rows are very long: a call costs microseconds."""
@@ -60,7 +59,7 @@ class Datafit(Samples):
         """The largest and the mean smoothness constant of the losses, if they are known without a pass."""
         return None
 
-    def fits_in(self, kept: NDArray[Any]) -> bool:
+    def fits_in(self, kept: AnyArray) -> bool:
         """Whether there is memory for a copy of the rows in these features; always true for rows in memory."""
         return True
 

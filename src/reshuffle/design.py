@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import ConversionWarning, InputError
 from reshuffle.rows import Rows
 from reshuffle.shards import Shards
@@ -18,7 +18,7 @@ NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
 """The index arrays of dense rows, which have none."""
 
 
-def check_rows(X: Any) -> tuple[Rows | Shards, int, int]:
+def check_rows(X: object) -> tuple[Rows | Shards, int, int]:
     """The rows of X, which is not copied if it is C-ordered or canonical CSR in float32 or float64; or rows on disk."""
     if isinstance(X, Shards):
         _check_size(*X.shape)
@@ -82,7 +82,7 @@ def _check_csr(X: Any) -> None:
     raise InputError(f"X is not a valid CSR matrix: {fault}")
 
 
-def _unsigned(index: NDArray[Any], X: Any) -> NDArray[Any]:
+def _unsigned(index: AnyArray, X: Any) -> AnyArray:
     """Indices as unsigned 32-bit integers: int32 is only reinterpreted, int64 is narrowed by a copy if it fits."""
     if index.dtype == np.int32:
         return read_only(np.ascontiguousarray(index).view(np.uint32))

@@ -18,7 +18,7 @@ from reshuffle.cached import cached_property
 from reshuffle.code_identity import code_parts
 
 
-def digest(*values: Any) -> str:
+def digest(*values: object) -> str:
     """sha256 of the contents: numbers, text, arrays, functions, and objects by their attributes."""
     hasher = hashlib.sha256()
     for value in values:
@@ -50,7 +50,7 @@ def _feed_array(hasher: Any, array: Any, above: set[int]) -> None:
         hasher.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def _parts(value: Any) -> Iterator[object]:
     if isinstance(value, Mapping):
         for name in sorted(value, key=str):
             yield from (name, value[name])
@@ -82,7 +82,7 @@ def on_demand(kind: type) -> frozenset[str]:
     return frozenset(found)
 
 
-def _attributes(value: Any) -> dict[str, Any]:
+def _attributes(value: object) -> dict[str, object]:
     """The fields of a dataclass; of other objects their attributes, without cached properties."""
     if is_dataclass(value):
         return {f.name: getattr(value, f.name) for f in fields(value) if f.init}
@@ -122,7 +122,7 @@ class Fingerprint(Mapping[str, str]):
             self._parts = dict(self._parts())
         return self._parts
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"_parts": dict(self._known())}
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reshuffle.trace import Result
@@ -61,7 +61,7 @@ class StepWarning(UserWarning):
     """The chosen step is allowed, but will not do what the user probably wants."""
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as an error message shows it: in full if it is short, otherwise its type and size."""
     text = repr(value)
     if len(text) <= LONGEST and "\n" not in text:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
 MOST = 10
 """A long table shows this many rows: half of them from its beginning, half from its end."""
 
 
 def html_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str = ""
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], note: str = ""
 ) -> str:
     """A title, a table, and a line below; all text is escaped."""
     head = "".join(f"<th>{escape(str(column))}</th>" for column in columns)

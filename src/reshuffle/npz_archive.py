@@ -23,8 +23,8 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, shown
 from reshuffle.files import Location, opened, replacing
 
@@ -56,13 +56,17 @@ class Header(NamedTuple):
         return prod(self.shape) * self.dtype.itemsize
 
 
-def header_of(array: NDArray[Any]) -> Header:
+def header_of(array: AnyArray) -> Header:
     """The header of an array in memory."""
     return Header(array.shape, array.dtype)
 
 
 def write_archive(
-    path: Location, kind: str, version: int, about: Mapping[str, Any], arrays: Mapping[str, Any]
+    path: Location,
+    kind: str,
+    version: int,
+    about: Mapping[str, object],
+    arrays: Mapping[str, object],
 ) -> None:
     """Write the arrays, and ``about`` as JSON, completely or not at all.
 
@@ -124,12 +128,12 @@ class Archive:
             raise ValueError("its checksum is missing")
 
     @property
-    def identity(self) -> tuple[Any, Any]:
+    def identity(self) -> tuple[object, object]:
         """Kind and version. Files of the first versions, all of them results, contain only a ``format``."""
         about = self.about
         return about.get("kind", FIRST_KIND), about.get("version", about.get("format"))
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         """All arrays, in the order of the file, checked against the checksum if there is one."""
         checksum = hashlib.sha256()
         found = {name: self._read(name, checksum=checksum) for name in (ABOUT, *self.headers)}
@@ -142,14 +146,14 @@ class Archive:
         with self._zip.open(self._members[name]) as stream:
             return self._start(name, stream)
 
-    def _start(self, name: str, stream: Any) -> Header:
+    def _start(self, name: str, stream: object) -> Header:
         """The header, whose size must agree with that of the member."""
         header, start = _header_of(stream)
         if header.size != self._members[name].file_size - start:
             raise ValueError(f"{shown(name)} does not have the size that it says")
         return header
 
-    def _read(self, name: str, kinds: str = "fiubU", checksum: Any = None) -> NDArray[Any]:
+    def _read(self, name: str, kinds: str = "fiubU", checksum: Any = None) -> AnyArray:
         with self._zip.open(self._members[name]) as stream:
             header = self._start(name, stream)
             if header.dtype.kind not in kinds:
@@ -180,7 +184,7 @@ def _header_of(stream: Any) -> tuple[Header, int]:
     return Header(shape, np.dtype(form[1].decode())), len(start) + length
 
 
-def _write(stored: zipfile.ZipFile, name: str, array: NDArray[Any], checksum: Any) -> None:
+def _write(stored: zipfile.ZipFile, name: str, array: AnyArray, checksum: Any) -> None:
     array = np.ascontiguousarray(array).reshape(array.shape)
     if array.dtype.kind not in "fiubU":
         raise InputError(f"{name} must hold numbers or text to be saved, got {array.dtype}")

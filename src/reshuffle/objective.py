@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array as Array
+from reshuffle.arrays import Visits as Visits
 from reshuffle.cached import cached_property
 from reshuffle.datafit import ALONE, Copies, Datafit
 from reshuffle.digests import Fingerprint, digest
@@ -18,9 +19,6 @@ from reshuffle.penalties import Penalty, Zero, ability, strong_convexity
 from reshuffle.penalties.inexact import COLD, Approximate, approximate
 from reshuffle.smoothness import Smoothness
 from reshuffle.validation import check_number, check_vector, check_visits
-
-Array = NDArray[np.float64]
-Visits = NDArray[np.uint32]
 
 
 class Objective(ABC):

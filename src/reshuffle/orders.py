@@ -8,13 +8,11 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array, Visits
 from reshuffle.core import native
 from reshuffle.datafit import Datafit
 from reshuffle.errors import InputError, shown
 from reshuffle.validation import check_positive, check_visits
-
-Array = NDArray[np.float64]
-Visits = NDArray[np.uint32]
 
 PIECE = 1 << 15
 """Random numbers are drawn this many at a time, so that they stay in the cache."""
@@ -243,7 +241,7 @@ def expanded(weights: Array, count: int) -> Visits:
     return pool
 
 
-def check_order(order: Any) -> Order:
+def check_order(order: object) -> Order:
     """The order, checked: an instance of one of these classes, or any object with a method ``visits``."""
     if isinstance(order, type) or not hasattr(order, "visits"):
         raise InputError(

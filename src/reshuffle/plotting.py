@@ -152,7 +152,7 @@ def plot_path(
     return ax
 
 
-def plain_label(name: Any) -> str:
+def plain_label(name: object) -> str:
     """A name for matplotlib to show as it is: a $ begins no formula, and a leading underscore does not hide it from a legend."""
     text = str(name).replace("$", r"\$")
     return f"\u200b{text}" if text.startswith("_") else text

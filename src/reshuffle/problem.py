@@ -7,8 +7,8 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array, Visits
 from reshuffle.cached import cached_property, keep
 from reshuffle.capacity import check_unknown
 from reshuffle.core import native
@@ -19,7 +19,7 @@ from reshuffle.disk_datafit import datafit_on
 from reshuffle.errors import InputError, shown
 from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.losses.targets import check_targets
-from reshuffle.objective import Array, FiniteSum, Visits, check_penalty
+from reshuffle.objective import FiniteSum, check_penalty
 from reshuffle.penalties import Penalty, ability
 from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form, native_form
@@ -80,12 +80,12 @@ class Problem(FiniteSum):
 
     def __init__(
         self,
-        X: Any,
-        y: Any,
+        X: object,
+        y: object,
         loss: Loss | None = None,
-        penalty: Any = None,
+        penalty: object = None,
         ridge: float = 0.0,
-        sample_weight: Any = None,
+        sample_weight: object = None,
         fit_intercept: bool = False,
     ) -> None:
         loss = check_loss(Logistic() if loss is None else loss).for_targets(y)
@@ -128,7 +128,7 @@ class Problem(FiniteSum):
         return self.datafit.rows
 
     @property
-    def targets(self) -> NDArray[Any]:
+    def targets(self) -> AnyArray:
         return self.datafit.targets
 
     @property
@@ -326,10 +326,7 @@ class Problem(FiniteSum):
         """
         if self.datafit.outputs:
             raise InputError("functions are for losses of one output; use component(i, x)")
-        from reshuffle.own_loops import (
-            add,
-            slope,
-        )  # This needs numba.
+        from reshuffle.own_loops import add, slope  # This needs numba.
 
         return slope, add, native.address(self.datafit.core)
 
@@ -362,7 +359,7 @@ class Problem(FiniteSum):
             "ridge": digest(self.ridge),
         }
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """The state without cached values: kernels and constants belong to one process."""
         found = on_demand(type(self))
         return {name: value for name, value in vars(self).items() if name not in found}

@@ -6,15 +6,15 @@ With the kernels, this is the only code that knows one layout from another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Visits
 from reshuffle.core import native
 from reshuffle.validation import read_only
 
-Visits = NDArray[np.uint32]
 PIECE = 1 << 14
 """Values are compared this many at a time, so that they stay in the first-level cache."""
 UNIT = read_only(np.empty(0, dtype=np.bool_))
@@ -26,9 +26,9 @@ ABSENT = np.uint32(2**32 - 1)
 class Rows(NamedTuple):
     """The matrix in the form that the kernels read; ``indices`` and ``indptr`` are empty if it is dense."""
 
-    values: NDArray[Any]
-    indices: NDArray[Any]
-    indptr: NDArray[Any]
+    values: AnyArray
+    indices: AnyArray
+    indptr: AnyArray
 
     @property
     def dense(self) -> bool:

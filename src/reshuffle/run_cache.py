@@ -40,7 +40,7 @@ class RunCache:
         self.computed += 1
         return result
 
-    def find(self, label: str, solver: Any, problem: Any) -> Result | None:
+    def find(self, label: str, solver: object, problem: object) -> Result | None:
         """The stored result of the same run; ``None`` if there is none or its file is damaged."""
         try:
             result = Result.load(self.path(label, solver, problem))
@@ -65,7 +65,7 @@ def keep(result: Result, path: Path) -> None:
     result.save(path)
 
 
-def _own_code(part: Any) -> list[str]:
+def _own_code(part: object) -> list[str]:
     """The sources of those classes of a part that are not the package's: their files, or their functions."""
     found = []
     named = (

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array, Visits
 from reshuffle.cached import cached_property, keep
 from reshuffle.core import native
 from reshuffle.errors import InputError
@@ -20,8 +21,6 @@ from reshuffle.losses.native import native_loss, own_errors
 from reshuffle.rows import Rows
 from reshuffle.validation import read_only
 
-Array = NDArray[np.float64]
-Visits = NDArray[np.uint32]
 T = TypeVar("T")
 PIECE = 1 << 13
 """The number of rows in a piece: a fraction of a millisecond of work, so that threads share evenly."""
@@ -36,7 +35,7 @@ class Range(NamedTuple):
     begin: int
     end: int
 
-    def of(self, array: NDArray[Any]) -> NDArray[Any]:
+    def of(self, array: AnyArray) -> AnyArray:
         """The entries of these rows in an array that has one for each row."""
         return array[self.begin : self.end]
 
@@ -49,7 +48,7 @@ class Samples:
     """
 
     rows: Rows
-    targets: NDArray[Any]
+    targets: AnyArray
     weights: Array
     loss: Loss
     bias: bool
@@ -81,7 +80,7 @@ class Samples:
         return self._core
 
     @cached_property
-    def _core(self) -> Any:
+    def _core(self) -> object:
         loss = native_loss(self.loss, self.targets.dtype == np.int32)
         return native.Samples(
             *self.quick, self.targets, self.weights, loss, self.bias, self.features, prod(self.outputs) if self.outputs else 0
@@ -177,7 +176,7 @@ class Samples:
         weights = np.concatenate([part.weights for part in parts])
         return parts[0].on_samples(Rows.join([part.rows for part in parts]), targets, weights)
 
-    def on_samples(self, rows: Rows, targets: NDArray[Any], weights: Array) -> Self:
+    def on_samples(self, rows: Rows, targets: AnyArray, weights: Array) -> Self:
         """The same loss on other samples (their weights as they are, not normalised again)."""
         return replace(self, rows=rows, targets=read_only(targets), weights=read_only(weights))
 
@@ -196,11 +195,11 @@ class Samples:
         """The number of values of each feature."""
         return self.rows.column_counts(self.features)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """The state without cached values: objects of the core belong to one process."""
         return {name: vars(self)[name] for name in self.__dataclass_fields__}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
         vars(self)["rows"] = self.rows.read_only()
         for name in ("targets", "weights"):

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 
-Array = NDArray[np.float64]
 T = TypeVar("T")
 OVERFLOW = (
     "the squares of X overflow (or underflow), so no step can be chosen: divide X (or its largest columns) "
@@ -49,7 +48,7 @@ class Smoothness:
             )
         return self
 
-    def kept(self, key: Any, make: Callable[[], T]) -> T:
+    def kept(self, key: object, make: Callable[[], T]) -> T:
         """A value that ``make`` derives from the constants, such as importance copies; kept as long as the key stays the same."""
         if key not in self._kept:
             found = make()
@@ -122,7 +121,7 @@ class Smoothness:
         # A fixed start, so that the same problem always has the same step.
         start = np.random.default_rng(0).standard_normal(self.dim)
         try:
-            vectors: Any
+            vectors: object
             _, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=1e-4, ncv=min(self.dim, 12))
         except ArpackNoConvergence as error:
             vectors = error.eigenvectors if error.eigenvectors.size else start[:, None]

@@ -9,15 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.digests import Fingerprint
 from reshuffle.errors import InputError, shown
 from reshuffle.files import Location, write_csv
 from reshuffle.html_tables import ends, html_table, number
 from reshuffle.npz_archive import Archive, read_archive, write_archive
 
-Array = NDArray[np.float64]
 INTERRUPTED = "interrupted after"
 """The beginning of the message of a run that Ctrl-C ended."""
 STATIONARY = "stationary:"
@@ -278,7 +277,7 @@ def under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
     return {k.removeprefix(prefix): v for k, v in named.items() if k.startswith(prefix)}
 
 
-def _texts(given: Any) -> dict[str, str]:
+def _texts(given: object) -> dict[str, str]:
     """A dict of texts from JSON, checked."""
     if not isinstance(given, dict) or not all(isinstance(v, str) for v in given.values()):
         raise ValueError("what it says about the run is no list of texts")

@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError
 
-Array = NDArray[np.float64]
 CHUNK = 1 << 20
 """Numbers are checked this many at a time, so that no mask is as large as the data."""
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
+def read_only(array: AnyArray) -> AnyArray:
     """A read-only view: kernels get one type of array, whatever the user gave."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
 
 
-def laid_out(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+def laid_out(array: AnyArray, dtype: Any) -> AnyArray:
     """The array in C order, aligned and of this type; the same array if it is so already."""
     flags = array.flags
     if flags.c_contiguous and flags.aligned and array.dtype == dtype:
@@ -29,7 +29,7 @@ def laid_out(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
     return np.require(array, dtype=dtype, requirements=["C", "A"])
 
 
-def as_array(name: str, given: Any) -> NDArray[Any]:
+def as_array(name: str, given: object) -> AnyArray:
     """``given`` as an array; masks and missing values are refused, not ignored."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise InputError(f"{name} has masked values: fill them in or leave these rows out")
@@ -45,7 +45,7 @@ def as_array(name: str, given: Any) -> NDArray[Any]:
     return array
 
 
-def check_finite(name: str, values: NDArray[Any]) -> None:
+def check_finite(name: str, values: AnyArray) -> None:
     """Refuse NaN and infinity."""
     flat = values.reshape(-1)
     for start in range(0, flat.size, CHUNK):
@@ -54,7 +54,7 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
             raise InputError(f"{name} must be finite, got {kind}")
 
 
-def check_weights(sample_weight: Any, n: int) -> Array:
+def check_weights(sample_weight: object, n: int) -> Array:
     """n·w_i/Σw, so that the weighted mean is a plain mean; empty if there are no weights."""
     if sample_weight is None:
         return read_only(np.empty(0))
@@ -87,7 +87,7 @@ def mean_weight(sample_weight: Any) -> float:
     return largest * float(np.mean(np.asarray(sample_weight) / largest))
 
 
-def check_start(x0: Any, shape: tuple[int, ...]) -> Array:
+def check_start(x0: object, shape: tuple[int, ...]) -> Array:
     """A fresh, writable starting point: zeros if none is given."""
     if x0 is None:
         return np.zeros(shape)
@@ -109,7 +109,7 @@ def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
         raise InputError(f"{name} must be {wanted}, got {value!r}")
 
 
-def check_visits(visits: Any, count: int, name: str = "visits") -> NDArray[np.uint32]:
+def check_visits(visits: object, count: int, name: str = "visits") -> NDArray[np.uint32]:
     """Visits as 32-bit indices, each checked to be below ``count``, since a kernel reads at these places."""
     if not (isinstance(visits, np.ndarray) and visits.ndim == 1 and visits.dtype.kind in "iu"):
         raise InputError(f"{name} must be a 1-d array of integers, got {_described(visits)}")
@@ -120,7 +120,7 @@ def check_visits(visits: Any, count: int, name: str = "visits") -> NDArray[np.ui
     return np.ascontiguousarray(visits, dtype=np.uint32)
 
 
-def check_number(name: str, value: Any) -> float:
+def check_number(name: str, value: object) -> float:
     """The return value of a user's function as one real number (NaN and infinity included)."""
     if type(value) is float:
         return value
@@ -130,7 +130,7 @@ def check_number(name: str, value: Any) -> float:
     return float(found)
 
 
-def check_vector(name: str, value: Any, shape: tuple[int, ...]) -> Array:
+def check_vector(name: str, value: object, shape: tuple[int, ...]) -> Array:
     """The return value of a user's function as a float64 array of this shape."""
     try:
         found = as_array(name, value)
@@ -141,7 +141,7 @@ def check_vector(name: str, value: Any, shape: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(found, dtype=np.float64)
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"shape {value.shape}, dtype {value.dtype}"
     text = repr(value)

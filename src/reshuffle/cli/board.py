@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -48,7 +47,7 @@ class Board(AbstractContextManager["Board"]):
             self._live.start()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._shown:
             self._live.stop()
 

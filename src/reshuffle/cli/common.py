@@ -53,7 +53,7 @@ class Group(click.Group):
     exit code tells the signal.
     """
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         from reshuffle.cli.signals import heard
 
         with heard() as signals:
@@ -66,7 +66,7 @@ class Group(click.Group):
             ctx.exit(128 + signals[0])
         return done
 
-    def _invoke(self, ctx: click.Context) -> Any:
+    def _invoke(self, ctx: click.Context) -> object:
         from reshuffle.errors import ClientError, DivergenceError, InputError
 
         try:
@@ -103,7 +103,7 @@ def _plain_warnings() -> Iterator[None]:
         yield
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     click.echo(f"Warning: {message}", err=True)
 
 
@@ -131,7 +131,7 @@ class Output:
         if not self.quiet:
             click.echo(f"Note: {text}", err=True)
 
-    def document(self, found: Any) -> None:
+    def document(self, found: object) -> None:
         """Print one JSON document, for programs."""
         if self.json:
             click.echo(json.dumps(as_json(found), indent=1, ensure_ascii=False))
@@ -148,7 +148,7 @@ def output_options(command: Command) -> Command:
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, for machines.")
     @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
     @wraps(command)
-    def wrapped(*args: Any, as_json: bool, quiet: bool, **options: Any) -> Any:
+    def wrapped(*args: object, as_json: bool, quiet: bool, **options: object) -> object:
         if as_json and quiet:
             raise click.UsageError("--json and --quiet exclude each other")
         return command(*args, output=Output(as_json, quiet), **options)
@@ -161,7 +161,7 @@ def counted(number: int, one: str, more: str) -> str:
     return f"{number:,} {one if number == 1 else more}"
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: object) -> Any:
     """A value as JSON can hold it: arrays become lists, infinities and NaN become null, paths become text."""
     if hasattr(value, "tolist"):
         value = value.tolist()

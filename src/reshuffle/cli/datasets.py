@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.filesize import decimal
 from rich.table import Table
@@ -30,7 +29,7 @@ def _fetch(names: Sequence[str], progress: bool) -> None:
         fetch(name, progress=progress)
 
 
-def _entry(name: str) -> dict[str, Any]:
+def _entry(name: str) -> dict[str, object]:
     entry, path = CATALOGUE.get(name), find(name)
     about = {"rows": entry.rows, "features": entry.features} if entry else {}
     return {"name": name, **about, "path": path, "bytes": path.stat().st_size if path else None}

@@ -53,7 +53,7 @@ def export(model: str, onnx: Path, rows: str | None, reading: Reading, output: O
     )  # fmt: skip
 
 
-def _made_up(model: Any, encoding: Any) -> Any:
+def _made_up(model: Any, encoding: object) -> object:
     if isinstance(encoding, TableEncoding):
         return made_up(encoding)
     return np.random.default_rng(0).normal(size=(200, model.n_features_in_))

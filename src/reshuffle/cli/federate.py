@@ -122,7 +122,7 @@ def run(options: Options, output: Output) -> int:
 
 def _document(
     result: FederatedResult, model: Any, board: Board, options: Options
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The JSON document of the run."""
     ended = {"message": result.message, "digest": result.digest, "out": options.out}
     files = {"model": options.out / "model.npz", "report": options.out / "report.html"}

@@ -16,7 +16,7 @@ LONGEST = 80
 """A feature's name is shown up to this many characters."""
 
 
-def write_model(result: FederatedResult, out: Path, about: Mapping[str, Any]) -> Any:
+def write_model(result: FederatedResult, out: Path, about: Mapping[str, object]) -> Any:
     """Write model.npz, which ``reshuffle predict`` takes, and report.html; returns the model."""
     model = from_federation(result)
     model.save(out / "model.npz")

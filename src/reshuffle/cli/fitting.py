@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.cli.splitting import Split, check_log_target, split
 from reshuffle.datasets import Data, Reading, load_data
 from reshuffle.errors import InputError
@@ -60,15 +61,15 @@ class FitTask:
     """The rows to learn from, the rows held out, and the target."""
 
     X: Any
-    y: NDArray[Any]
-    held_X: Any
-    held_y: NDArray[Any]
+    y: AnyArray
+    held_X: object
+    held_y: AnyArray
     classes: bool
     loss: str
-    groups: NDArray[Any] | None = None
+    groups: AnyArray | None = None
     """The groups or the times of the rows to learn from."""
     log_target: bool = False
-    columns: NDArray[Any] | None = None
+    columns: AnyArray | None = None
     """The table column of each feature; None if the data is not a table."""
 
     @property
@@ -76,7 +77,7 @@ class FitTask:
         return int(self.held_y.size)
 
     @property
-    def fitted_y(self) -> NDArray[Any]:
+    def fitted_y(self) -> AnyArray:
         """The targets that the model is fitted to; with ``--log-target`` their logarithms."""
         return np.log(self.y) if self.log_target else self.y
 
@@ -101,18 +102,18 @@ def task_of(data: Data, choices: Choices) -> FitTask:
     )  # fmt: skip
 
 
-def rows_of(y: NDArray[Any], aside: Mapping[str, NDArray[Any]], choices: Choices) -> Split:
+def rows_of(y: AnyArray, aside: Mapping[str, AnyArray], choices: Choices) -> Split:
     """Rows to learn from and rows held out: at random, by whole groups, or the latest."""
     classes = _classes(y, choices)
     codes = np.unique(y, return_inverse=True)[1] if classes else None
     return split(y.size, codes, aside, choices.groups, choices.time, choices.holdout, choices.seed)
 
 
-def _classes(y: NDArray[Any], choices: Choices) -> bool:
+def _classes(y: AnyArray, choices: Choices) -> bool:
     return are_classes(y, "squared" if choices.log_target and not choices.loss else choices.loss)
 
 
-def are_classes(y: NDArray[Any], loss: str | None) -> bool:
+def are_classes(y: AnyArray, loss: str | None) -> bool:
     """Whether the target holds classes: as the loss says, otherwise if it is text or has few distinct whole numbers."""
     if loss is not None:
         return loss in OF_CLASSES
@@ -125,12 +126,12 @@ def are_classes(y: NDArray[Any], loss: str | None) -> bool:
     return values.size <= CLASSES and bool(np.all(values == np.rint(values)))
 
 
-def labels(y: NDArray[Any]) -> NDArray[Any]:
+def labels(y: AnyArray) -> AnyArray:
     """Labels as they were written in the file: whole numbers without a decimal point."""
     return as_written(y)
 
 
-def _numbers(y: NDArray[Any], loss: str) -> NDArray[np.float64]:
+def _numbers(y: AnyArray, loss: str) -> NDArray[np.float64]:
     if y.dtype.kind not in "fiub":
         raise InputError(
             f"--loss {loss} is for numbers, and the target holds texts, like {str(y[0])!r}; "
@@ -139,7 +140,7 @@ def _numbers(y: NDArray[Any], loss: str) -> NDArray[np.float64]:
     return y.astype(np.float64)
 
 
-def _columns(data: Data) -> NDArray[Any] | None:
+def _columns(data: Data) -> AnyArray | None:
     return column_groups(data.encoding) if hasattr(data.encoding, "columns") else None
 
 
@@ -187,7 +188,7 @@ def cross_validated(task: FitTask, choices: Choices) -> Any:
 
 
 def _shared(task: FitTask, choices: Choices) -> dict[str, Any]:
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "loss": task.loss, "positive": choices.positive, "fit_intercept": choices.intercept,
         "solver": choices.solver, "max_iter": choices.epochs, "random_state": choices.seed, "tol": choices.tol,
     }  # fmt: skip

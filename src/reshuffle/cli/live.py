@@ -28,7 +28,7 @@ class LiveLine(AbstractContextManager["LiveLine"]):
             self._status.start()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self._status.stop()
 
     def __call__(self, result: Result) -> None:

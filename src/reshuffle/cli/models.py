@@ -45,7 +45,7 @@ from reshuffle.cli.options import (
 @path_options
 @out_option("reshuffle-fit")
 @output_options
-def fit(file: str, cv: bool, out: Path, output: Output, **options: Any) -> None:  # fmt: skip
+def fit(file: str, cv: bool, out: Path, output: Output, **options: object) -> None:  # fmt: skip
     """Fit a linear model to FILE and write it, with a report to look at.
 
     FILE is a CSV or Parquet table, LIBSVM text, or a sparse matrix (NPZ), also packed (.gz, .bz2, .xz); "-" is
@@ -77,7 +77,7 @@ def fit(file: str, cv: bool, out: Path, output: Output, **options: Any) -> None:
 @path_options
 @out_option("reshuffle-path")
 @output_options
-def path(file: str, out: Path, output: Output, **options: Any) -> None:
+def path(file: str, out: Path, output: Output, **options: object) -> None:
     """Fit FILE at many strengths, from no feature to many, and choose one by cross-validation.
 
     Writes the chosen model and a report with the path, drawn by name, and the loss of rows left out. FILE and its
@@ -235,7 +235,7 @@ def compare(
     workers: int,
     out: Path,
     output: Output,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Run several methods on FILE and draw them side by side.
 

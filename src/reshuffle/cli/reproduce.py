@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import click
 from rich import box
@@ -89,7 +88,7 @@ def _table(numbers: Numbers) -> Table:
     return table
 
 
-def _document(report: Report) -> dict[str, Any]:
+def _document(report: Report) -> dict[str, object]:
     checks = [
         {"claim": c.claim, "holds": c.holds, "verdict": c.verdict, "found": c.found}
         for c in report.checks

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.cli.common import counted
 from reshuffle.datasets.columns import number_name
 from reshuffle.datasets.numbers import as_numbers
@@ -20,17 +21,17 @@ FITTED = "If the model was fitted to some of these rows, it does better on them 
 class Scores:
     """Collects targets and predictions part by part: 16 bytes per row, and its probabilities."""
 
-    def __init__(self, model: Any, encoding: Any) -> None:
+    def __init__(self, model: object, encoding: object) -> None:
         self.model, self.target = model, str(getattr(encoding, "target", ""))
         self.columns = (self.target,) if self.target else ()
         self.missing = frozenset(getattr(encoding, "missing", ()))
         self.unknown = 0
         """The number of rows without a target, which are predicted but not scored."""
-        self._true: list[NDArray[Any]] = []
-        self._predicted: list[NDArray[Any]] = []
-        self._proba: list[NDArray[Any]] = []
+        self._true: list[AnyArray] = []
+        self._predicted: list[AnyArray] = []
+        self._proba: list[AnyArray] = []
 
-    def add(self, part: Part, predicted: NDArray[Any], probabilities: Any) -> None:
+    def add(self, part: Part, predicted: AnyArray, probabilities: Any) -> None:
         """Add rows with their predictions."""
         if self.columns:
             true, known = self._targets(part.aside[self.target])
@@ -44,7 +45,7 @@ class Scores:
         if probabilities is not None:
             self._proba.append(probabilities[known])
 
-    def _targets(self, values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def _targets(self, values: Any) -> tuple[AnyArray, NDArray[np.bool_]]:
         """The targets in the form of the model's classes or numbers, and a mask of the rows that have one."""
         if isinstance(values, np.ndarray):
             return self._as_classes(values), ~np.isnan(values)
@@ -61,7 +62,7 @@ class Scores:
         numbers[known] = found
         return numbers, known
 
-    def _as_classes(self, numbers: NDArray[Any]) -> NDArray[Any]:
+    def _as_classes(self, numbers: AnyArray) -> AnyArray:
         """Numbers written as the model's classes are, if these are texts."""
         classes = getattr(self.model, "classes_", None)
         if classes is None or classes.dtype.kind in "iuf":
@@ -86,7 +87,7 @@ class Scores:
         counts, predicted = is_of_counts(self.model), np.concatenate(self._predicted)
         return scored(true, predicted, proba, classes, true, log=log, counts=counts)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """The scores as a JSON object, for programs."""
         held = self.held()
         if held is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 
 @contextmanager
@@ -16,7 +15,7 @@ def heard() -> Iterator[list[int]]:
     """
     came: list[int] = []
 
-    def interrupt(number: int, _: Any) -> None:
+    def interrupt(number: int, _: object) -> None:
         came.append(number)
         raise KeyboardInterrupt
 

@@ -23,7 +23,7 @@ SETTINGS = {
     "objective": bool, "power_rounds": int, "target": str, "impute": bool, "drop": list, "columns": list,
     "categories": list, "missing": list,
 }  # fmt: skip
-WORDS: dict[Any, str] = {
+WORDS: dict[object, str] = {
     str: "a text", (int, float): "a number", int: "a whole number", bool: "true or false", list: "a list",
 }  # fmt: skip
 """The names that messages use for kinds of values."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.chunks import MISSING
 from reshuffle.datasets.dates import as_days
 from reshuffle.datasets.numbers import as_numbers
@@ -23,13 +24,13 @@ class Split(NamedTuple):
 
     learn: Any
     held: Any
-    groups: NDArray[Any] | None = None
+    groups: AnyArray | None = None
 
 
 def split(
     n: int,
-    codes: NDArray[Any] | None,
-    aside: Mapping[str, NDArray[Any]],
+    codes: AnyArray | None,
+    aside: Mapping[str, AnyArray],
     groups: str | None,
     time: str | None,
     share: float,
@@ -56,7 +57,7 @@ def split(
     return Split(*held_out(n, codes, float(share), seed))
 
 
-def _whole(groups: NDArray[Any], share: float, seed: int, name: str) -> NDArray[np.bool_]:
+def _whole(groups: AnyArray, share: float, seed: int, name: str) -> NDArray[np.bool_]:
     """Hold out groups in random order until their rows come nearest to the share; at least one group stays."""
     found, group = np.unique(groups, return_inverse=True)
     if found.size < 2:
@@ -69,7 +70,7 @@ def _whole(groups: NDArray[Any], share: float, seed: int, name: str) -> NDArray[
     return np.isin(group, order[:count])
 
 
-def _latest(when: NDArray[Any], share: float, name: str) -> NDArray[np.bool_]:
+def _latest(when: AnyArray, share: float, name: str) -> NDArray[np.bool_]:
     """Hold out the latest rows; rows of the same time stay together."""
     moments, moment = np.unique(when, return_inverse=True)
     if moments.size < 2:
@@ -81,7 +82,7 @@ def _latest(when: NDArray[Any], share: float, name: str) -> NDArray[np.bool_]:
     return np.asarray(moment >= first)
 
 
-def _groups(aside: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+def _groups(aside: Mapping[str, AnyArray], name: str) -> AnyArray:
     values = aside[name]
     lacking = _lacking(values)
     if lacking.any():
@@ -92,7 +93,7 @@ def _groups(aside: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     return values if values.dtype != object else values.astype(str)
 
 
-def times(aside: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
+def times(aside: Mapping[str, AnyArray], name: str) -> NDArray[np.float64]:
     """The times of a column: numbers as they are, dates as days."""
     values = aside[name]
     lacking = _lacking(values)
@@ -109,13 +110,13 @@ def times(aside: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
     return as_days(values.tolist(), name, "--time", lambda v: False, lambda k: f"row {k + 1:,}")
 
 
-def _lacking(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _lacking(values: AnyArray) -> NDArray[np.bool_]:
     if values.dtype != object:
         return np.asarray(np.isnan(values))
     return np.array([value is None or value in MISSING for value in values], dtype=bool)
 
 
-def check_log_target(y: NDArray[Any], classes: bool, loss: str) -> None:
+def check_log_target(y: AnyArray, classes: bool, loss: str) -> None:
     """Refuse a logarithm of numbers that are not positive, and one that would be taken twice."""
     if classes:
         raise InputError("--log-target is for numbers, and the target is taken for classes")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from rich import box
 from rich.table import Table
@@ -71,7 +69,9 @@ def run(
     )
 
 
-def _data(file: str, reading: Reading, loss: str | None, output: Output) -> tuple[Any, Any, str]:
+def _data(
+    file: str, reading: Reading, loss: str | None, output: Output
+) -> tuple[object, object, str]:
     """Rows, targets, and the loss for them."""
     if reading.target is None and reading.format in (None, "libsvm") and not _is_table(file):
         X, y = datasets.load_libsvm(file, progress=output.live)

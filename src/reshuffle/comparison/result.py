@@ -83,7 +83,7 @@ class Comparison:
         """
         every = [(name, seed, r) for name, by in self.runs.items() for seed, r in by.items()]
         names = list(dict.fromkeys(column for _, _, result in every for column in result.trace))
-        table: dict[str, list[Any]] = {
+        table: dict[str, list[object]] = {
             c: [] for c in ("method", "seed", "passes", "gap_to_minimum", *names)
         }
         for name, seed, result in every:

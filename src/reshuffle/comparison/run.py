@@ -8,7 +8,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
@@ -92,7 +91,7 @@ def compare(
 # --- what is given ---------------------------------------------------------------------------------
 
 
-def _seeds(seeds: Any) -> list[int]:
+def _seeds(seeds: object) -> list[int]:
     if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool):
         check_positive("seeds", seeds, integer=True)
         return list(range(seeds))
@@ -104,7 +103,7 @@ def _seeds(seeds: Any) -> list[int]:
     return found
 
 
-def _checked(solvers: Any, problem: Objective) -> list[tuple[str, BaseSolver]]:
+def _checked(solvers: object, problem: Objective) -> list[tuple[str, BaseSolver]]:
     if not isinstance(solvers, Mapping) or not solvers:
         raise InputError(
             f'solvers must be a dict such as {{"ProxRR": ProxRR()}}, got {shown(solvers)}'

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError
 from reshuffle.validation import check_positive
-
-Array = NDArray[np.float64]
 
 
 def breast_cancer() -> tuple[Array, Array]:
@@ -51,7 +49,7 @@ def synthetic(
         data = rng.standard_normal(n * stored, dtype=dtype)
         data /= dtype(np.sqrt(stored))
         wide = np.int64 if n * stored >= 2**31 else np.int32
-        indptr: NDArray[Any] = (np.arange(n + 1) * stored).astype(wide)
+        indptr: AnyArray = (np.arange(n + 1) * stored).astype(wide)
         X = sp.csr_matrix((data, indices.reshape(-1), indptr), shape=(n, features))
     odds = np.asarray(X @ truth.astype(dtype), dtype=np.float64)
     y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-3.0 * odds)), 1.0, -1.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +54,7 @@ def check_names(names: Sequence[str], where: str) -> None:
         raise InputError(f"{where}: two columns have the name {twice[0]!r}; rename one of them")
 
 
-def listed(names: Sequence[Any], most: int = 12) -> str:
+def listed(names: Sequence[object], most: int = 12) -> str:
     """A list of names for a message, shortened if it is long."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.chunks import Chunk, Texts, Values
 from reshuffle.datasets.numbers import as_numbers, is_number
 from reshuffle.datasets.unfit import mixed, quoted, refuse_unfit
@@ -37,7 +37,7 @@ class Column:
     stranger: tuple[str, str] | None = None
     """The first value beyond the levels that is not a number, and its place."""
     strangers: int = 0
-    _parts: list[NDArray[Any]] = field(default_factory=list)
+    _parts: list[AnyArray] = field(default_factory=list)
     _numbers: bool = False
     """Whether the parts hold numbers instead of codes of levels."""
 

@@ -61,7 +61,7 @@ def as_days(
     values: Values,
     column: str,
     option: str,
-    absent: Callable[[Any], bool],
+    absent: Callable[[object], bool],
     place: Callable[[int], str],
 ) -> NDArray[np.float64]:
     """A column of dates as numbers of days, with NaN for a missing value; numbers are taken as days."""

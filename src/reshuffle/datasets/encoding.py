@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.datasets.chunks import Chunk, Values, listed
 from reshuffle.datasets.columns import Column, most_frequent, number_name
 from reshuffle.datasets.dates import dated
@@ -21,7 +22,6 @@ from reshuffle.datasets.frames import chunk_of
 from reshuffle.datasets.numbers import is_number
 from reshuffle.errors import InputError, warn_user
 
-Array = NDArray[np.float64]
 Note = Callable[[str], None]
 """A function that tells the user something, once for each text."""
 Rows = NDArray[np.intp] | slice
@@ -150,11 +150,11 @@ class TableEncoding:
         """The columns that hold dates."""
         return tuple(part.name for part in self.columns if getattr(part, "date", False))
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: object = None) -> AnyArray:
         """The names of the features, in the order of the coefficients."""
         return np.array(self.feature_names, dtype=object)
 
-    def transform(self, table: Any) -> Any:
+    def transform(self, table: object) -> Array | sp.csr_matrix:
         """Raw rows (pandas, polars, pyarrow, or a dict of columns) as the matrix that the model takes.
 
         Columns are found by name, in any order, and others are ignored. A category that the model has not seen
@@ -172,7 +172,7 @@ class TableEncoding:
                 f"{listed(list(chunk.columns))}"
             )
 
-    def rows(self, chunk: Chunk, note: Note) -> Any:
+    def rows(self, chunk: Chunk, note: Note) -> Array | sp.csr_matrix:
         """The rows of a chunk as a matrix."""
         return self.matrix(self.collected(chunk), note)
 
@@ -192,7 +192,7 @@ class TableEncoding:
             columns.append(column)
         return columns
 
-    def matrix(self, columns: list[Column], note: Note) -> Any:
+    def matrix(self, columns: list[Column], note: Note) -> Array | sp.csr_matrix:
         """Collected columns as a matrix: dense, or CSR if most of it is zero."""
         encoded = [p.encode(c, note) for p, c in zip(self.columns, columns, strict=True)]
         widths = [len(part.features) for part in self.columns]
@@ -266,7 +266,7 @@ def _refuse_unseen(column: Column, values: int) -> None:
         )
 
 
-def _dense(encoded: list[Any], starts: NDArray[Any], shape: tuple[int, int]) -> Array:
+def _dense(encoded: list[Any], starts: AnyArray, shape: tuple[int, int]) -> Array:
     X = np.zeros(shape)
     for values, start in zip(encoded, starts, strict=False):
         if values.dtype == np.float64:
@@ -277,7 +277,7 @@ def _dense(encoded: list[Any], starts: NDArray[Any], shape: tuple[int, int]) -> 
     return X
 
 
-def _sparse(encoded: list[Any], starts: NDArray[Any], shape: tuple[int, int]) -> sp.csr_matrix:
+def _sparse(encoded: list[Any], starts: AnyArray, shape: tuple[int, int]) -> sp.csr_matrix:
     rows, columns, data = [], [], []
     for values, start in zip(encoded, starts, strict=False):
         number = values.dtype == np.float64

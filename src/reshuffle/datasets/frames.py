@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.chunks import Chunk, Values, check_names
 from reshuffle.datasets.dates import as_days, days
 from reshuffle.errors import InputError
@@ -16,7 +17,7 @@ from reshuffle.errors import InputError
 WHERE = "the table"
 
 
-def is_table(X: Any) -> bool:
+def is_table(X: object) -> bool:
     """Whether X has columns with names: a data frame, a table of pyarrow, a dict of columns, or a list of dicts."""
     if isinstance(X, (list, tuple)):
         return bool(X) and all(isinstance(row, Mapping) for row in X)
@@ -27,7 +28,7 @@ def is_table(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "__getitem__") and hasattr(X, "shape")
 
 
-def chunk_of(table: Any, wanted: Iterable[str], dates: Iterable[str] = ()) -> Chunk:
+def chunk_of(table: object, wanted: Iterable[str], dates: Iterable[str] = ()) -> Chunk:
     """The rows of a table, with those of the ``wanted`` columns that it has."""
     if isinstance(table, (list, tuple)):  # A list of dicts holds rows, as in JSON.
         names = dict.fromkeys(name for row in table for name in row)
@@ -47,7 +48,7 @@ def chunk_of(table: Any, wanted: Iterable[str], dates: Iterable[str] = ()) -> Ch
     return Chunk({**columns, **others}, range(rows), WHERE, "row")
 
 
-def _names(table: Any) -> Iterable[Any]:
+def _names(table: Any) -> Iterable[object]:
     if isinstance(table, Mapping):
         return list(table)
     return list(table.column_names if hasattr(table, "column_names") else table.columns)
@@ -83,12 +84,12 @@ def _values(table: Any, name: str, as_date: bool) -> Values:
     return [None if _absent(v) else str(v).strip() for v in given]
 
 
-def _has_dates(values: NDArray[Any]) -> bool:
+def _has_dates(values: AnyArray) -> bool:
     first = next((v for v in values if not _absent(v)), None)
     return isinstance(first, date)  # datetime, and pandas' Timestamp, are subclasses of date.
 
 
-def _days(values: NDArray[Any]) -> NDArray[np.float64]:
+def _days(values: AnyArray) -> NDArray[np.float64]:
     if values.dtype.kind == "M":
         since = values.astype("datetime64[us]") - np.datetime64(0, "us")
         return np.where(np.isnat(values), np.nan, since.astype(np.float64) / 86_400e6)
@@ -97,11 +98,11 @@ def _days(values: NDArray[Any]) -> NDArray[np.float64]:
     return np.array([np.nan if _absent(v) else days(v) for v in values])
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.bool_))
 
 
-def _absent(value: Any) -> bool:
+def _absent(value: object) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.catalogue import CATALOGUE, PAGE, Entry
 from reshuffle.datasets.download import digest_of, download, recorded
 from reshuffle.datasets.svmlight import MOST_FEATURES, read_svmlight
@@ -87,7 +86,7 @@ def load_libsvm(
     progress: bool = False,
     n_features: int | None = None,
     max_features: int = MOST_FEATURES,
-) -> tuple[sp.csr_matrix, NDArray[Any]]:
+) -> tuple[sp.csr_matrix, AnyArray]:
     """A file in LIBSVM text format: CSR with 32-bit indices, and targets.
 
     ``path`` is a file, or the name of one: of a file in ``folder``, in the folder that

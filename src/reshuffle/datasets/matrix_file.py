@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.capacity import check_room
 from reshuffle.datasets.npz_file import DAMAGE, read_npz
 from reshuffle.datasets.numbers import as_numbers
@@ -33,7 +33,7 @@ TARGET = "y"
 """The default name of the member of a matrix file that holds the target."""
 
 
-def read_matrix(file: BinaryIO, where: str) -> tuple[sp.csr_matrix, dict[str, NDArray[Any]]]:
+def read_matrix(file: BinaryIO, where: str) -> tuple[sp.csr_matrix, dict[str, AnyArray]]:
     """The matrix of a file, and the other arrays in it, by name."""
     content = file.read()
     arrays = read_npz(io.BytesIO(content), where, MATRIX)
@@ -53,9 +53,7 @@ def read_matrix(file: BinaryIO, where: str) -> tuple[sp.csr_matrix, dict[str, ND
     return X, others
 
 
-def target_of(
-    others: dict[str, NDArray[Any]], given: str | None, rows: int, where: str
-) -> NDArray[Any]:
+def target_of(others: dict[str, AnyArray], given: str | None, rows: int, where: str) -> AnyArray:
     """The targets: the member ``given`` of the matrix file, or else the file of that name (.npy, or text, one per line)."""
     name = given or TARGET
     if name in others:
@@ -75,10 +73,10 @@ def target_of(
     return y
 
 
-def _from_file(path: str) -> NDArray[Any]:
+def _from_file(path: str) -> AnyArray:
     if path.endswith(".npy"):
         try:
-            y: NDArray[Any] = np.load(path, allow_pickle=False)
+            y: AnyArray = np.load(path, allow_pickle=False)
         except DAMAGE as error:
             raise InputError(f"{path} is not a numpy array, or is damaged: {error}") from None
         return y

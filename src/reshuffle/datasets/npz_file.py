@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.svmlight import PACKED, SMALL
 from reshuffle.errors import InputError
 
@@ -27,7 +27,7 @@ DAMAGE: tuple[type[Exception], ...] = (
 """The errors that reading a damaged file may raise."""
 
 
-def read_npz(file: BinaryIO, where: str, what: str = "a file of arrays") -> dict[str, NDArray[Any]]:
+def read_npz(file: BinaryIO, where: str, what: str = "a file of arrays") -> dict[str, AnyArray]:
     """All arrays of the file, by name; everything that is wrong with it is an ``InputError``."""
     content = file.read()
     try:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError
 from reshuffle.files import Location
 from reshuffle.shards import ShardReader, Shards, read_manifest
@@ -21,7 +20,7 @@ MOST_ROWS = 2**32 - 1
 
 def open_shards(
     folder: Location, *, memory: int = MEMORY, with_targets: bool = True
-) -> tuple[Shards, NDArray[Any]]:
+) -> tuple[Shards, AnyArray]:
     """X and y of a folder made by ``reshuffle convert``, for a ``Problem``, an estimator or a site.
 
     X is read a window at a time and never all in memory, unless it is smaller than ``memory``: then it is read once when

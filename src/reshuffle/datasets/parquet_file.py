@@ -62,7 +62,7 @@ def read_parquet(
         raise InputError(f"{where} is not a Parquet file, or is damaged: {error}") from None
 
 
-def _seekable(file: BinaryIO) -> Any:
+def _seekable(file: BinaryIO) -> object:
     """A seekable file: Parquet is read from its end, so data from a pipe or a decompressor is held in memory."""
     plain = isinstance(getattr(file, "raw", None), io.FileIO) and file.seekable()
     return file if plain else io.BytesIO(file.read())

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.catalogue import CATALOGUE
 from reshuffle.datasets.chunks import Chunk, Values, listed, several
 from reshuffle.datasets.columns import Column
@@ -103,7 +103,7 @@ def column_names(path: str | os.PathLike[str], reading: Reading) -> list[str]:
 
 def load_columns(
     path: str | os.PathLike[str], reading: Reading
-) -> tuple[dict[str, Column], NDArray[Any]]:
+) -> tuple[dict[str, Column], AnyArray]:
     """The columns of a CSV or Parquet file, and its target, before anything is encoded."""
     reading = _separated(path, reading)
     with opened(_located(path, reading, "csv")) as file:

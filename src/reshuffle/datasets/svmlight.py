@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.core import native
 from reshuffle.errors import InputError
 from reshuffle.files import Location, opened
@@ -58,7 +59,7 @@ def read_svmlight(
     width = int(indices.max(initial=0)) + 1
     if width > (max_features if n_features is None else n_features):
         raise InputError(_too_wide(path, width, n_features, max_features))
-    pointers: NDArray[Any] = ends.astype(np.int32 if values.size < 2**31 else np.int64)
+    pointers: AnyArray = ends.astype(np.int32 if values.size < 2**31 else np.int64)
     rows = (values, indices, pointers)
     return sp.csr_matrix(rows, shape=(labels.size, n_features or width)), labels
 
@@ -82,9 +83,9 @@ def _pieces(stream: BinaryIO, path: Location, size: int) -> Iterator[bytes]:
     yield b"".join(held)
 
 
-def _parsed(pieces: Iterator[bytes], path: Location) -> tuple[NDArray[Any], ...]:
+def _parsed(pieces: Iterator[bytes], path: Location) -> tuple[AnyArray, ...]:
     """Values, indices as they are written, ends of rows and labels of all pieces."""
-    parts: list[tuple[NDArray[Any], ...]] = []
+    parts: list[tuple[AnyArray, ...]] = []
     lines = stored = 0
     for text in pieces:
         values, indices, ends, labels, fault, line, at = native.parse_libsvm(text, LARGEST)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.chunks import MISSING, Chunk, Values, listed, several
 from reshuffle.datasets.columns import Column
 from reshuffle.datasets.csv_file import unnamed
@@ -48,9 +48,9 @@ class Data:
     """
 
     X: Any
-    y: NDArray[Any]
+    y: AnyArray
     encoding: Encoding
-    aside: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    aside: Mapping[str, AnyArray] = field(default_factory=dict)
     """The columns kept aside, which are not features."""
     dropped: int = 0
     """The number of rows that were left out because their target is missing."""
@@ -61,11 +61,11 @@ class Data:
         return iter((self.X, self.y, self.encoding))
 
 
-LearnFrom = Callable[[NDArray[Any], Mapping[str, NDArray[Any]]], Rows]
+LearnFrom = Callable[[AnyArray, Mapping[str, AnyArray]], Rows]
 """From the targets and the columns that were kept aside, the rows that an encoding is learned from."""
 
 
-def everything(y: NDArray[Any], aside: Mapping[str, NDArray[Any]]) -> Rows:
+def everything(y: AnyArray, aside: Mapping[str, AnyArray]) -> Rows:
     """All rows."""
     return slice(None)
 
@@ -91,8 +91,8 @@ class Columns(NamedTuple):
     """A table before anything is encoded."""
 
     columns: dict[str, Column]
-    y: NDArray[Any]
-    aside: dict[str, NDArray[Any]]
+    y: AnyArray
+    aside: dict[str, AnyArray]
     """The columns kept aside, which are not features."""
     dropped: int
     """The number of rows without a target that were left out."""
@@ -139,7 +139,7 @@ def _with_target(chunk: Chunk, target: Column) -> Chunk:
     return chunk.take(kept.astype(np.intp))
 
 
-def _joined(parts: list[Values]) -> NDArray[Any]:
+def _joined(parts: list[Values]) -> AnyArray:
     """A column kept aside: numbers if all chunks hold numbers, otherwise objects."""
     numbers = [part for part in parts if isinstance(part, np.ndarray)]
     if len(numbers) == len(parts):
@@ -192,7 +192,7 @@ def _columns(names: list[str], reading: Reading, where: str) -> dict[str, Column
     }
 
 
-def _targets(column: Column) -> NDArray[Any]:
+def _targets(column: Column) -> AnyArray:
     if column.lacking:
         raise InputError(
             f"{column.lacking_at}: the target {column.name!r} has no value; give --drop-missing-target to leave such "

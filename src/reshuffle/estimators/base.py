@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.estimators.column_penalties import by_columns
 from reshuffle.estimators.early_stopping import Watch, held_out
@@ -23,8 +23,6 @@ from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
 from reshuffle.trace import Result
 
-Array = NDArray[np.float64]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearEstimator(Linear, Hooks, Nested):
@@ -34,22 +32,22 @@ class LinearEstimator(Linear, Hooks, Nested):
     penalty: Any = "l2"
     l1: float | None = None
     l2: float | None = None
-    penalty_factors: Any = None
+    penalty_factors: object = None
     positive: bool = False
     fit_intercept: bool = True
     solver: Any = "exact"
     tol: float | None = None
     max_iter: int = 1000
-    random_state: Any = 0
+    random_state: object = 0
     warm_start: bool = False
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 5
-    callbacks: Any = None
-    verbose: Any = False
+    callbacks: object = None
+    verbose: object = False
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Find the minimiser for these rows and targets."""
         return self._learn(self.prepared(X, y, sample_weight))
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
 from reshuffle.estimators.inputs import Prepared
-from reshuffle.estimators.linear import Array, Linear
+from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import (
     has_probabilities,
     loss_of_classes,
@@ -30,9 +30,9 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
     """The inputs and the predictions of a linear classifier."""
 
     loss: Any
-    class_weight: Any
+    class_weight: object
 
-    def prepared(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
+    def prepared(self, X: Any, y: object, sample_weight: Any) -> Prepared:
         """The data in the form that a problem takes; sets ``classes_``."""
         X = inputs.design(self, X, reset=True)
         classes, codes = inputs.labels(self, y)
@@ -63,22 +63,22 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         x = super()._solution()
         return x if self.classes_.size > 2 else np.ascontiguousarray(x[:, 0])
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: object) -> Array:
         """The margins aᵀw + b: one per row for two classes, one per row and class for more."""
         margins = self._margins(X)
         return margins if margins.shape[1] > 1 else margins.ravel()
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> AnyArray:
         """The class with the largest margin."""
         margins = self._margins(X)
         codes = (
             margins.argmax(axis=1) if margins.shape[1] > 1 else np.ravel(margins > 0).astype(int)
         )
-        chosen: NDArray[Any] = self.classes_[codes]
+        chosen: AnyArray = self.classes_[codes]
         return chosen
 
     @available_if(_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: object) -> Array:
         """The probability of each class, in the order of ``classes_``."""
         margins, mean = self._margins(X), mean_of(self.loss_)
         if mean is None:
@@ -88,7 +88,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         return np.column_stack([mean(-margins.ravel()), mean(margins.ravel())])
 
     @available_if(_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: object) -> Array:
         """The logarithms of the probabilities."""
         with np.errstate(divide="ignore"):  # The logarithm of 0 is -inf.
             logarithms: Array = np.log(self.predict_proba(X))
@@ -100,7 +100,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         return tags
 
 
-def targets_of(codes: NDArray[Any], count: int) -> tuple[NDArray[Any], tuple[int, ...]]:
+def targets_of(codes: AnyArray, count: int) -> tuple[AnyArray, tuple[int, ...]]:
     """Targets as a loss wants them, and the shape of one margin."""
     return (2.0 * codes - 1.0, ()) if count == 2 else (codes, (count,))
 

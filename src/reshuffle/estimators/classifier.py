@@ -69,9 +69,11 @@ class RRClassifier(LinearClassifier, LinearEstimator):
     """
 
     loss: Any = "logistic"
-    class_weight: Any = None
+    class_weight: object = None
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: object, classes: object = None, sample_weight: Any = None
+    ) -> Self:
         """One shuffled pass over these rows and a prox (an epoch of ProxRR), from the model so far.
 
         The first call names all ``classes``. Steps shrink over the calls as ``SampleStream`` says.

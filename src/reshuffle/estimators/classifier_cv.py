@@ -50,4 +50,4 @@ class RRClassifierCV(LinearClassifier, CrossValidated):
     """
 
     loss: Any = "logistic"
-    class_weight: Any = None
+    class_weight: object = None

@@ -9,7 +9,7 @@ from reshuffle.errors import InputError
 from reshuffle.penalties.column_groups import COLUMNS, column_groups
 
 
-def by_columns(penalty: Any, model: Any) -> Any:
+def by_columns(penalty: Any, model: object) -> object:
     """The penalty; ``groups="columns"`` is replaced by the groups that the feature names imply."""
     groups = getattr(penalty, "groups", None)
     if not (isinstance(groups, str) and groups == COLUMNS):

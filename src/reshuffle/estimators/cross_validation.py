@@ -14,11 +14,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.metrics import check_scoring
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, held_warnings
 from reshuffle.estimators.column_penalties import by_columns
 from reshuffle.estimators.folds import Fold, Paired, folds_of, paired
 from reshuffle.estimators.inputs import Prepared, check_flags
-from reshuffle.estimators.linear import Array, Linear
+from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.nested import Nested
 from reshuffle.estimators.outcome import certificate_of
 from reshuffle.estimators.paths import Path, follow, path_of, strengths_of, unit_penalty, walk
@@ -35,18 +36,18 @@ class CrossValidated(Linear, Nested):
     loss: Any = None
     penalty: Any = "l1"
     l1_ratio: float = 0.5
-    lambdas: Any = 50
+    lambdas: object = 50
     smallest: float = 1e-3
-    cv: Any = None
-    scoring: Any = None
+    cv: object = None
+    scoring: object = None
     rule: str = "min"
-    penalty_factors: Any = None
+    penalty_factors: object = None
     positive: bool = False
     fit_intercept: bool = True
     solver: Any = "exact"
     tol: float | None = None
     max_iter: int = 1000
-    random_state: Any = 0
+    random_state: object = 0
     n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -87,7 +88,7 @@ class CrossValidated(Linear, Nested):
         self._keep(whole, results, best if self.rule == "min" else sparser, solver)
         return self
 
-    def _folds(self, data: Prepared, groups: Any, seed: int) -> list[Fold]:
+    def _folds(self, data: Prepared, groups: object, seed: int) -> list[Fold]:
         folds = folds_of(self.cv, data.X, data.y, data.codes, groups, seed)
         for k, (rows, held) in enumerate(folds):
             if not (len(rows) and len(held)):
@@ -104,7 +105,7 @@ class CrossValidated(Linear, Nested):
         data: Prepared,
         whole: Problem,
         rows: Fold,
-        solver: Any,
+        solver: object,
         given_up: Callable[[], bool],
     ) -> Array:
         """The mean loss of the held-out rows at each λ, or minus their score; None if the work was given up."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 DESCRIBED, PAIRS = "described", "pairs"
@@ -19,7 +17,7 @@ class Described:
         return self.text
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """A value as JSON can hold it."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -34,7 +32,7 @@ def plain(value: Any) -> Any:
     return {DESCRIBED: repr(value)}
 
 
-def restored(value: Any) -> Any:
+def restored(value: object) -> object:
     """The value that was given to ``plain``, or its description."""
     if isinstance(value, dict):
         if PAIRS in value:
@@ -43,5 +41,5 @@ def restored(value: Any) -> Any:
     return value
 
 
-def _simple(value: Any) -> bool:
+def _simple(value: object) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, np.generic))

@@ -6,8 +6,8 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError
 from reshuffle.problem import Problem
 from reshuffle.randomness import generator
@@ -19,8 +19,8 @@ HOLD_OUT = 11
 
 
 def held_out(
-    n: int, codes: NDArray[Any] | None, fraction: Any, seed: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
+    n: int, codes: AnyArray | None, fraction: object, seed: int
+) -> tuple[AnyArray, AnyArray]:
     """Rows to learn from and rows to watch: this fraction of each class, but never all of one."""
     if not (isinstance(fraction, (float, np.floating)) and 0 < fraction < 1):
         raise InputError(f"validation_fraction must lie between 0 and 1, got {fraction!r}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
 from reshuffle.estimators.classifier import RRClassifier
 from reshuffle.estimators.loss_names import OF_CLASSES, OF_MORE, OF_NUMBERS
@@ -15,8 +15,6 @@ from reshuffle.estimators.regressor import RRRegressor
 from reshuffle.federated import Learned
 from reshuffle.labels import as_written
 from reshuffle.trace import Result
-
-Array = NDArray[np.float64]
 
 
 def from_federation(result: Result) -> Any:
@@ -73,7 +71,7 @@ def from_federation(result: Result) -> Any:
     return model
 
 
-def _name(loss: Any) -> Any:
+def _name(loss: Any) -> object:
     """The name of a loss with default parameters, if the estimators have one for it; otherwise the loss itself."""
     plain = {several: one for one, several in OF_MORE.items()}
     kind = plain.get(type(loss), type(loss))
@@ -94,7 +92,7 @@ def _in_units(x: Array, learned: Learned) -> Array:
     return own
 
 
-def _shift(x: Array, learned: Learned) -> Any:
+def _shift(x: Array, learned: Learned) -> object:
     """centreᵀ(w/scale), by which the intercept moves."""
     if learned.centre is None or learned.scale is None:
         return 0.0

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, shown
 from reshuffle.randomness import generator
 
-Fold = tuple[NDArray[Any], NDArray[Any]]
+Fold = tuple[AnyArray, AnyArray]
 """The rows to learn from, and the rows to judge by."""
 FOLDS = 5
 """The default number of folds, which is scikit-learn's."""
@@ -28,7 +29,7 @@ NEGLIGIBLE = 0.05
 
 
 def folds_of(
-    cv: Any, X: Any, y: NDArray[Any], codes: NDArray[Any] | None, groups: Any, seed: int
+    cv: object, X: object, y: AnyArray, codes: AnyArray | None, groups: object, seed: int
 ) -> list[Fold]:
     """The folds: ``cv`` of them, drawn by the seed, or those of a splitter of scikit-learn.
 
@@ -54,7 +55,7 @@ def folds_of(
     return list(splitter.split(X, target, named))
 
 
-def grouped(groups: NDArray[Any], codes: NDArray[Any] | None, count: int, seed: int) -> list[Fold]:
+def grouped(groups: AnyArray, codes: AnyArray | None, count: int, seed: int) -> list[Fold]:
     """Folds that keep every group whole.
 
     Groups are dealt from the largest down, those of equal size in random order. Each goes to the fold where the
@@ -101,7 +102,7 @@ class TimeFolds:
 
     count: int = FOLDS
 
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[Fold]:
+    def split(self, X: object, y: object = None, groups: object = None) -> Iterator[Fold]:
         """Pairs of row numbers, from the earliest fold to the last."""
         if groups is None:
             raise InputError("TimeFolds needs the time of each row: fit(X, y, groups=times)")
@@ -110,11 +111,11 @@ class TimeFolds:
         for first, last in pairwise(begins):
             yield np.flatnonzero(when < first), np.flatnonzero((when >= first) & (when < last))
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
         return self.count
 
 
-def _boundaries(when: NDArray[Any], count: int) -> list[int]:
+def _boundaries(when: AnyArray, count: int) -> list[int]:
     """The times at which the parts begin: count + 1 parts of nearly equal size, of which the first is never held out."""
     moments = int(when.max()) + 1
     if moments < count + 1:
@@ -185,7 +186,7 @@ def paired(losses: NDArray[np.float64], k: int, best: int) -> Paired:
     return Paired(mean, 0.0 if k == best else error, bound, gain)
 
 
-def _checked(groups: Any, n: int) -> NDArray[Any] | None:
+def _checked(groups: object, n: int) -> AnyArray | None:
     if groups is None:
         return None
     given = np.asarray(groups)

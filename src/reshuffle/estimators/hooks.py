@@ -29,7 +29,7 @@ else:
         class CallbackSupportMixin:
             """scikit-learn's, where it has it."""
 
-        def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        def with_callbacks(method: Callable[..., Any]) -> Callable[..., object]:
             """Return the method as it is."""
             return method
 
@@ -52,7 +52,11 @@ class Tasks:
     """The tasks of one fit: the whole, and one per epoch."""
 
     def __init__(
-        self, whole: Any, estimator: Any, attributes: Callable[[Any], dict[str, Any]], data: Any
+        self,
+        whole: Any,
+        estimator: Any,
+        attributes: Callable[[object], dict[str, object]],
+        data: Any,
     ) -> None:
         self.whole, self.estimator, self.attributes, self.data = whole, estimator, attributes, data
         self.epoch: Any = None

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.datasets.rows_encoding import Encoding
 from reshuffle.estimators import inputs
 from reshuffle.estimators.outcome import Certificate
@@ -19,8 +19,6 @@ from reshuffle.losses import Loss
 from reshuffle.penalties import Penalty
 from reshuffle.trace import Trace
 
-Array = NDArray[np.float64]
-
 
 class Linear:
     """The attributes of a fitted linear model, and predictions from them."""
@@ -28,7 +26,7 @@ class Linear:
     fit_intercept: bool
     coef_: Any
     intercept_: Any
-    classes_: NDArray[Any]
+    classes_: AnyArray
     n_features_in_: int
     n_iter_: int
     n_samples_fit_: int
@@ -47,13 +45,13 @@ class Linear:
     ``encoding_.get_feature_names_out()`` their names.
     """
 
-    def prepared(self, X: Any, y: Any, sample_weight: Any) -> inputs.Prepared:
+    def prepared(self, X: object, y: object, sample_weight: object) -> inputs.Prepared:
         raise NotImplementedError  # Classifiers and regressions have their own.
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
-    def _margins(self, X: Any) -> Array:
+    def _margins(self, X: object) -> Array:
         """Xw + b, one column per row of ``coef_`` where that is a matrix."""
         check_is_fitted(self)
         X = inputs.design(self, X, reset=False)
@@ -91,7 +89,7 @@ class Linear:
         self.coef_ = dense(self.coef_)
         return self
 
-    def summary(self, largest: int = 10, names: Any = None) -> str:
+    def summary(self, largest: int = 10, names: object = None) -> str:
         """A short summary of the fit and its certificate, with the largest coefficients by name.
 
         ``names`` are the features' names, if the model does not know them, or a fitted transformer that does:
@@ -107,7 +105,7 @@ class Linear:
         check_is_fitted(self)
         return to_sklearn(self)
 
-    def save(self, path: str | os.PathLike[str], X: Any = None, y: Any = None) -> None:
+    def save(self, path: str | os.PathLike[str], X: object = None, y: object = None) -> None:
         """Write the model to a file, without pickle; ``reshuffle.estimators.load`` reads it. The file is complete or absent.
 
         With the data X and y the file also holds a digest by which they can be recognised.
@@ -118,7 +116,7 @@ class Linear:
         save(self, path, X, y)
 
 
-def for_encoded_rows(model: Any) -> Any:
+def for_encoded_rows(model: object) -> Any:
     """A copy of a model that takes encoded rows in place of tables."""
     bare = copy(model)
     for of_table in ("feature_names_in_", "encoding_"):

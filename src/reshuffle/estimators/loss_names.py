@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reshuffle import losses
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
 from reshuffle.losses import Loss, check_loss
 
-Array = NDArray[np.float64]
 Mean = Callable[[Array], Array]
 
 
@@ -48,7 +46,7 @@ MEANS |= dict.fromkeys(_known(poisson="Poisson").values(), np.exp)
 """E[y] at a margin, for losses that stand for a distribution."""
 
 
-def loss_word(loss: Any) -> str:
+def loss_word(loss: object) -> str:
     """The name of a loss as an estimator or the command takes it.
 
     The logistic loss of more than two classes (multinomial) has the same name as that of two.
@@ -60,7 +58,7 @@ def loss_word(loss: Any) -> str:
     return names.get(type(loss).__name__, repr(loss))
 
 
-def loss_words(loss: Any) -> str:
+def loss_words(loss: object) -> str:
     """The name of a loss with its parameters, if it has any."""
     word = loss_word(loss)
     if word == repr(loss) or not is_dataclass(loss):
@@ -69,7 +67,7 @@ def loss_words(loss: Any) -> str:
     return f"{word} ({', '.join(given)})" if given else word
 
 
-def loss_of(given: Any, names: dict[str, type[Loss]]) -> Loss:
+def loss_of(given: object, names: dict[str, type[Loss]]) -> Loss:
     """A loss by its name, or the user's own."""
     if not isinstance(given, str):
         if isinstance(given, type):
@@ -82,7 +80,7 @@ def loss_of(given: Any, names: dict[str, type[Loss]]) -> Loss:
     return names[given]()
 
 
-def loss_of_classes(given: Any, count: int) -> Loss:
+def loss_of_classes(given: object, count: int) -> Loss:
     """The loss for this many classes."""
     loss = loss_of(given, OF_CLASSES)
     if loss.targets == "real":
@@ -101,13 +99,13 @@ def loss_of_classes(given: Any, count: int) -> Loss:
     return loss
 
 
-def takes_more_classes(given: Any) -> bool:
+def takes_more_classes(given: object) -> bool:
     """Whether a loss, given by name or as an object, takes three classes."""
     kind = OF_CLASSES.get(given) if isinstance(given, str) else type(given)
     return kind is None or kind in OF_MORE or getattr(kind, "vector", False)
 
 
-def has_probabilities(given: Any) -> bool:
+def has_probabilities(given: object) -> bool:
     """Whether a loss, given by name or as an object, has class probabilities."""
     kind = OF_CLASSES.get(given) if isinstance(given, str) else type(given)
     return kind in MEANS or hasattr(kind, "mean")

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
 from reshuffle.estimators.inputs import Prepared
-from reshuffle.estimators.linear import Array, Linear
+from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import OF_NUMBERS, loss_of, mean_of
 
 
@@ -21,7 +22,7 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
     log_target_: bool = False
     """Whether the model was fitted to the logarithm of its target, as by ``reshuffle fit --log-target``."""
 
-    def prepared(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Prepared:
+    def prepared(self, X: Any, y: object, sample_weight: Any, reset: bool = True) -> Prepared:
         """The data in the form that a problem takes."""
         X = inputs.design(self, X, reset=reset)
         y = inputs.numbers(self, y)
@@ -34,7 +35,7 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
         weights = inputs.weights_of(sample_weight, X.shape[0])
         return Prepared(X, y, loss, weights, y.shape[1:], None)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: object) -> Array:
         """Xw + b, or the mean that the loss assigns to it: exp(Xw + b) for the Poisson loss.
 
         A model that was fitted to the logarithm of its target (``log_target_``) gives exp(Xw + b) too.
@@ -45,7 +46,7 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
         mean = np.exp if self.log_target_ else mean_of(self.loss_)
         return margins if mean is None else mean(margins)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """R², or for counts D², the share of the deviance that the model explains, both as in scikit-learn."""
         if getattr(self.loss_ if hasattr(self, "loss_") else None, "targets", None) == "counts":
             return explained_deviance(y, self.predict(X), sample_weight)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.chunks import Chunk
 from reshuffle.datasets.encoding import Category, TableEncoding
 from reshuffle.datasets.frames import chunk_of, is_table
@@ -36,7 +37,7 @@ class OnnxAgreement:
         return f"{self.rows:,} rows agree, the largest relative difference is {self.difference:.1g}{ties}"
 
 
-def to_onnx(model: Any, rows: Any) -> Any:
+def to_onnx(model: object, rows: object) -> Any:
     """An ONNX model (``onnx.ModelProto``) with the predictions of ``model``, checked on ``rows``.
 
     Parameters
@@ -68,7 +69,7 @@ def to_onnx(model: Any, rows: Any) -> Any:
     return pipeline_graph(model, rows)
 
 
-def agreement(graph: Any, model: Any, rows: Any) -> OnnxAgreement:
+def agreement(graph: object, model: object, rows: object) -> OnnxAgreement:
     """Run the graph on rows and compare; raises ``InputError`` if its predictions differ."""
     encoding = getattr(model, "encoding_", None)
     if isinstance(encoding, TableEncoding):
@@ -85,7 +86,7 @@ def agreement(graph: Any, model: Any, rows: Any) -> OnnxAgreement:
     return compared(run(graph, feeds), model, X, NEAR)
 
 
-def run(graph: Any, feeds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def run(graph: Any, feeds: dict[str, AnyArray]) -> dict[str, AnyArray]:
     """The outputs of a graph, by name."""
     with extra("export", "onnxruntime", "a graph is checked by running it, which"):
         import onnxruntime
@@ -96,7 +97,7 @@ def run(graph: Any, feeds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return dict(zip(names, session.run(None, feeds), strict=True))
 
 
-def compared(found: dict[str, NDArray[Any]], model: Any, X: Any, near: float) -> OnnxAgreement:
+def compared(found: dict[str, AnyArray], model: Any, X: Any, near: float) -> OnnxAgreement:
     """Compare the outputs of a graph with the model's predictions for the same rows."""
     bare = for_encoded_rows(model) if isinstance(model, Linear) else model
     first, *others = found.values()
@@ -126,7 +127,7 @@ def compared(found: dict[str, NDArray[Any]], model: Any, X: Any, near: float) ->
     return OnnxAgreement(len(predicted), worst, labels)
 
 
-def _labels(values: Any) -> NDArray[Any]:
+def _labels(values: Any) -> AnyArray:
     """Labels as text; a graph writes True and False as 1 and 0."""
     array = np.ravel(values)
     array = array.astype(np.int64) if array.dtype.kind == "b" else array
@@ -142,7 +143,7 @@ def _tied(model: Any, X: Any, near: float) -> NDArray[np.bool_]:
     return np.asarray(top[:, 1] - top[:, 0] <= near * (1.0 + np.abs(margins).max()))
 
 
-def _apart(one: NDArray[Any], other: NDArray[Any]) -> float:
+def _apart(one: AnyArray, other: AnyArray) -> float:
     one, other = np.ravel(one).astype(np.float64), np.ravel(other).astype(np.float64)
     if one.shape != other.shape:
         return np.inf
@@ -152,9 +153,9 @@ def _apart(one: NDArray[Any], other: NDArray[Any]) -> float:
     return float(np.abs(one - other).max() / size)
 
 
-def feeds_of(encoding: TableEncoding, chunk: Chunk) -> dict[str, NDArray[Any]]:
+def feeds_of(encoding: TableEncoding, chunk: Chunk) -> dict[str, AnyArray]:
     """The inputs of the graph: numbers, with NaN for a missing one, and texts, with "" for a missing one."""
-    feeds: dict[str, NDArray[Any]] = {}
+    feeds: dict[str, AnyArray] = {}
     for part, column in zip(encoding.columns, encoding.collected(chunk), strict=True):
         if isinstance(part, Category):
             levels, codes = column.categories()

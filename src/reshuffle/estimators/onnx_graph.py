@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.encoding import Category, Number, TableEncoding
 from reshuffle.errors import InputError, extra
 from reshuffle.estimators.loss_names import MEANS
@@ -33,7 +33,7 @@ class Graph:
         self.constants: list[Any] = []
         self.inputs: list[Any] = []
 
-    def constant(self, values: Any) -> str:
+    def constant(self, values: object) -> str:
         """Add a constant tensor."""
         from onnx import numpy_helper
 
@@ -157,7 +157,7 @@ def _numbers(graph: Graph, model: Any, margins: str) -> Outputs:
 
 
 def _classes(graph: Graph, model: Any, margins: str) -> Outputs:
-    classes: NDArray[Any] = model.classes_
+    classes: AnyArray = model.classes_
     count = classes.size
     kind = {"i": "whole number", "u": "whole number", "b": "whole number", "f": "number"}.get(
         classes.dtype.kind, "text"

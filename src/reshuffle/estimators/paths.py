@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import Held, InputError, held_warnings, not_converged, shown, warn_user
 from reshuffle.estimators.outcome import Certificate, certificate_of, stalled
 from reshuffle.estimators.penalty_names import penalty_of
@@ -18,8 +19,6 @@ from reshuffle.penalties import Penalty, ability
 from reshuffle.problem import Problem
 from reshuffle.trace import Result
 from reshuffle.validation import as_array, check_finite, check_positive
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +35,8 @@ class Path:
     certificates: list[Certificate]
     n_iters: NDArray[np.int64]
     converged: NDArray[np.bool_]
-    names: NDArray[Any] | None = None
-    classes: NDArray[Any] | None = None
+    names: AnyArray | None = None
+    classes: AnyArray | None = None
 
     @property
     def nonzeros(self) -> NDArray[np.int64]:
@@ -70,7 +69,7 @@ class Path:
 
 
 def unit_penalty(
-    given: Any, l1_ratio: Any, factors: Any, positive: bool, shape: tuple[int, ...]
+    given: object, l1_ratio: object, factors: object, positive: bool, shape: tuple[int, ...]
 ) -> Penalty:
     """ψ at λ = 1: l1_ratio·‖x‖₁ + (1 - l1_ratio)/2·‖x‖² for the elastic net, or the user's own."""
     if not (isinstance(l1_ratio, (int, float, np.number)) and 0 <= l1_ratio <= 1):
@@ -82,7 +81,7 @@ def unit_penalty(
     return penalty_of(given, l1, l2, factors, positive, shape)
 
 
-def strengths_of(problem: Problem, lambdas: Any, smallest: Any) -> Array:
+def strengths_of(problem: Problem, lambdas: object, smallest: object) -> Array:
     """The λ's of a path: the given ones, or the given number of them from λ_max to ``smallest``·λ_max."""
     if isinstance(lambdas, (int, np.integer)) and not isinstance(lambdas, bool):
         check_positive("lambdas", lambdas, integer=True)
@@ -141,7 +140,7 @@ def _ahead(problem: Problem, before: Array, x: Array, lambdas: Array) -> Array:
     return ahead if np.isfinite(problem.penalty.value(ahead[used])) else x
 
 
-def walk(problem: Problem, lambdas: Array, solver: Any, name: str) -> list[Result]:
+def walk(problem: Problem, lambdas: Array, solver: object, name: str) -> list[Result]:
     """The results of a path, with one warning for all strengths that did not converge."""
     with held_warnings() as held:
         results = list(follow(problem, lambdas, solver))
@@ -150,7 +149,7 @@ def walk(problem: Problem, lambdas: Array, solver: Any, name: str) -> list[Resul
 
 
 def path_of(
-    results: list[Result], lambdas: Array, solver: Any, model: Any, attributes: Any
+    results: list[Result], lambdas: Array, solver: Any, model: object, attributes: Any
 ) -> Path:
     """Results as a path; ``attributes`` turns a solution into coefficients."""
     found = [attributes(result.x) for result in results]

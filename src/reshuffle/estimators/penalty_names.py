@@ -23,7 +23,7 @@ STRENGTH = 1e-4
 
 
 def penalty_of(
-    given: Any, l1: Any, l2: Any, factors: Any, positive: bool, shape: tuple[int, ...]
+    given: object, l1: object, l2: object, factors: object, positive: bool, shape: tuple[int, ...]
 ) -> Penalty:
     """ψ on coefficients of this shape: by its name, or the user's own."""
     if given is not None and not isinstance(given, str):
@@ -61,7 +61,7 @@ def _strength(name: str, strength: str, value: Any) -> Any:
     return float(value)
 
 
-def _factors(given: Any, shape: tuple[int, ...]) -> Any:
+def _factors(given: object, shape: tuple[int, ...]) -> Any:
     factors = as_array("penalty_factors", given)
     if factors.shape != shape[:1] or factors.dtype.kind not in "fiub":
         raise InputError(
@@ -77,7 +77,9 @@ def _factors(given: Any, shape: tuple[int, ...]) -> Any:
     )  # A feature has the same factor for every output.
 
 
-def _refuse_beside_an_object(given: Any, l1: Any, l2: Any, factors: Any, positive: bool) -> None:
+def _refuse_beside_an_object(
+    given: object, l1: object, l2: object, factors: object, positive: bool
+) -> None:
     settings = {"l1": l1, "l2": l2, "penalty_factors": factors, "positive": positive or None}
     for name, value in settings.items():
         if value is not None:

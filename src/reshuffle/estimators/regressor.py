@@ -36,7 +36,7 @@ class RRRegressor(LinearRegression, LinearEstimator):
 
     loss: Any = "squared"
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """One shuffled pass over these rows and a prox (an epoch of ProxRR), from the model so far.
 
         Steps shrink over the calls as ``SampleStream`` says.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.design import check_rows
 from reshuffle.disk_datafit import datafit_on
 from reshuffle.estimators.inputs import Prepared
@@ -44,7 +43,7 @@ class SampleStream:
         )  # Without this, a later partial_fit would be refused.
         return cls(seed, 1, problem.n, problem.smoothness.L_max if bounded else 0.0)
 
-    def advance(self, part: Problem, x0: NDArray[Any] | None) -> tuple[Result, SampleStream]:
+    def advance(self, part: Problem, x0: AnyArray | None) -> tuple[Result, SampleStream]:
         """The model after a pass over this part, and the stream to remember."""
         largest = max(self.largest, part.smoothness.L_max)
         after = replace(self, calls=self.calls + 1, samples=self.samples + part.n, largest=largest)

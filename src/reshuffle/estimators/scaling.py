@@ -8,11 +8,10 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.penalties import Penalty, ability, weak_convexity
 
-Array = NDArray[np.float64]
 STRENGTHS = ("l1", "l2", "strength")
 """Parameters of penalties in which ψ is linear."""
 

@@ -28,18 +28,18 @@ LOOSE = 1e-4
 """``tol=None`` otherwise, when each further digit costs as many epochs as the last; scikit-learn's usual tolerance."""
 
 
-def tol_of(given: Any, solver: Any, problem: Problem, tight: float = TIGHT) -> Any:
+def tol_of(given: object, solver: object, problem: Problem, tight: float = TIGHT) -> Any:
     """The relative accuracy to reach: the given one, or one that the method reaches at moderate cost."""
     if given is not None:
         return given
     return tight if _name(solver) == "exact" and can_step(problem) else LOOSE
 
 
-def _name(given: Any) -> str:
+def _name(given: object) -> str:
     return given.lower().replace("exactproxrr", "exact") if isinstance(given, str) else ""
 
 
-def solver_of(given: Any, tol: Any, max_iter: Any, seed: int, *, traced: bool = True) -> Any:
+def solver_of(given: object, tol: Any, max_iter: Any, seed: int, *, traced: bool = True) -> Any:
     """A solver by its name, with these limits; a solver object keeps its own.
 
     Unless the run is to be ``traced``, P is evaluated only at its start and at its end.

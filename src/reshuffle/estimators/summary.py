@@ -15,7 +15,7 @@ LONGEST = 80
 """Names are cut after this many characters, so that a coefficient stands on the same line as its name."""
 
 
-def summary_of(model: Any, largest: int, names: Any = None) -> str:
+def summary_of(model: Any, largest: int, names: object = None) -> str:
     """Lines about the fit, then the coefficients of largest size, by name.
 
     ``names`` may be a fitted transformer, such as the steps of a Pipeline before the model.
@@ -75,7 +75,7 @@ def summary(pipeline: Any, largest: int = 10) -> str:
     return text
 
 
-def _penalty(penalty: Any) -> str:
+def _penalty(penalty: object) -> str:
     """The repr of the penalty; an array of groups is replaced by their number."""
     groups = getattr(penalty, "groups", None)
     if not isinstance(groups, np.ndarray):
@@ -106,6 +106,6 @@ def _short(text: str, most: int = 100) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def dense(matrix: Any) -> Any:
+def dense(matrix: object) -> Any:
     """A sparse matrix as an array, an array as it is."""
     return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)  # type: ignore[attr-defined]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, shown
 from reshuffle.validation import check_weights
 
 
 def weigh(
-    sample_weight: Any, class_weight: Any, classes: NDArray[Any], codes: NDArray[Any]
+    sample_weight: object, class_weight: object, classes: AnyArray, codes: AnyArray
 ) -> NDArray[np.float64] | None:
     """w_i = sample_weight_i · class_weight of y_i; ``None`` where all are 1.
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.experiments.recipe import ClaimCheck, Numbers
-from reshuffle.objective import Array
 from reshuffle.trace import Trace
 
 ALIKE = 3.0  # Up to this factor in passes is taken as 'more or less the same'.

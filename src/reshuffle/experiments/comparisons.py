@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from reshuffle import theory
+from reshuffle.arrays import Array
 from reshuffle.experiments.paths import (
     Epoch,
     all_orders,
@@ -31,7 +31,6 @@ from reshuffle.experiments.tiny import (
     starts,
     unequal,
 )
-from reshuffle.objective import Array
 from reshuffle.problem import Problem
 
 STEPS = (1.0, 0.3, 0.03)  # Steps, as multiples of the largest step that a theorem allows.
@@ -190,7 +189,7 @@ class _Walk:
     """All paths of a method: T epochs with fresh orders (RR), or more epochs with one order for all (SO)."""
 
     epoch: Epoch
-    orders: Sequence[Any]
+    orders: Sequence[object]
     x0: Array
     x_star: Array
     T_rr: int

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -56,7 +55,7 @@ class CurveTask:
     minimum: float
 
 
-def task(X: Any, y: Any, k: float, store: RunCache) -> CurveTask:
+def task(X: object, y: object, k: float, store: RunCache) -> CurveTask:
     """The elastic net with λ1 = λ_max/2^k and λ2 = L_f/n, solved by FISTA to 1e-12."""
     plain = Problem(X, y)
     l1 = strongest(plain) / 2**k
@@ -73,7 +72,7 @@ def strongest(plain: Problem) -> float:
     return float(np.abs(plain.gradient(np.zeros(plain.shape))).max())
 
 
-def given(X: Any, y: Any, l1: float, store: RunCache) -> CurveTask:
+def given(X: object, y: object, l1: float, store: RunCache) -> CurveTask:
     """The task with the user's λ1."""
     largest = strongest(Problem(X, y))
     if not 0 < l1 < largest:
@@ -83,7 +82,7 @@ def given(X: Any, y: Any, l1: float, store: RunCache) -> CurveTask:
     return task(X, y, float(np.log2(largest / l1)), store)
 
 
-def choose(X: Any, y: Any, store: RunCache) -> CurveTask:
+def choose(X: object, y: object, store: RunCache) -> CurveTask:
     """The weakest of these penalties under which fewer than half of the coordinates of x* are nonzero."""
     chosen = task(X, y, 0, store)
     for k in count(1):

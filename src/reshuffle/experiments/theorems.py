@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from reshuffle import theory
+from reshuffle.arrays import Array
 from reshuffle.callbacks import progress_bar
 from reshuffle.experiments.comparisons import STEPS, RateComparison, everything, mistakes, tightest
 from reshuffle.experiments.figures import drawing
@@ -20,7 +21,6 @@ from reshuffle.experiments.recipe import (
 )
 from reshuffle.experiments.tiny import make, psi_strongly_convex, starts
 from reshuffle.files import write_csv
-from reshuffle.objective import Array
 from reshuffle.plotting import COLOURS, MARKERS
 from reshuffle.solvers import ProxRR, ProxSGD, Solver
 from reshuffle.steps import Decreasing, InverseTime

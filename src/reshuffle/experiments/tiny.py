@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.losses import Logistic, Loss, Squared
-from reshuffle.objective import Array
 from reshuffle.penalties import ElasticNet
 from reshuffle.problem import Problem
 

@@ -26,15 +26,14 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array, Mask
 from reshuffle.errors import InputError
 from reshuffle.penalties.forms import Coordinates, Form, Groups
 
 if TYPE_CHECKING:
     from reshuffle.penalties.inexact import Approximate
 
-Array = NDArray[np.float64]
 Features = NDArray[np.uint32]
-Mask = NDArray[np.bool_]
 NEEDED = ("value", "prox")
 """The methods that every penalty must have."""
 

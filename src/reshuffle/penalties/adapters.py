@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.cached import cached_property
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array
 
 
 class FromPyproximal:
@@ -78,19 +78,19 @@ class FromCvxpy:
     array([ 2.,  0., -1.])
     """
 
-    def __init__(self, build: Callable[[Any], Any], **options: Any) -> None:
+    def __init__(self, build: Callable[[Any], Any], **options: object) -> None:
         if not callable(build):
             raise InputError(f"build must be a function of a cvxpy Variable, got {shown(build)}")
         self.build, self.options = build, options
 
     @cached_property
-    def _models(self) -> dict[tuple[int, ...], Any]:
+    def _models(self) -> dict[tuple[int, ...], object]:
         return {}  # Compiled models are a cache and no part of the penalty's identity.
 
     def __repr__(self) -> str:
         return f"FromCvxpy({getattr(self.build, '__name__', 'build')})"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"build": self.build, "options": self.options}  # The copy compiles its models again.
 
     def value(self, x: Array) -> float:
@@ -105,7 +105,7 @@ class FromCvxpy:
         variable, _, _, point, weight, problem = self._model(x.shape)
         point.value, weight.value = x, step
         exact = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
-        options: dict[str, Any] = self.options or {"solver": "CLARABEL", **exact}
+        options: dict[str, object] = self.options or {"solver": "CLARABEL", **exact}
         problem.solve(
             warm_start=False, **options
         )  # No warm start, so that equal calls have equal answers.

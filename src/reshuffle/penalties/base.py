@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.abilities import Penalty
 from reshuffle.penalties.inexact import approximate
 
-Array = NDArray[np.float64]
 Numbers = float | NDArray[np.float64]
 """One number for all coordinates, or an array that broadcasts against them."""
 BELOW = (
@@ -32,23 +32,23 @@ class ByContent:
     def __hash__(self) -> int:
         return hash((type(self), *map(_frozen, self._contents())))
 
-    def _contents(self) -> list[Any]:
+    def _contents(self) -> list[object]:
         return [getattr(self, f.name) for f in fields(self) if f.init]  # type: ignore[arg-type]
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return bool(np.array_equal(one, other))
     return bool(_frozen(one) == _frozen(other))
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: object) -> object:
     if isinstance(value, (list, tuple, np.ndarray)):
         return tuple(map(_frozen, value))
     return value
 
 
-def as_numbers(name: str, value: Any) -> NDArray[Any]:
+def as_numbers(name: str, value: object) -> AnyArray:
     """The parameter of this name as an array of numbers; anything else is refused."""
     try:
         return np.asarray(value)
@@ -58,7 +58,7 @@ def as_numbers(name: str, value: Any) -> NDArray[Any]:
         ) from None
 
 
-def check_non_negative(name: str, value: Any) -> None:
+def check_non_negative(name: str, value: object) -> None:
     """Check that a strength is a finite, non-negative number or an array of such numbers."""
     if type(value) is float and 0.0 <= value < np.inf:
         return  # Most strengths are plain floats, for which numpy would be slow.

@@ -7,14 +7,12 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Labels
 from reshuffle.errors import InputError, shown
 
 COLUMNS = "columns"
 """The value of ``groups`` by which an estimator makes a group of each column, from the names of the features."""
-
-Labels = NDArray[np.int64]
 
 
 def column_groups(source: Any, separator: str = "=") -> Labels:
@@ -53,13 +51,13 @@ def _of_names(names: list[str], separator: str) -> Labels:
     return _numbered(name.rpartition(separator)[0] or name for name in names)
 
 
-def _numbered(owners: Iterable[Any]) -> Labels:
+def _numbered(owners: Iterable[object]) -> Labels:
     """Groups numbered in the order of their first occurrence."""
-    seen: dict[Any, int] = {}
+    seen: dict[object, int] = {}
     return np.array([seen.setdefault(owner, len(seen)) for owner in owners], dtype=np.int64)
 
 
-def _of_encoder(encoder: Any, columns: list[Any] | None) -> list[Any]:
+def _of_encoder(encoder: Any, columns: list[object] | None) -> list[Any]:
     """The column of each output of an encoder; ``columns`` names its inputs, if they are known."""
     if hasattr(encoder, "columns") and hasattr(
         encoder, "feature_names"
@@ -92,7 +90,7 @@ def _of_encoder(encoder: Any, columns: list[Any] | None) -> list[Any]:
     )
 
 
-def _of_categories(encoder: Any, names: list[Any]) -> list[Any]:
+def _of_categories(encoder: Any, names: list[Any]) -> list[object]:
     """The column of each output of a OneHotEncoder, which may drop categories and merge rare ones."""
     plain = copy(encoder)
     if "feature_names_in_" in vars(plain):
@@ -105,11 +103,11 @@ def _of_categories(encoder: Any, names: list[Any]) -> list[Any]:
     return [names[int(output.partition("_")[0])] for output in outputs]
 
 
-def _of_transformers(encoder: Any) -> list[Any]:
+def _of_transformers(encoder: Any) -> list[object]:
     """The column of each output of a ColumnTransformer; each part knows where its outputs are."""
     known = list(getattr(encoder, "feature_names_in_", range(encoder.n_features_in_)))
     width = sum(part.stop - part.start for part in encoder.output_indices_.values())
-    owners: list[Any] = [None] * width
+    owners: list[object] = [None] * width
     for name, step, chosen in encoder.transformers_:
         where = encoder.output_indices_.get(name, slice(0, 0))
         if where.stop == where.start:
@@ -119,7 +117,7 @@ def _of_transformers(encoder: Any) -> list[Any]:
     return owners
 
 
-def _chosen(chosen: Any, known: list[Any]) -> list[Any]:
+def _chosen(chosen: object, known: list[object]) -> list[object]:
     """The columns that a part of a ColumnTransformer was given: by name, number, slice or mask."""
     if isinstance(chosen, (str, int, np.integer)):
         chosen = [chosen]

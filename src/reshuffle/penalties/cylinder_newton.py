@@ -14,13 +14,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.core import native
 from reshuffle.penalties.least_distance import least_move
 from reshuffle.penalties.overlapping import Members
 
-Array = NDArray[np.float64]
 SHORTEST = 30  # A step is halved at most this many times, to a billionth of its length.
 CURVED = 5  # Halvings of the step on 1/‖y_g‖, which takes few rounds but may fail to lower d however short it is.
 

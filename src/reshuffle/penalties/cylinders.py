@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.core import native
 from reshuffle.penalties.cylinder_newton import newton
 from reshuffle.penalties.overlapping import Members
 
-Array = NDArray[np.float64]
 QUICK = 100  # The most rounds of the compiled method, which usually takes two to five, and dozens with hundreds of groups.
 CAREFUL = 60  # The most rounds of the careful method; none of 60,000 projections with coordinates of every size took more.
 LARGE = 1_000_000  # The largest product of groups and coordinates (8 MB) for careful steps, which hold a few such matrices.

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.core import native
-
-Array = NDArray[np.float64]
 
 
 class Coordinates(NamedTuple):
@@ -88,7 +87,7 @@ NO_PENALTY = Coordinates(*(np.empty(0) for _ in range(4)))
 
 
 @singledispatch
-def native_form(form: Any) -> Any:
+def native_form(form: object) -> Any:
     """A compiled penalty as an object of the core, with its arrays checked."""
     raise TypeError(f"a compiled penalty is Coordinates or Groups, got {type(form).__name__}")
 

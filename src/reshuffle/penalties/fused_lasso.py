@@ -6,10 +6,10 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.core import native
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.base import (
-    Array,
     ByContent,
     check_non_negative,
     check_strength,

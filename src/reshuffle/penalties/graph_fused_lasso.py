@@ -7,8 +7,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array, as_numbers, check_non_negative, check_strength
+from reshuffle.penalties.base import as_numbers, check_non_negative, check_strength
 from reshuffle.penalties.fused_lasso import check_one_l1
 from reshuffle.penalties.graphs import Arcs, Edges, GraphDifferences
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.core import native
-from reshuffle.penalties.base import Array, ByContent, DualByNorm
+from reshuffle.penalties.base import ByContent, DualByNorm
 from reshuffle.penalties.fused_lasso import soft
 
 Edges = NDArray[np.int64]

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array, Labels, Mask
 from reshuffle.cached import cached_property
 from reshuffle.capacity import check_room
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.abilities import Features, Mask
-from reshuffle.penalties.base import FAR_BELOW, Array, ByContent, as_numbers, check_non_negative
+from reshuffle.penalties.abilities import Features
+from reshuffle.penalties.base import FAR_BELOW, ByContent, as_numbers, check_non_negative
 from reshuffle.penalties.column_groups import COLUMNS
 from reshuffle.penalties.forms import Groups
 
-Labels = NDArray[np.int64]
 GroupsGiven = str | Sequence[int] | Sequence[Sequence[int]] | NDArray[np.integer[Any]] | None
 HALVINGS = 60  # Bisections of an interval of length 1: more than a float64 can resolve.
 

@@ -18,12 +18,11 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.abilities import Penalty, ability
 
-Array = NDArray[np.float64]
 COLD: Array = np.empty(0)
 """The start of the first call: nothing is known."""
 

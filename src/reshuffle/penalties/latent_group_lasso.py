@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import Array, DualByNorm
+from reshuffle.penalties.base import DualByNorm
 from reshuffle.penalties.cylinders import CylinderSplit, project, split
 from reshuffle.penalties.group_lasso import GroupLasso
 from reshuffle.penalties.inexact import COLD, Approximate

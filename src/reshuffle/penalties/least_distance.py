@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from reshuffle.arrays import Array
+
 RANK = (
     1e-12  # Relative to the largest singular value: below it, an equation follows from the others.
 )

@@ -5,8 +5,9 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import FAR_BELOW, Array, ByContent, check_strength
+from reshuffle.penalties.base import FAR_BELOW, ByContent, check_strength
 
 SAFE = 1e-3  # Relative to ‖x‖: for larger thresholds the Gram matrix gives singular values to 1e-13 of the largest.
 

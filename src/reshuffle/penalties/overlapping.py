@@ -9,14 +9,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, not_converged, shown, warn_user
-from reshuffle.penalties.base import (
-    Array,
-    ByContent,
-    as_numbers,
-    check_non_negative,
-    check_strength,
-)
+from reshuffle.penalties.base import ByContent, as_numbers, check_non_negative, check_strength
 from reshuffle.penalties.inexact import COLD, Approximate
 
 GroupLists = Sequence[Sequence[int]] | Sequence[NDArray[np.int64]]

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.core import native
-from reshuffle.penalties.base import Array, DualWithRidge
+from reshuffle.penalties.base import DualWithRidge
 from reshuffle.penalties.inexact import COLD, Approximate
 from reshuffle.penalties.overlapping import GroupLists, Members, OverlappingGroups
 

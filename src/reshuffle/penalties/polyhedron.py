@@ -6,9 +6,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.capacity import check_room
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array, ByContent, DualWithRidge
+from reshuffle.penalties.base import ByContent, DualWithRidge
 from reshuffle.penalties.inexact import COLD, Approximate
 from reshuffle.penalties.least_distance import FEASIBLE, RANK, least_move
 

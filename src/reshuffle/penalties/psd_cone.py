@@ -6,8 +6,9 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import Array, ByContent, DualWithRidge
+from reshuffle.penalties.base import ByContent, DualWithRidge
 
 ROUNDING = (
     1e-12  # Relative to the largest entry: how far rounding may move a projection from the cone.

@@ -3,16 +3,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array, Mask
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.abilities import Features, Mask
-from reshuffle.penalties.base import (
-    BELOW,
-    Array,
-    ByContent,
-    Numbers,
-    as_numbers,
-    check_non_negative,
-)
+from reshuffle.penalties.abilities import Features
+from reshuffle.penalties.base import BELOW, ByContent, Numbers, as_numbers, check_non_negative
 from reshuffle.penalties.forms import Coordinates
 
 NUMBERS = ("l1", "l2", "lower", "upper")

@@ -5,7 +5,8 @@ from typing import Self
 
 import numpy as np
 
-from reshuffle.penalties.base import Array, ByContent, check_radius, conjugate_with_ridge
+from reshuffle.arrays import Array
+from reshuffle.penalties.base import ByContent, check_radius, conjugate_with_ridge
 
 
 @dataclass(frozen=True, eq=False)

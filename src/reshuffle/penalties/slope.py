@@ -6,10 +6,10 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.base import (
     FAR_BELOW,
-    Array,
     ByContent,
     as_numbers,
     check_non_negative,

@@ -6,8 +6,9 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import Array, Numbers, check_non_negative, check_strength
+from reshuffle.penalties.base import Numbers, check_non_negative, check_strength
 from reshuffle.penalties.groups import Grouped, GroupNorms, GroupsGiven, check_groups
 
 

@@ -6,9 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.penalties.abilities import ability, strong_convexity, weak_convexity
-from reshuffle.penalties.base import Array, ByContent, DualWithRidge
+from reshuffle.penalties.base import ByContent, DualWithRidge
 from reshuffle.penalties.inexact import COLD, Approximate, approximate
 from reshuffle.penalties.l1 import L1
 from reshuffle.penalties.l2_ball import L2Ball
@@ -130,14 +131,14 @@ class Sum(DualWithRidge, ByContent):
         return None
 
 
-def _is_uniform(penalty: Any) -> bool:
+def _is_uniform(penalty: object) -> bool:
     """Whether the penalty is separable, and the same for all coordinates."""
     return isinstance(penalty, Separable) and not any(
         np.ndim(v) for v in (penalty.l1, penalty.l2, penalty.lower, penalty.upper)
     )
 
 
-def _is_ridge(penalty: Any) -> bool:
+def _is_ridge(penalty: object) -> bool:
     """Whether the penalty is (l2/2)‖x‖² with one number l2, and nothing else."""
     return (
         isinstance(penalty, Separable)

@@ -5,8 +5,9 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array, as_numbers, check_strength
+from reshuffle.penalties.base import as_numbers, check_strength
 from reshuffle.penalties.fused_lasso import check_one_l1
 from reshuffle.penalties.graphs import Arcs, Edges, GraphDifferences
 

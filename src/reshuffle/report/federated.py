@@ -36,7 +36,7 @@ MEANING = {
 
 
 def federated_page(
-    model: Any, result: FederatedResult, names: list[str], about: Mapping[str, Any], target: str
+    model: Any, result: FederatedResult, names: list[str], about: Mapping[str, object], target: str
 ) -> str:
     """The whole page; ``names`` are the features' names, ``about`` holds the settings and what was read, by name."""
     tally, held = result.tally, result.held_out

@@ -20,7 +20,7 @@ MANY = 12
 
 
 def fit_page(
-    model: Any, names: list[str], held: HeldOut | None, about: Mapping[str, Any], target: str
+    model: Any, names: list[str], held: HeldOut | None, about: Mapping[str, object], target: str
 ) -> str:
     """The whole page; ``about`` holds the settings and what was read, by name."""
     title = f"A model of {target}" if target else "A linear model"
@@ -166,7 +166,7 @@ def coefficients_part(model: Any, names: list[str]) -> html.Markup:
             f"{_how_many(len(order), used)} A bar to the right moves the prediction {up}, one to the left {down}. "
             + meaning(model, per[first], float(coef[0, first]))
         )
-        shown: Any = html.bars([(names[j], per[j].short, float(coef[0, j])) for j in order])
+        shown: object = html.bars([(names[j], per[j].short, float(coef[0, j])) for j in order])
     else:
         columns = [
             "",
@@ -191,7 +191,7 @@ def _how_many(shown: int, used: int) -> str:
     return f"The {shown} features with the largest coefficients, of {used:,} that are used."
 
 
-def _comparable(model: Any) -> str:
+def _comparable(model: object) -> str:
     columns = getattr(getattr(model, "encoding_", None), "columns", ())
     if any(getattr(part, "scale", 1.0) != 1.0 for part in columns):
         return (

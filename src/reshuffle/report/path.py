@@ -22,7 +22,7 @@ ROWS = 15
 
 
 def path_page(
-    model: Any, names: list[str], held: HeldOut | None, about: Mapping[str, Any], target: str
+    model: Any, names: list[str], held: HeldOut | None, about: Mapping[str, object], target: str
 ) -> str:
     """The whole page."""
     title = f"A path of models of {target}" if target else "A path of models"

@@ -21,7 +21,7 @@ class Unit(NamedTuple):
     """A longer form, to be used in a sentence."""
 
 
-def units(model: Any, names: Sequence[str]) -> list[Unit]:
+def units(model: object, names: Sequence[str]) -> list[Unit]:
     """For each feature, the change to which its coefficient refers."""
     columns = getattr(getattr(model, "encoding_", None), "columns", None)
     if columns is None:

@@ -141,7 +141,7 @@ def _resume(solver: Any, problem: Any, result: Any, name: str) -> None:
         )
 
 
-def _minimiser(solver: Any, problem: Any, name: str, accuracy: float) -> None:
+def _minimiser(solver: object, problem: Any, name: str, accuracy: float) -> None:
     """Check that P(x) - P* becomes small: after the solver's own epochs, after more of them, or with shorter steps."""
     best, x0 = _minimum(problem, 1.0), np.full(problem.shape, 0.5)
     start, least = problem.objective(x0), problem.objective(best)

@@ -8,18 +8,16 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.objective import check_penalty as check_parts
 from reshuffle.penalties import ability, strong_convexity, weak_convexity
 from reshuffle.testing.failure import CheckFailed, run_checks
 from reshuffle.testing.prox import STEPS, brief, check_prox
 
-Array = NDArray[np.float64]
-
 
 def check_penalty(
-    penalty: Any,
+    penalty: object,
     shape: int | tuple[int, ...] = 6,
     *,
     seed: int = 0,

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.penalties import weak_convexity
 from reshuffle.testing.failure import CheckFailed
 
-Array = NDArray[np.float64]
 STEPS = (0.3, 1.0, 2.7)
 """Steps at which the prox is tried: 1, at which a forgotten step does not show, and two others."""
 MISTAKES: dict[str, Callable[[float], float]] = {
@@ -121,7 +120,7 @@ def _phi(penalty: Any, u: Array, x: Array, step: float) -> float:
     return scaled + 0.5 * float(np.vdot(u - x, u - x))
 
 
-def brief(x: Any) -> str:
+def brief(x: object) -> str:
     """An array, shortened for a message."""
     return np.array2string(np.asarray(x), precision=3, threshold=6, separator=", ").replace(
         "\n", ""

@@ -11,8 +11,8 @@ from math import isnan
 import numpy as np
 from numpy.typing import ArrayLike
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.objective import Array
 from reshuffle.steps import Decreasing, Setting
 from reshuffle.theory.clients import ClientConstants
 from reshuffle.theory.constants import Constants

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.objective import Array, FiniteSum
+from reshuffle.objective import FiniteSum
 from reshuffle.penalties.abilities import check_convex
 from reshuffle.theory.components import components
 from reshuffle.validation import check_start
@@ -63,7 +63,7 @@ class ClientConstants:
 
 
 def client_constants(
-    clients: Sequence[FiniteSum], x_star: Any, *, x0: Any = None
+    clients: Sequence[FiniteSum], x_star: object, *, x0: object = None
 ) -> ClientConstants:
     """The constants of a federation at x*; each client is a problem made of its samples.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.objective import Array, FiniteSum
+from reshuffle.objective import FiniteSum
 from reshuffle.orders import copies
 from reshuffle.penalties.abilities import check_convex
 from reshuffle.solvers.fista import FISTA, stationary
@@ -46,7 +46,7 @@ class Constants:
 
 
 def constants(
-    problem: FiniteSum, solution: Any = None, *, x0: Any = None, importance: bool = False
+    problem: FiniteSum, solution: object = None, *, x0: object = None, importance: bool = False
 ) -> Constants:
     """The constants of a problem, or of its importance resampling with corrected weights.
 
@@ -112,5 +112,5 @@ def solve(problem: FiniteSum) -> Array:
     return result.x
 
 
-def _point(solution: Any, problem: FiniteSum) -> Array:
+def _point(solution: object, problem: FiniteSum) -> Array:
     return check_start(solution.x if isinstance(solution, Result) else solution, problem.shape)

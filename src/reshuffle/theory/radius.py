@@ -7,7 +7,6 @@ x*^i = x* - γ Σ_{j<i} ∇f_{π_j}(x*),
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from reshuffle.validation import check_positive, check_start
 LARGEST = 12  # The largest n of an exact radius, which enumerates 2^n sets.
 
 
-def shuffling_radius(problem: FiniteSum, x_star: Any, step: float) -> float:
+def shuffling_radius(problem: FiniteSum, x_star: object, step: float) -> float:
     """σ_rad²(γ) exactly, for at most 12 functions.
 
     The point x*^i depends on the set {π_0, …, π_{i-1}} alone, and given the set π_i is uniform on
@@ -74,7 +73,7 @@ class RadiusEstimate:
 
 def shuffling_radius_estimate(
     problem: FiniteSum,
-    x_star: Any,
+    x_star: object,
     step: float,
     *,
     permutations: int = 64,
