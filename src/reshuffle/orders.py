@@ -248,4 +248,4 @@ def check_order(order: object) -> Order:
             "order must be Reshuffle(), ShuffleOnce(), Cyclic(), Windows() or have a method visits, "
             f"got {shown(order)}"
         )
-    return order  # type: ignore[no-any-return]
+    return order
