@@ -55,9 +55,8 @@ def _value_parts(value: object, seen: set[int]) -> Iterator[str]:
     elif callable(value):
         yield from _parts(value, seen)
     else:
-        yield re.sub(
-            r" at 0x[0-9a-f]+", "", repr(value)
-        )  # The default repr holds an address, which is valid in one process only.
+        # The default repr holds an address, which is valid in one process only.
+        yield re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import cast
+from typing import TypeGuard
 
 import numpy as np
 
@@ -335,9 +335,13 @@ def check_penalty(penalty: object) -> Penalty:
     """The penalty, checked to have ``value`` and ``prox``; ``None`` means no penalty."""
     if penalty is None:
         return Zero()
-    methods = (getattr(penalty, name, None) for name in ("value", "prox"))
-    if isinstance(penalty, type) or not all(map(callable, methods)):
+    if not _is_penalty(penalty):
         raise InputError(
             f"penalty must have methods value(x) and prox(x, step), got {shown(penalty)}"
         )
-    return cast(Penalty, penalty)
+    return penalty
+
+
+def _is_penalty(given: object) -> TypeGuard[Penalty]:
+    methods = (getattr(given, name, None) for name in ("value", "prox"))
+    return not isinstance(given, type) and all(map(callable, methods))

@@ -215,9 +215,8 @@ def copies(constants: Array, target: float | None = None) -> tuple[Visits, Array
     return expanded(weights, count), weights
 
 
-@np.errstate(
-    under="ignore"
-)  # Constants that vanish beside the mean may underflow: they get one copy.
+# Constants that vanish beside the mean may underflow: they get one copy.
+@np.errstate(under="ignore")
 def copy_weights(constants: Array, target: float | None = None) -> tuple[Array, int]:
     """The weights N/(n·n_i) of the copies, and N; ``expanded`` lists them."""
     mean = constants.mean()

@@ -283,9 +283,8 @@ class Problem(FiniteSum):
         average: float = 1.0,
         prox_step: float = 0.0,
     ) -> None:
-        visits = read_only(
-            check_visits(visits, self.n)
-        )  # The arguments have the types that ``compile`` produces.
+        # The kernels take read-only arrays.
+        visits = read_only(check_visits(visits, self.n))
         check_positive("batch", batch, integer=True)
         for name, number in (("step", step), ("average", average)):
             check_finite(name, np.asarray(check_number(name, number)))

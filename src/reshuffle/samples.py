@@ -24,9 +24,8 @@ from reshuffle.validation import read_only
 T = TypeVar("T")
 PIECE = 1 << 13
 """The number of rows in a piece: a fraction of a millisecond of work, so that threads share evenly."""
-SUMMED = (
-    1 << 10
-)  # The core sums the losses of this many rows before adding them to a total; calls end at multiples of it.
+# The core sums the losses of this many rows before adding them to a total; calls end at multiples of it.
+SUMMED = 1 << 10
 
 
 class Range(NamedTuple):
@@ -186,9 +185,8 @@ class Samples:
         other = replace(self, rows=rows, features=int(kept.size))
         computed = {"column_counts", "column_squares"} & vars(self).keys()
         known = {name: vars(self)[name][kept] for name in computed}
-        return keep(
-            other, quick=rows, **known
-        )  # A matrix of ones has no values that would have to be checked again.
+        # A matrix of ones has no values that would have to be checked again.
+        return keep(other, quick=rows, **known)
 
     @cached_property
     def column_counts(self) -> NDArray[np.int64]:

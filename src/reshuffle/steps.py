@@ -126,10 +126,11 @@ class Decreasing:
                 "step Decreasing() needs a strongly convex penalty or a ridge (μ > 0); "
                 "give Decreasing(strong_convexity=...) or use InverseTime()"
             )
+        # These are 1/b and a·n.
         largest, contraction = (
             setting.default,
             contraction * setting.steps,
-        )  # These are 1/b and a·n.
+        )
         half, offset = ceil(setting.epochs / 2), 3.5 / (largest * contraction)
 
         def schedule(epoch: int) -> float:

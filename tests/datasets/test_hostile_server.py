@@ -113,7 +113,9 @@ def dripping(handler: BaseHTTPRequestHandler) -> None:
 def test_an_endless_body_and_a_large_one_are_refused(server: list[Answer]) -> None:
     for answer in (endless, says(ROWS, Content_Length=str(10**15))):
         server[:] = [answer]
-        with pytest.raises(rs.InputError, match=r"more than the 88,000 bytes that it can have"):
+        with pytest.raises(
+            rs.InputError, match=r"more than 88,000 bytes, the most that this file can have"
+        ):
             fetch("w1a")
         assert kept() == set()
 

@@ -90,9 +90,8 @@ def run(options: Options, output: Output) -> int:
     clock = time.perf_counter()
     with Board(names, options.progress) as board:
         tally = Tally(names, board)
-        problem.watch = (
-            board if isinstance(problem, Sites) else tally
-        )  # Sites count their own samples.
+        # Sites count their own samples.
+        problem.watch = board if isinstance(problem, Sites) else tally
         result = solver.solve(
             problem,
             callbacks=[Checkpoint(checkpoint)],

@@ -65,9 +65,8 @@ def run(
     bare = for_encoded_rows(fitted)
     reading = replace(reading, aside=tuple(aside))
     read = (p for p in stream_parts(file, encoding, note, reading) if p.X.shape[0])
-    first = list(
-        islice(read, 1)
-    )  # A file that is refused leaves nothing behind, not even a header.
+    # A file that is refused leaves nothing behind, not even a header.
+    first = list(islice(read, 1))
     with _written(out) as lines:
         writer = csv.writer(lines, lineterminator="\n")
         if not output.json:

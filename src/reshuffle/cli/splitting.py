@@ -83,31 +83,31 @@ def _latest(when: AnyArray, share: float, name: str) -> NDArray[np.bool_]:
 
 
 def _groups(aside: Mapping[str, AnyArray], name: str) -> AnyArray:
-    values = aside[name]
-    lacking = _lacking(values)
-    if lacking.any():
-        raise InputError(
-            f"--groups {name}: {np.count_nonzero(lacking):,} rows have no group, the first is row "
-            f"{int(np.argmax(lacking)) + 1:,}; fill the column in, or leave these rows out"
-        )
+    values = _complete(aside, name, "--groups", "group")
     return values if values.dtype != object else values.astype(str)
 
 
 def times(aside: Mapping[str, AnyArray], name: str) -> NDArray[np.float64]:
     """The times of a column: numbers as they are, dates as days."""
-    values = aside[name]
-    lacking = _lacking(values)
-    if lacking.any():
-        raise InputError(
-            f"--time {name}: {np.count_nonzero(lacking):,} rows have no time, the first is row "
-            f"{int(np.argmax(lacking)) + 1:,}; fill the column in, or leave these rows out"
-        )
+    values = _complete(aside, name, "--time", "time")
     if values.dtype != object:
         return values.astype(np.float64)
     numbers = as_numbers([str(value) for value in values])
     if numbers is not None:
         return numbers
     return as_days(values.tolist(), name, "--time", lambda v: False, lambda k: f"row {k + 1:,}")
+
+
+def _complete(aside: Mapping[str, AnyArray], name: str, option: str, what: str) -> AnyArray:
+    """The column of this name; refused if a row has no value."""
+    values = aside[name]
+    lacking = _lacking(values)
+    if lacking.any():
+        raise InputError(
+            f"{option} {name}: {np.count_nonzero(lacking):,} rows have no {what}, the first is row "
+            f"{int(np.argmax(lacking)) + 1:,}; fill the column in, or leave these rows out"
+        )
+    return values
 
 
 def _lacking(values: AnyArray) -> NDArray[np.bool_]:

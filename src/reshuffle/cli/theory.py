@@ -43,9 +43,8 @@ def run(
     if l2 is None:
         l2 = 0.0 if ridge > 0 else plain.smoothness.L_f / plain.n
     problem = Problem(X, y, plain.loss, ElasticNet(l1, l2), ridge)
-    strongly_convex(
-        "f or ψ", problem.strong_convexity
-    )  # Refused here, before a long search for x*.
+    # Refused here, before a long search for x*.
+    strongly_convex("f or ψ", problem.strong_convexity)
     with console.status("finding x* with FISTA"):
         c = theory.constants(problem)
     eps = 0.01 * c.r0 if accuracy is None else accuracy

@@ -24,9 +24,8 @@ from reshuffle.validation import check_number, check_positive
 
 Job = tuple[str, int, BaseSolver]
 LONGEST = 20_000  # The most iterations that FISTA makes in search of P*.
-ROUNDING = (
-    1e-9  # Relative: a value may lie this much below the given minimum, which may have few digits.
-)
+ROUNDING = 1e-9
+"""Relative: a value may lie this much below the given minimum, which may have few digits."""
 
 
 def compare(

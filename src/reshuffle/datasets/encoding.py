@@ -58,9 +58,8 @@ class Number:
         if self.centre == 0.0 and self.scale == 1.0:
             return values
         with np.errstate(under="ignore"):
-            return (
-                (0.5 * values - 0.5 * self.centre) / self.scale * 2.0
-            )  # Halves: no difference overflows.
+            # Halves: no difference overflows.
+            return (0.5 * values - 0.5 * self.centre) / self.scale * 2.0
 
 
 @dataclass(frozen=True)
@@ -244,9 +243,8 @@ def learned(
     values = values[~np.isnan(values)]
     _refuse_unseen(column, values.size)
     power = int(np.frexp(np.abs(values).max())[1])
-    values = np.ldexp(
-        values, -power
-    )  # Values are at most 1 in size, so no sum and no square overflows.
+    # Values are at most 1 in size, so no sum and no square overflows.
+    values = np.ldexp(values, -power)
 
     def back(value: Any) -> float:
         with np.errstate(under="ignore"):  # What is too small for a float64 becomes 0.

@@ -44,9 +44,8 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
             raise InputError(f"y must hold two classes or more, got one class: {classes.tolist()}")
         loss = loss_of_classes(self.loss, classes.size)
         if not np.array_equal(getattr(self, "classes_", classes), classes):
-            self.__dict__.pop(
-                "coef_", None
-            )  # The old coefficients belong to other classes and are no start.
+            # The old coefficients belong to other classes and are no start.
+            self.__dict__.pop("coef_", None)
         self.classes_ = classes
         y, outputs = targets_of(codes, classes.size)
         return Prepared(X, y, loss, weights, outputs, codes)

@@ -19,9 +19,8 @@ Fold = tuple[AnyArray, AnyArray]
 """The rows to learn from, and the rows to judge by."""
 FOLDS = 5
 """The default number of folds, which is scikit-learn's."""
-SHUFFLE = (
-    12  # The number of the random stream that assigns groups to folds; held-out rows use stream 11.
-)
+SHUFFLE = 12
+"""The number of the random stream that assigns groups to folds; held-out rows use stream 11."""
 LEVEL = 0.95
 """The one-sided confidence of a paired comparison."""
 NEGLIGIBLE = 0.05

@@ -72,9 +72,8 @@ def _factors(given: object, shape: tuple[int, ...]) -> Any:
     check_finite("penalty_factors", factors)
     if factors.min() < 0:
         raise InputError(f"penalty_factors must not be negative, got {factors.min():g}")
-    return factors.reshape(
-        -1, *[1] * (len(shape) - 1)
-    )  # A feature has the same factor for every output.
+    # A feature has the same factor for every output.
+    return factors.reshape(-1, *[1] * (len(shape) - 1))
 
 
 def _refuse_beside_an_object(

@@ -38,9 +38,8 @@ class SampleStream:
     @classmethod
     def after(cls, problem: Problem, seed: int) -> SampleStream:
         """The stream after a whole fit, which counts as one call."""
-        bounded = (
-            problem.loss.curvature < np.inf
-        )  # Without this, a later partial_fit would be refused.
+        # Later calls are refused if the curvature of the loss has no bound.
+        bounded = problem.loss.curvature < np.inf
         return cls(seed, 1, problem.n, problem.smoothness.L_max if bounded else 0.0)
 
     def advance(self, part: Problem, x0: AnyArray | None) -> tuple[Result, SampleStream]:

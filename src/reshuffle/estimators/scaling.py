@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +47,7 @@ def scaling(penalty: Penalty, shape: tuple[int, ...]) -> Callable[[float], Penal
     """
     own = ability(penalty, "scaled")
     if own is not None:
-        return cast(Callable[[float], Penalty], own)
+        return own
     if is_dataclass(penalty) and not isinstance(penalty, type):
         names = [f.name for f in fields(penalty) if f.init and f.name in STRENGTHS]
         at = np.linspace(0.5, 1.5, int(np.prod(shape))).reshape(shape)

@@ -21,9 +21,8 @@ def weigh(
     "balanced" gives every class the same total: Σw/(K·Σ_{i in class} w_i).
     """
     if sample_weight is not None:
-        check_weights(
-            sample_weight, codes.size
-        )  # Checked first, so that an error names what was given.
+        # Checked first, so that an error names what was given.
+        check_weights(sample_weight, codes.size)
     if class_weight is None:
         return None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     given = np.ones(codes.size) if sample_weight is None else np.asarray(sample_weight, dtype=float)

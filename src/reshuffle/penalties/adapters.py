@@ -106,9 +106,8 @@ class FromCvxpy:
         point.value, weight.value = x, step
         exact = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
         options: dict[str, object] = self.options or {"solver": "CLARABEL", **exact}
-        problem.solve(
-            warm_start=False, **options
-        )  # No warm start, so that equal calls have equal answers.
+        # No warm start, so that equal calls have equal answers.
+        problem.solve(warm_start=False, **options)
         if variable.value is None:
             raise InputError(f"cvxpy found no prox of {self!r}: the model is {problem.status}")
         return np.ascontiguousarray(variable.value, dtype=np.float64).reshape(x.shape)

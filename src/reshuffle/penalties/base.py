@@ -15,12 +15,10 @@ from reshuffle.penalties.inexact import approximate
 
 Numbers = float | NDArray[np.float64]
 """One number for all coordinates, or an array that broadcasts against them."""
-BELOW = (
-    1.0 - 2.0**-51
-)  # A factor just below 1 that keeps a scaled point feasible in spite of rounding.
-FAR_BELOW = (
-    1.0 - 1e-12
-)  # The same for points whose norms or singular values are computed anew, with more rounding.
+# A factor just below 1 that keeps a scaled point feasible in spite of rounding.
+BELOW = 1.0 - 2.0**-51
+# The same for points whose norms or singular values are computed anew, with more rounding.
+FAR_BELOW = 1.0 - 1e-12
 
 
 class ByContent:

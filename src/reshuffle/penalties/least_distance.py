@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from reshuffle.arrays import Array
 
-RANK = (
-    1e-12  # Relative to the largest singular value: below it, an equation follows from the others.
-)
+RANK = 1e-12
+"""Relative to the largest singular value: below it, an equation follows from the others."""
 FEASIBLE = 1e-9  # Relative to the sizes that a row multiplies: how far rounding may move a projection outside.
 ROUNDED = 1e-12  # Relative to the longest distance to a row: a point this close counts as lying on its boundary.
 
@@ -77,9 +76,8 @@ def _by_nnls(rows: Array, room: Array, scale: float) -> tuple[Array, Array]:
     system = -np.vstack([rows.T, room[None] / scale])
     aim = np.zeros(len(system))
     aim[-1] = 1.0
-    u, _ = nnls(
-        system, aim, maxiter=30 * rows.shape[0]
-    )  # Degenerate rows need more iterations than scipy's default.
+    # Degenerate rows need more iterations than scipy's default.
+    u, _ = nnls(system, aim, maxiter=30 * rows.shape[0])
     r = system @ u - aim
     rough: Array = -scale * r[:-1] / r[-1]
     multipliers, active = -scale / r[-1] * u, u > 0

@@ -154,9 +154,8 @@ class Polyhedron(DualWithRidge, ByContent):
             if self.A is not None:
                 rows, limits = self.A @ basis, self.b - self.A @ origin
                 norms = np.linalg.norm(rows, axis=1)
-                kept = norms > RANK * np.linalg.norm(
-                    self.A, axis=1
-                )  # The other rows do not depend on w.
+                # The other rows do not depend on w.
+                kept = norms > RANK * np.linalg.norm(self.A, axis=1)
                 rows, limits = rows[kept] / norms[kept, None], limits[kept] / norms[kept]
             self._known["reduced"] = _Reduced(origin, basis, rows, limits)
         return self._known["reduced"]

@@ -10,9 +10,8 @@ from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.penalties.base import ByContent, DualWithRidge
 
-ROUNDING = (
-    1e-12  # Relative to the largest entry: how far rounding may move a projection from the cone.
-)
+ROUNDING = 1e-12
+"""Relative to the largest entry: how far rounding may move a projection from the cone."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,9 +42,8 @@ def drawn(
         from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Glyph .* missing"
-        )  # Text is drawn in the fonts of the reader's browser.
+        # Text is drawn in the fonts of the reader's browser.
+        warnings.filterwarnings("ignore", "Glyph .* missing")
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.subplots())
         file = io.StringIO()
