@@ -64,6 +64,10 @@ class Datafit(Samples):
         """Whether the rows may be copied in these features alone: rows in memory always."""
         return True
 
+    def windows(self) -> Iterator[tuple[Range, Datafit]]:
+        """The samples in storage order, as many at a time as are in memory: all of them."""
+        yield Range(0, self.n), self
+
     # --- passes over all rows ------------------------------------------------------------------
 
     @cached_property
