@@ -44,6 +44,10 @@ LEAST_SLOPE = 1e-100
 """A slope that is as good as zero, and whose square is still not zero in floating point."""
 
 
+class TooWide(InputError):
+    """More features matter than a Hessian is written out for."""
+
+
 class Search(NamedTuple):
     """Numbers that one round hands to the next: part of the state of a run."""
 
@@ -200,7 +204,7 @@ class NewtonServer(Server):
         held = self._closed((pressing == np.inf) | self.smooth)
         room = LARGEST // int(np.prod(self.shape[1:])) - (self.shape[0] - self.features)
         if np.count_nonzero(held) > room:
-            raise InputError(
+            raise TooWide(
                 "FedNewton writes out the Hessian of the features that no penalty holds at zero, at most "
                 f"{room} here, and there are {np.count_nonzero(held)}: take ExactFedRR, or a stronger ℓ1"
             )
