@@ -97,6 +97,33 @@ def test_a_shard_that_is_cut_under_a_host_ends_the_run_with_its_name(
         solver.solve(divided(tmp_path, watch=cut))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ray itself
+def test_rows_of_a_dataset_of_ray_become_shards(cluster: Any, tmp_path: Path) -> None:
+    data, pyarrow = pytest.importorskip("ray.data"), pytest.importorskip("pyarrow")
+    from reshuffle.datasets import Conversion, convert, open_shards
+
+    X, y = rs.datasets.breast_cancer()
+    columns = {f"x{j}": X[:, j] for j in range(4)} | {"label": np.where(y > 0, "ill", "well")}
+    rows = data.from_arrow(pyarrow.table(columns)).repartition(3)
+    manifest = convert(rows, tmp_path / "s", Conversion(target="label", shard_rows=100))
+    assert (manifest.rows, manifest.features, manifest.names) == (569, 4, ("x0", "x1", "x2", "x3"))
+    found, labels = open_shards(tmp_path / "s")
+    first, again = (np.lexsort(np.asarray(A)[:, :4].T) for A in (X, found.load().values))
+    np.testing.assert_array_equal(found.load().values[again], X[first, :4])
+    assert np.array_equal(labels[again] == "ill", y[first] > 0)
+    with pytest.raises(rs.InputError, match="give an empty folder|give an\\s*empty folder"):
+        convert(rows, tmp_path / "s", Conversion(target="label"))
+    for how, words in (
+        (Conversion(), "--target must name"),
+        (Conversion(target="label", shuffle=True), "convert it first"),
+        (Conversion(target="label", format="csv"), "are for files"),
+    ):
+        with pytest.raises(rs.InputError, match=words):
+            convert(rows, tmp_path / "other", how)
+    with pytest.raises(rs.InputError, match=r"ray.data.Dataset of rows, got"):
+        convert(3, tmp_path / "other")  # type: ignore[arg-type]
+
+
 THREE_NODES = """
 import os, sys
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
