@@ -54,9 +54,10 @@ class DiskDatafit(Datafit):
     # --- windows -------------------------------------------------------------------------------
 
     def _local(self, rows: Rows, targets: Any, weights: Any) -> Datafit:
-        return Datafit(
+        fit = Datafit(
             rows, read_only(targets), read_only(weights), self.loss, self.bias, self.features, self.outputs, self.threads
         )  # fmt: skip
+        return keep(fit, quick=rows)  # rows of ones have no values in the files: no window is searched for them
 
     def windows(self) -> Iterator[tuple[Range, Datafit]]:
         """All rows in storage order, shard by shard. The first pass also counts the values of each column."""
