@@ -60,13 +60,17 @@ def measure(place: Path, largest: int) -> None:
 def figure(out: Path) -> None:
     """Seconds and the peak of the process against the rows, on logarithmic axes."""
     with RESULTS.open() as file:
-        points = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+        points = [
+            {name: float(value) for name, value in row.items()} for row in csv.DictReader(file)
+        ]
     rows = [point["rows"] for point in points]
     made, (left, right) = panels(2)
     left.plot(rows, [point["seconds"] for point in points], label="to a proved 1e-4", **style(0))
     tidy(left, "rows", "seconds")
     right.plot(rows, [point["peak"] for point in points], label="peak of the process", **style(1))
-    right.plot(rows, [256e-6 * n for n in rows], color="grey", ls="--", lw=1.2, label="the rows themselves")
+    right.plot(
+        rows, [256e-6 * n for n in rows], color="grey", ls="--", lw=1.2, label="the rows themselves"
+    )
     tidy(right, "rows", "MB")
     for ax in (left, right):
         ax.legend(frameon=False)

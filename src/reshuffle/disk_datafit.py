@@ -57,7 +57,9 @@ class DiskDatafit(Datafit):
         fit = Datafit(
             rows, read_only(targets), read_only(weights), self.loss, self.bias, self.features, self.outputs, self.threads
         )  # fmt: skip
-        return keep(fit, quick=rows)  # rows of ones have no values in the files: no window is searched for them
+        return keep(
+            fit, quick=rows
+        )  # rows of ones have no values in the files: no window is searched for them
 
     def windows(self) -> Iterator[tuple[Range, Datafit]]:
         """All rows in storage order, shard by shard. The first pass also counts the values of each column."""

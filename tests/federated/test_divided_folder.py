@@ -87,9 +87,7 @@ def test_newton_reads_the_files_once_a_round(folder: Path) -> None:
     assert passes[1:].max() < 1.1
 
 
-@pytest.mark.parametrize(
-    "loss", [rs.losses.Squared(), rs.losses.Huber(), rs.losses.SquaredHinge()]
-)
+@pytest.mark.parametrize("loss", [rs.losses.Squared(), rs.losses.Huber(), rs.losses.SquaredHinge()])
 def test_other_losses(folder: Path, loss: Any) -> None:
     best = rs.ExactProxRR(tol=1e-11).solve(pooled(folder, loss=loss, fit_intercept=True))
     rows = Divided(folder, loss, penalty=PENALTY, fit_intercept=True, clients=3, memory=SMALL)
@@ -120,7 +118,9 @@ def test_many_features_that_matter_are_left_to_epochs(tmp_path: Path) -> None:
     y = np.where(rng.random(600) < 0.5, 1.0, -1.0)
     np.savez(tmp_path / "m.npz", y=y, X=X.toarray())
     convert(tmp_path / "m.npz", tmp_path / "s", Conversion(shard_rows=100))
-    found = solver(tol=1e-4).solve(Divided(tmp_path / "s", penalty=rs.penalties.L2(1e-2), clients=2))
+    found = solver(tol=1e-4).solve(
+        Divided(tmp_path / "s", penalty=rs.penalties.L2(1e-2), clients=2)
+    )
     assert found.converged
     assert "acceleration" in found.trace.header
 

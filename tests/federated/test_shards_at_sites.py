@@ -105,7 +105,8 @@ def test_the_command_takes_folders(homes: list[Path], tmp_path: Path) -> None:
     standardised = (tmp_path / "sites.toml").read_text()
     (tmp_path / "sites.toml").write_text("standardise = true\n" + standardised)
     done = CliRunner().invoke(
-        main, ["federate", str(tmp_path / "sites.toml"), "--no-progress", "--out", str(out), "--force"]
+        main,
+        ["federate", str(tmp_path / "sites.toml"), "--no-progress", "--out", str(out), "--force"],
     )
     assert done.exit_code != 0
     assert "rows on disk are not standardised" in done.output

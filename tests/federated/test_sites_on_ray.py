@@ -73,7 +73,9 @@ def test_a_divided_folder_on_ray_whose_host_is_killed_in_mid_round(
     for hosts in (1, 2):
         engine, killed = Watched(hosts=hosts), list[int]()
 
-        def kill(task: Any, answer: Any, reason: str, engine: Any = engine, killed: Any = killed) -> None:
+        def kill(
+            task: Any, answer: Any, reason: str, engine: Any = engine, killed: Any = killed
+        ) -> None:
             if task.kind == "train" and task.round == 1 and not killed:
                 killed.append(answer.client)
                 cluster.kill(engine.sessions[-1].actors[0][0], no_restart=False)

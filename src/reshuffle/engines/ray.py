@@ -102,9 +102,7 @@ class RaySession:
         """The same, client by client as they answer: this process holds one answer at a time."""
         return self._answers(task, timeout, apart=True)
 
-    def _answers(
-        self, task: Task, timeout: float | None, apart: bool
-    ) -> Iterator[Reply | Failure]:
+    def _answers(self, task: Task, timeout: float | None, apart: bool) -> Iterator[Reply | Failure]:
         ray = self.ray
         parts = [
             (handle, data, task.part(clients))

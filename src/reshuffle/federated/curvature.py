@@ -124,7 +124,9 @@ class Curved(Local):
         ) -> Array:
             asked = Question.of(x, self.shape, self.features)
             with np.errstate(over="ignore", invalid="ignore"):  # at points that are too far out
-                found = _answer(curves, asked) if curves else _on_disk(cast(Any, fit), origin, asked)
+                found = (
+                    _answer(curves, asked) if curves else _on_disk(cast(Any, fit), origin, asked)
+                )
                 return self.told(found.packed())
 
         return epoch

@@ -99,7 +99,9 @@ class DividedFolder(Sites):
                 "`reshuffle convert FOLDER OTHER --shard-rows N` makes smaller ones"
             )
         self.memory = memory
-        self.bounds = np.linspace(0, count, (clients or min(CLIENTS, count)) + 1).astype(int).tolist()
+        self.bounds = (
+            np.linspace(0, count, (clients or min(CLIENTS, count)) + 1).astype(int).tolist()
+        )
         super().__init__(
             [self._site(first, last) for first, last in pairwise(self.bounds)],
             loss, penalty, ridge, fit_intercept, watch=watch,

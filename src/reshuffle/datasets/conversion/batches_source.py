@@ -24,7 +24,9 @@ class BatchesSource(TableSource):
     Its rows may come in another order when it is read again, so that a conversion of it is not gone on with.
     """
 
-    def __init__(self, dataset: RowBatches, number: str, target: str | None, dropped: tuple[str, ...]) -> None:
+    def __init__(
+        self, dataset: RowBatches, number: str, target: str | None, dropped: tuple[str, ...]
+    ) -> None:
         self.dataset = dataset
         super().__init__("ray.data.Dataset", "dataset", number, target, dropped, None)
 

@@ -216,7 +216,9 @@ def _source(data: Location | RowBatches, how: Conversion) -> Source:
 
 def _batches(data: RowBatches, how: Conversion) -> Source:
     """The reader of a dataset."""
-    if not (callable(getattr(data, "iter_batches", None)) and callable(getattr(data, "schema", None))):
+    if not (
+        callable(getattr(data, "iter_batches", None)) and callable(getattr(data, "schema", None))
+    ):
         raise InputError(
             f"data must be the name of a file or of a folder, or a ray.data.Dataset of rows, got {shown(data)}"
         )
