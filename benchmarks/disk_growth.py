@@ -66,6 +66,7 @@ def figure(out: Path) -> None:
     rows = [point["rows"] for point in points]
     made, (left, right) = panels(2)
     left.plot(rows, [point["seconds"] for point in points], label="to a proved 1e-4", **style(0))
+    left.plot(rows, [point["cpu"] for point in points], label="of these, CPU seconds", **style(2))
     tidy(left, "rows", "seconds")
     right.plot(rows, [point["peak"] for point in points], label="peak of the process", **style(1))
     right.plot(

@@ -136,7 +136,7 @@ def test_bad_arguments(folder: Path, tmp_path: Path) -> None:
     for name, value in (("clients", 0), ("memory", -1)):
         with pytest.raises(InputError, match=name):
             Divided(folder, **{name: value})
-    with pytest.raises(InputError, match="takes rs.federated.DividedFolder"):
+    with pytest.raises(InputError, match=r"takes rs\.federated\.DividedFolder"):
         solver().solve(pooled(folder))
     with pytest.raises(InputError, match="no step to choose"):
         rs.ExactDistributed(step=0.1)
@@ -156,6 +156,34 @@ def test_an_unfinished_folder_is_refused(folder: Path, tmp_path: Path) -> None:
     (place / "manifest.json").write_text(json.dumps(about | {"version": 7}))
     with pytest.raises(InputError, match="version 7"):
         Divided(place)
+
+
+def test_empty_shards_and_rows_without_features_are_refused(folder: Path, tmp_path: Path) -> None:
+    place = copied(folder, tmp_path / "s")
+    about = json.loads((place / "manifest.json").read_text())
+    empty = [*about["shards"][:-1], about["shards"][-1] | {"rows": 0}]
+    for change, words in (
+        ({"shards": empty}, "shard 17 has 0 rows"),
+        ({"shards": []}, "has 0 shards"),
+        ({"features": 0}, "and 0 features"),
+    ):
+        (place / "manifest.json").write_text(json.dumps(about | change))
+        with pytest.raises(InputError, match=words):
+            Divided(place)
+
+
+@pytest.mark.filterwarnings("ignore:FedNewton")
+def test_a_run_is_resumed_to_the_same_bits(folder: Path, tmp_path: Path) -> None:
+    rows = Divided(folder, penalty=PENALTY, clients=3, memory=SMALL)
+    whole = solver(tol=1e-8).solve(rows)
+    solver(tol=1e-8, rounds=2).solve(rows).save(tmp_path / "run.npz")
+    again = solver(1, tol=1e-8).solve(rows, resume=tmp_path / "run.npz")
+    assert again.digest == whole.digest
+
+
+def test_the_solvers_of_one_machine_refuse_it(folder: Path) -> None:
+    with pytest.raises(InputError, match="needs the data here"):
+        rs.ExactProxRR().solve(Divided(folder))  # type: ignore[arg-type]
 
 
 def test_a_host_needs_its_own_files_alone(folder: Path, tmp_path: Path) -> None:

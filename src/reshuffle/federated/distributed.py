@@ -28,7 +28,7 @@ NEWTON_ROUNDS, EXACT_ROUNDS = 5, 25
 """Rounds to 1e-6 that are typical of both methods on shuffled shards (``python -m benchmarks.distributed``: 3 to 6, and 5 to 68)."""
 NEWTON_PASSES, EXACT_PASSES = 6.0, 4.0
 """Readings of a value in a round: slopes and the trial points of a Newton step; slopes, and a shuffled pass that counts thrice."""
-SCATTERED, PACKED = 1.0, 0.1
+SCATTERED, PACKED = 1.0, 0.05
 """Products of a Hessian in readings of a value: of sparse rows each goes to a place of its own, dense ones are multiplied in blocks."""
 
 

@@ -93,6 +93,10 @@ class DividedFolder(Sites):
             check_positive("clients", clients, integer=True)
         self.folder, self.manifest = Path(folder).absolute(), finished_manifest(folder)
         count = len(self.manifest.shards)
+        if not (count and self.manifest.features):
+            raise InputError(
+                f"{self.folder} must have rows and features, and has {count} shards and {self.manifest.features} features"
+            )
         if clients is not None and clients > count:
             raise InputError(
                 f"clients must be at most the {count} shards of {self.folder}, got {clients}; "
