@@ -11,6 +11,7 @@ or the minimiser of the quadratic model.
 from __future__ import annotations
 
 import time
+from typing import cast
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from reshuffle.core import native
 from reshuffle.federated.client_state_server import Total
 from reshuffle.penalties import ElasticNet
 from reshuffle.penalties.abilities import compiled_form
+from reshuffle.penalties.forms import Form
 from reshuffle.solvers.newton_model import descend
 
 HOSTS = 1000
@@ -37,7 +39,7 @@ def solved(active: int, rng: np.random.Generator) -> float:
     """CPU seconds for the minimiser of a quadratic model with an elastic net in so many coordinates."""
     A = rng.normal(size=(2 * active, active))
     H, g = A.T @ A / (2 * active), rng.normal(size=active)
-    form = compiled_form(ElasticNet(1e-3, 1e-3), (active,))
+    form = cast(Form, compiled_form(ElasticNet(1e-3, 1e-3), (active,)))
     clock = time.process_time()
     descend(form, H, g, np.zeros(active), np.zeros(active), native.FINE, 0.0)
     return time.process_time() - clock
