@@ -71,7 +71,7 @@ class DividedFolder(Sites):
     >>> _ = rs.datasets.convert(place + "/rows.npz", place + "/shards", how)
     >>> rows = rs.federated.DividedFolder(place + "/shards", penalty=rs.penalties.L2(0.01), clients=3)
     >>> rows
-    <DividedFolder: 569 rows in 6 shards, 3 clients, loss=Logistic(), penalty=L2(0.01)>
+    <DividedFolder: 569 rows in 6 shards, 3 clients, loss=Logistic(), penalty=L2(l2=0.01)>
     >>> rs.ExactDistributed(tol=1e-6, engine="threads").solve(rows).converged
     True
     """
