@@ -72,6 +72,10 @@ class Datafit(Samples):
         lengths = np.diff(self.rows.indptr).astype(np.float64)
         return mean, float(np.vdot(lengths, lengths)) / self.n
 
+    def windows(self) -> Iterator[tuple[Range, Datafit]]:
+        """The samples in storage order, as many at a time as are in memory: all of them."""
+        yield Range(0, self.n), self
+
     # --- passes over all rows ------------------------------------------------------------------
 
     @cached_property

@@ -162,6 +162,12 @@ def order_on(order: Order, fit: Datafit | None) -> Order:
     return ShardWindows(rows.starts, wanted)
 
 
+def in_windows(order: Order, fit: Datafit | None) -> Order:
+    """The same for visits that are drawn once and kept: on disk ``ShuffleOnce`` stands for ``Windows``, too."""
+    once = fit is not None and fit.on_disk and isinstance(order, ShuffleOnce)
+    return order_on(Reshuffle() if once else order, fit)
+
+
 def is_fixed(order: Order) -> bool:
     """Whether every epoch has the same visits."""
     return bool(getattr(order, "fixed", False))

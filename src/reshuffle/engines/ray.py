@@ -96,17 +96,23 @@ class RaySession:
         self.sizes = {client: size for report in reports for client, size in report.items()}
 
     def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
-        return list(self.stream(task, timeout))
+        return list(self._answers(task, timeout, apart=False))
 
     def stream(self, task: Task, timeout: float | None) -> Iterator[Reply | Failure]:
-        """The same, host by host as they answer."""
+        """The same, client by client as they answer: this process holds one answer at a time."""
+        return self._answers(task, timeout, apart=True)
+
+    def _answers(self, task: Task, timeout: float | None, apart: bool) -> Iterator[Reply | Failure]:
         ray = self.ray
         parts = [
             (handle, data, task.part(clients))
             for (handle, clients), data in zip(self.actors, self.data, strict=True)
         ]
         asked = {
-            h.work.remote(data, part, timeout): part for h, data, part in parts if part.clients
+            h.work.remote(data, one, timeout): one
+            for h, data, part in parts
+            for one in ([part.part([c]) for c in part.clients] if apart else [part])
+            if one.clients
         }
         while asked:
             done, _ = ray.wait(list(asked), timeout=_patience(parts, timeout))
