@@ -1,4 +1,4 @@
-"""Sites as a file says them: ``sites.toml``, also in a folder, or a folder with a file for each."""
+"""Sites as described by a ``sites.toml``, by a folder that contains one, or by a folder with one data file per site."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ SETTINGS = {
     "objective": bool, "power_rounds": int, "target": str, "impute": bool, "drop": list, "columns": list,
     "categories": list, "missing": list,
 }  # fmt: skip
-WORDS: dict[Any, str] = {
+WORDS: dict[object, str] = {
     str: "a text", (int, float): "a number", int: "a whole number", bool: "true or false", list: "a list",
 }  # fmt: skip
-"""Kinds of values, as messages say them."""
+"""The names that messages use for kinds of values."""
 TABLES = ("impute", "drop", "columns", "categories", "missing")
-"""Settings of how tables are read, which ``Sites`` has under the same names."""
+"""Settings for reading tables; ``Sites`` has parameters of the same names."""
 SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target"), str) | {"drop": list}
 PATHS = ("data", "test", "audit", "state")
 SINGLE = re.compile(rb"^\s*\[site\]", re.MULTILINE)
-"""A site that begins with single brackets, of which TOML allows only one."""
+"""A site that begins with single brackets, of which TOML allows only one: a likely slip."""
 NAME = "sites.toml"
-"""A file of this name in a folder says which sites it has."""
+"""The name of the file in a folder that describes its sites."""
 
 
 def is_sites(data: str) -> bool:
@@ -44,7 +44,7 @@ def is_sites(data: str) -> bool:
 
 
 def sites_of(data: str, l1: float, l2: float | None) -> Sites:
-    """The sites. The file's l1 and l2 go before those of the command."""
+    """The sites. The file's l1 and l2 take precedence over those of the command."""
     settings, sites = settings_of(data)
     loss = settings.get("loss", "logistic")
     if loss not in LOSSES:
@@ -68,7 +68,7 @@ def _asked(l1: float, gathered: RemoteFederation) -> Penalty:
 
 
 def settings_of(data: str) -> tuple[dict[str, Any], list[Site]]:
-    """What a file or a folder says of its sites: the settings of all, and the sites."""
+    """The common settings and the list of sites that a file or a folder describes."""
     path = Path(data)
     return _folder(path) if path.is_dir() else _toml(path)
 
@@ -111,7 +111,7 @@ def _toml(path: Path) -> tuple[dict[str, Any], list[Site]]:
 
 
 def _check(where: str, found: Any, known: dict[str, Any]) -> None:
-    """Refuse words that are not known, and values of another kind."""
+    """Refuse unknown keys and values of the wrong kind."""
     if not isinstance(found, dict):
         raise InputError(f"{where} must be a table, got {found!r}")
     for name, value in found.items():
