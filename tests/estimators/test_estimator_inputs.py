@@ -250,7 +250,10 @@ PARAMETERS: list[tuple[dict[str, Any], str]] = [
     ({"penalty": rs.penalties.L1}, r"penalty must have methods value\(x\) and prox\(x, step\)"),
     ({"penalty": rs.penalties.L1(np.ones(7))}, "do not fit coordinates of shape"),
     ({"penalty": rs.penalties.L1(0.1), "l1": 0.2}, "l1 is for a penalty that is given by name"),
-    ({"penalty": rs.penalties.L1(0.1), "positive": True}, "positive is for a penalty that is given by name"),
+    (
+        {"penalty": rs.penalties.L1(0.1), "positive": True},
+        "positive is for a penalty that is given by name",
+    ),
     ({"l1": 0.1}, "penalty='l2' has no l1, got l1=0.1; use penalty='l1' or 'elasticnet'"),
     ({"penalty": None, "l2": 0.1}, "penalty='none' has no l2"),
     ({"l2": -1.0}, "l2 must be a number, finite and not negative"),

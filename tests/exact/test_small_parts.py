@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from oracles import random_data
-from reshuffle.arrays import Visits
 
 import reshuffle as rs
+from reshuffle.arrays import Visits
 from reshuffle.solvers.exact.newton_compiled import is_strongly_held
 from reshuffle.solvers.exact.working_sets import FIRST, WorkingSets
 from reshuffle.solvers.slope_table import LinearModelTable
