@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.digests import digest
 from reshuffle.errors import InputError
 from reshuffle.files import Location
@@ -18,13 +17,13 @@ from reshuffle.shards.rows import MEMORY
 from reshuffle.validation import check_positive
 
 MOST_ROWS = 2**32 - 1
-"""The rows of one problem have numbers of 32 bits."""
+"""The most rows of one problem, whose rows are numbered with 32 bits."""
 
 
 def open_shards(
     folder: Location, *, memory: int = MEMORY, with_targets: bool = True
-) -> tuple[Shards, NDArray[Any]]:
-    """X and y of a folder that ``reshuffle convert`` has made, for a ``Problem``, an estimator or a site.
+) -> tuple[Shards, AnyArray]:
+    """X and y of a folder made by ``reshuffle convert``, for a ``Problem``, an estimator or a site.
 
     X is read a window at a time and never all in memory, unless it is smaller than ``memory``: then it is read once when
     a problem is made of it, and everything is as with arrays. y is in memory. Labels -1/+1, 0/1 or of two other numbers are
@@ -32,7 +31,7 @@ def open_shards(
 
     Parameters
     ----------
-    memory : bytes of rows that may be held at a time, 1 GiB where not given. A quarter is a window of a shuffled
+    memory : bytes of rows that may be held at a time, by default 1 GiB. A quarter is a window of a shuffled
         epoch, a quarter the next one, which a thread reads, and half is for the features that an L1 penalty leaves over.
 
     Examples
@@ -72,7 +71,7 @@ def part_identity(manifest: Manifest) -> str:
 
 def open_part(
     folder: Path, first: int, last: int, memory: int, identity: str
-) -> tuple[Shards, NDArray[Any]]:
+) -> tuple[Shards, AnyArray]:
     """X and y of shards ``first`` up to ``last``: no other file of the folder need be there.
 
     ``identity`` is what ``part_identity`` says of them elsewhere; other rows are refused.
@@ -88,7 +87,7 @@ def open_part(
 
 def _opened(
     place: Path, manifest: Manifest, memory: int, with_targets: bool
-) -> tuple[Shards, NDArray[Any]]:
+) -> tuple[Shards, AnyArray]:
     if manifest.rows > MOST_ROWS:
         raise InputError(
             f"{place} has {manifest.rows:,} rows; a problem has at most {MOST_ROWS:,}: use several folders as sites, or "

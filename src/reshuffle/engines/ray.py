@@ -153,7 +153,7 @@ class Cluster:
     def __init__(self) -> None:
         self.lock, self.sessions, self.ours, self.bound = Lock(), 0, False, False
 
-    def enter(self, address: str | None) -> Any:
+    def enter(self, address: str | None) -> object:
         """Ray, connected; one more session uses it."""
         with self.lock, self._variables(address is None):
             ray, started = _connect(address, self.bound)
@@ -192,7 +192,7 @@ class Cluster:
 CLUSTER = Cluster()
 
 
-def _connect(address: str | None, bound: bool) -> tuple[Any, bool]:
+def _connect(address: str | None, bound: bool) -> tuple[object, bool]:
     """Ray, and whether it was connected only now; ``bound``: it was imported with ``LOOPBACK`` set."""
     with extra("ray", "ray", 'engine "ray"'):
         import ray
@@ -233,7 +233,7 @@ class _HostActor:
         self.host: Host | None = None
         self.crew = Crew(1)
 
-    def sizes(self, data: list[Any]) -> dict[int, int]:
+    def sizes(self, data: list[object]) -> dict[int, int]:
         return self._fetched(data).sizes()
 
     def work(self, data: list[Any], task: Task, timeout: float | None) -> list[Reply | Failure]:
