@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -20,6 +20,8 @@ Watch = Callable[[Task, Reply | Failure, str], None]
 """A function that is called with every answer, and with the reason where it is refused or missing."""
 Take = Callable[[Reply], Reply]
 """Takes the arrays out of a reply as it comes, so that none is kept."""
+TRAINS = ("train", "secure-input")
+"""Kinds of messages by which a client takes part in a round."""
 TRAFFIC = ("bytes_down", "bytes_up", "retries", "refused")
 """The columns of a trace that count a round's messages."""
 
@@ -54,6 +56,12 @@ class Found:
         """The missing clients, and the reasons."""
         missing = sorted(self.reasons.keys() - self.replies.keys()) if clients is None else clients
         return "; ".join(f"{called(c)}: {self.reasons.get(c, 'no answer')}" for c in missing[:5])
+
+
+class Gatherer(Protocol):
+    """Asks clients, and gathers their replies."""
+
+    def __call__(self, task: Task, take: Take | None = None) -> Found: ...
 
 
 class Gathering:
@@ -257,7 +265,7 @@ class Tally:
             part.failed, part.reason = part.failed + 1, reason
         elif isinstance(answer, Reply):
             kind.up += answer.nbytes
-            part.rounds += task.kind == "train"
+            part.rounds += task.kind in TRAINS and task.step > 0.0
             if task.kind == "hello":
                 part.samples = int(answer.more["samples"])
             if "value" in answer.more:

@@ -18,7 +18,7 @@ import numpy as np
 
 from reshuffle.cached import cached_property
 from reshuffle.engines import Engine, Record, Task, digest
-from reshuffle.errors import ClientError
+from reshuffle.errors import ClientError, InputError
 from reshuffle.federated.certificate import FederatedGap, RoundedMapping, certificate_for
 from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.delayed import Reported, RoundEpoch
@@ -77,7 +77,7 @@ class Rounds(Method):
         if not self.evaluates and self.wants:
             self.letter[0]["wants"] = self.wants
         average = policy.on_missing == "average" and not server.needs_all
-        self.gathering = Gathering(
+        plain = Gathering(
             self.session,
             type(engine).__name__,
             policy,
@@ -86,6 +86,12 @@ class Rounds(Method):
             federation.watch,
             work.local.reply_shape,
         )
+        if federation.masked and not vars(type(server)).get("sums_only"):
+            raise InputError(
+                f"{type(server).__name__} combines the replies of single clients, and with secure sums there are none: use FedRR, "
+                'LocalSGD, ExactFedRR(state="clients") or FedNewton'
+            )
+        self.gathering = federation.gatherer(plain)
 
     def start(self, x0: Array) -> State:
         held = {} if self.held_out is None else self.held_out.start()

@@ -1,0 +1,231 @@
+"""The guard of a site: whatever is a sum leaves masked, and no other way.
+
+It stands where answers leave the site's host. Questions of the protocol are answered here; the question that a sum is to answer
+goes on to the host, and what the host says (with noise, where it adds some) is encoded and masked on its way out.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum
+from reshuffle.errors import InputError
+from reshuffle.federated.secure.header import Header, question_of
+from reshuffle.federated.secure.keys import SIGNATURE, SiteKeys, open_keys
+from reshuffle.federated.secure.parts import beyond, layout_text, parts_of, words_of
+from reshuffle.federated.secure.protocol import SEALED, SiteRound
+from reshuffle.federated.secure.rows import WIDTH, KeyRow, check_clock
+from reshuffle.federated.secure.settings import Secure
+from reshuffle.federated.secure.store import of_text, to_text
+from reshuffle.federated.secure.wire import (
+    as_array,
+    packed,
+    read_numbers,
+    read_rows,
+    read_text,
+    sent,
+    without,
+)
+from reshuffle.federated.secure.wording import HELLO, INPUT, START, SUMS, TOLD, kind_of
+
+NOTHING = np.empty(0)
+Answers = list[Reply | Failure]
+
+
+@dataclass(eq=False)
+class Guard:
+    """The protocol's side of a host: the attempts of its clients, and what they will not do twice."""
+
+    secure: Secure
+    names: Mapping[int, str | None]
+    folders: Mapping[int, str | PathLike[str] | None]
+    rounds: dict[int, SiteRound] = field(default_factory=dict, repr=False)
+    finished: dict[int, set[str]] = field(default_factory=dict, repr=False)
+    """The labels of sums and the attempts that a client has taken part in."""
+    _keys: dict[int, SiteKeys] = field(default_factory=dict, init=False, repr=False)
+
+    def answers(
+        self,
+        task: Task,
+        plain: Callable[[Task], Answers],
+        samples: Callable[[int, Task], int],
+    ) -> Answers:
+        """The answers to a task; ``plain`` are those of the host, ``samples`` gives N_m."""
+        if not task.kind.startswith(START):
+            return self._unmasked(task, plain)
+        found: Answers = []
+        ready: list[int] = []
+        for client in task.clients:
+            try:
+                if task.kind == INPUT:
+                    self._open(client, task)
+                    ready.append(client)
+                else:
+                    found.append(_reply(task, client, self._answer(client, task)))
+            except InputError as error:
+                found.append(Failure(client, str(error)))
+            except Exception as error:  # its text could hold anything
+                found.append(Failure(client, f"{type(error).__name__} in a secure sum"))
+        if ready:
+            header = self.rounds[ready[0]].header
+            for answer in plain(_inner(task.part(ready), header.kind)):
+                found.append(self._masked(task, answer, samples))
+        return found
+
+    def _unmasked(self, task: Task, plain: Callable[[Task], Answers]) -> Answers:
+        """What leaves a site as it is; a single site's part of a sum does not."""
+        if task.kind in TOLD and not task.more.get("moments"):
+            return plain(task)
+        reason = (
+            f"this site takes part in secure sums only, and {task.kind} asks for an answer of its own"
+        )
+        return [Failure(client, reason) for client in task.clients]
+
+    # --- the questions -------------------------------------------------------------------------
+
+    def _answer(self, client: int, task: Task) -> dict[str, Plain]:
+        more, keys = task.more, self._signer(client)
+        if task.kind == HELLO:
+            return self._introduced(client, more, keys)
+        if task.kind == kind_of("keys"):
+            return {"keys": as_array(self._begun(client, more).keys(keys, time.time()).packed())}
+        one = self._round(client, more)
+        if task.kind == kind_of("shares"):
+            rows = {c: KeyRow.of(row) for c, row in read_rows(more, "keys", WIDTH).items()}
+            return packed("sealed", one.shares(rows, keys, time.time()))
+        if task.kind == kind_of("agree"):
+            return {"signature": as_array(one.agree(read_numbers(more, "survivors"), keys))}
+        if task.kind == kind_of("unmask"):
+            self.finished.setdefault(client, set()).add(one.header.label)
+            seed, shares = one.unmask(read_rows(more, "signatures", SIGNATURE), keys)
+            return {"seed": as_array(seed), **packed("shares", shares)}
+        raise InputError(f"a message of kind {task.kind} is not known here")
+
+    def _introduced(self, client: int, more: Record, keys: SiteKeys) -> dict[str, Plain]:
+        """Before any data is touched: whether keys, names, clock and settings fit."""
+        names = json.loads(read_text(more, "names"))
+        if not 0 <= client < len(names) or names[client] != keys.name:
+            called = names[client] if 0 <= client < len(names) else "nobody"
+            raise InputError(f"the driver calls this site {called}, and its key is of {keys.name}")
+        count = len(names)
+        wanted, own = int(more["secure_threshold"]), self.secure.threshold_of(count)
+        if wanted != own:
+            raise InputError(f"the driver has the threshold {wanted} of {count} sites, this site {own}")
+        check_clock(float(more["secure_time"]), time.time(), "the driver's clock is at")
+        return {"pins": keys.digest_of(names)}
+
+    def _begun(self, client: int, more: Record) -> SiteRound:
+        """A new attempt, if its head is one that this site takes part in; the secrets of the last are gone."""
+        header, past = Header.of(read_text(more, "header")), self.finished.setdefault(client, set())
+        if client in self.rounds:
+            self.rounds.pop(client).forget()
+        count = len(header.sites)
+        if count < 2:
+            raise InputError("the sum of one site is its own value: at least two must be asked")
+        clients = [number for number, _ in header.sites]
+        if clients != sorted(set(clients)) or len(set(header.names.values())) < count:
+            raise InputError("the sites of a secure sum must be different, and in ascending order")
+        own = self._signer(client).name
+        if header.names.get(client) != own:
+            raise InputError(f"the driver calls this site {header.names.get(client)}, and its key is of {own}")
+        secure = self.secure
+        wanted = (secure.threshold_of(count), secure.degree_of(count), secure.shares_of(count))
+        if (header.threshold, header.degree, header.shares) != wanted:
+            raise InputError(
+                f"the driver asks for a sum with threshold, neighbours and shares {header.threshold}, {header.degree}, "
+                f"{header.shares}, and this site takes part with {', '.join(map(str, wanted))}"
+            )
+        if header.kind not in SUMS:
+            raise InputError(f"there is no secure sum of {header.kind}")
+        if header.label in past:
+            raise InputError(
+                f"this site has taken part in the sum of {header.kind} in round {header.round}: a second one over other sites "
+                "would tell a single value"
+            )
+        if header.attempt in past or not header.attempt:
+            raise InputError("this attempt at a secure sum was begun before")
+        past.add(header.attempt)
+        self.rounds[client] = SiteRound(header, client)
+        return self.rounds[client]
+
+    def _open(self, client: int, task: Task) -> None:
+        """Take the others' shares, and see that the question is the one that all were told of."""
+        one = self._round(client, task.more)
+        sealed = read_rows(task.own.get(client, {}), "sealed", SEALED)
+        one.open_shares(read_numbers(task.more, "senders"), sealed)
+        if question_of(task, one.header.kind) != one.header.question:
+            raise InputError("the question is another than the one that this sum was announced with")
+
+    def _masked(
+        self, task: Task, answer: Reply | Failure, samples: Callable[[int, Task], int]
+    ) -> Reply | Failure:
+        """What the host answered, masked; a value out of range does not leave."""
+        if isinstance(answer, Failure):
+            self.rounds[answer.client].forget()
+            return answer
+        one = self.rounds[answer.client]
+        try:
+            own, whole = samples(answer.client, task), one.header.samples
+            if own > whole:
+                raise InputError(f"the driver counts {whole:,} samples of all sites, and this site has {own:,}")
+            parts = parts_of(answer, own / whole)
+            wild = [name for name, part in parts.items() if not np.isfinite(part).all()]
+            if wild:
+                raise InputError(f"its {wild[0]} holds NaN or infinity, and does not leave")
+            large = beyond(one.header, parts)
+            if large:
+                one.forget()
+                return _reply(task, answer.client, {"beyond": json.dumps(large)})
+            words = one.masked(words_of(one.header, parts))
+        except InputError as error:
+            one.forget()
+            return Failure(answer.client, str(error))
+        return _reply(task, answer.client, {"masked": words, "layout": layout_text(parts)})
+
+    # --- what is kept --------------------------------------------------------------------------
+
+    def _signer(self, client: int) -> SiteKeys:
+        if client not in self._keys:
+            self._keys[client] = open_keys(self.folders.get(client), self.names.get(client))
+        return self._keys[client]
+
+    def _round(self, client: int, more: Record) -> SiteRound:
+        one = self.rounds.get(client)
+        if one is None:
+            raise InputError("it has no secrets of this secure sum: it was not asked for keys, or was started anew")
+        if one.header.attempt != read_text(more, "attempt"):
+            raise InputError("this question belongs to another attempt at a secure sum than the latest")
+        return one
+
+    def state(self) -> str:
+        """Everything as text, with secrets: for the memory of the site's own node alone."""
+        rounds = {client: to_text(one) for client, one in self.rounds.items()}
+        finished = {client: sorted(labels) for client, labels in self.finished.items()}
+        return json.dumps({"rounds": rounds, "finished": finished})
+
+    def restore(self, state: str) -> None:
+        found: dict[str, Any] = json.loads(state)
+        self.rounds = {int(client): of_text(text) for client, text in found["rounds"].items()}
+        self.finished = {int(client): set(labels) for client, labels in found["finished"].items()}
+
+    def __getstate__(self) -> dict[str, object]:
+        return vars(self) | {"rounds": {}, "finished": {}, "_keys": {}}
+
+
+def _inner(task: Task, kind: str) -> Task:
+    """The question that the sum answers, without the parts of the protocol."""
+    own = {client: without(record) for client, record in task.own.items()}
+    return replace(task, kind=kind, more=without(task.more), own=own)
+
+
+def _reply(task: Task, client: int, more: Mapping[str, Plain]) -> Reply:
+    named = sent(more)
+    check = checksum(NOTHING, named)
+    return Reply(task.run, task.round, client, task.digest, NOTHING, check, named)

@@ -1,0 +1,79 @@
+"""The parts of an answer as one vector, for which there is one mask, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from reshuffle.engines import Plain, Reply
+from reshuffle.errors import InputError
+from reshuffle.federated.secure.fixed_point import FixedPoint, Words
+from reshuffle.federated.secure.header import Header
+from reshuffle.objective import Array
+
+MODEL = "model"
+"""The part that is a reply's array; the others have the names that they have in the reply."""
+ADDED = (MODEL, "square", "slopes", "changes")
+"""Parts that the server adds up as they are. All others are means over a site's samples, and are weighted by N_m/N."""
+Layout = list[tuple[str, tuple[int, ...]]]
+
+
+def parts_of(reply: Reply, share: float) -> dict[str, Array]:
+    """What a site adds to the sum, by names in a fixed order."""
+    named: dict[str, Any] = {MODEL: reply.model} if reply.model.size else {}
+    named |= {name: reply.more[name] for name in sorted(reply.more)}
+    found = {}
+    for name, part in named.items():
+        values = np.asarray(part)
+        if values.dtype.kind not in "fiub":
+            raise InputError(f"{name} is no number, and cannot be part of a secure sum")
+        found[name] = values * (1.0 if name in ADDED else share)
+    return found
+
+
+def scale_of(header: Header, name: str) -> FixedPoint:
+    """The fixed point of a part."""
+    return FixedPoint(header.ranges.get(name, header.exponent), len(header.sites))
+
+
+def beyond(header: Header, parts: Mapping[str, Array]) -> list[str]:
+    """The parts that hold a value beyond their range."""
+    return [name for name, part in parts.items() if not scale_of(header, name).holds(part)]
+
+
+def words_of(header: Header, parts: Mapping[str, Array]) -> Words:
+    """All parts as integers, one after the other."""
+    encoded = [scale_of(header, name).encode(part).ravel() for name, part in parts.items()]
+    return np.concatenate([*encoded, np.empty(0, np.uint64)])
+
+
+def layout_text(parts: Mapping[str, Array]) -> str:
+    """The names and shapes of the parts, as they travel."""
+    return json.dumps([(name, part.shape) for name, part in parts.items()])
+
+
+def layout_of(text: Plain) -> Layout:
+    """The layout of a text that came from a site."""
+    try:
+        pairs = json.loads(str(text))
+        return [(str(name), tuple(int(length) for length in shape)) for name, shape in pairs]
+    except (ValueError, TypeError):
+        raise InputError("the layout of a masked answer is damaged") from None
+
+
+def size_of(layout: Layout) -> int:
+    """The numbers of all parts together."""
+    return sum(int(np.prod(shape, dtype=np.int64)) for _, shape in layout)
+
+
+def decoded(header: Header, layout: Layout, total: Words) -> dict[str, Array]:
+    """The sums of the parts."""
+    found, start = {}, 0
+    for name, shape in layout:
+        stop = start + int(np.prod(shape, dtype=np.int64))
+        found[name] = scale_of(header, name).decode(total[start:stop]).reshape(shape)
+        start = stop
+    return found
