@@ -88,6 +88,8 @@ class Federation(Objective):
     """Whether clients say the value of their losses."""
     masked: bool = False
     """Whether clients tell sums alone."""
+    blur: float = 0.0
+    """A bound on the error of f(x) and of the entries of ∇f(x) beyond that of floating point: the rounding of secure sums."""
 
     def __init__(self, clients: Sequence[FiniteSum], penalty: Penalty | None = None) -> None:
         if isinstance(clients, (str, Mapping)) or not isinstance(clients, Sequence):

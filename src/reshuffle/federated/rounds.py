@@ -92,6 +92,11 @@ class Rounds(Method):
                 'LocalSGD, ExactFedRR(state="clients") or FedNewton'
             )
         self.gathering = federation.gatherer(plain)
+        if federation.masked and self._fewest < 2:
+            raise InputError(
+                f"participation={policy.participation:g} leaves a round with one of {federation.count} sites, and the sum of one is its own "
+                "value: secure sums need at least two in every round"
+            )
 
     def start(self, x0: Array) -> State:
         held = {} if self.held_out is None else self.held_out.start()
@@ -230,10 +235,19 @@ class Rounds(Method):
 
     # --- clients -------------------------------------------------------------------------------
 
+    @property
+    def _few(self) -> int:
+        """The clients of a round."""
+        return max(1, round(self.policy.participation * self.problem.count))
+
+    @property
+    def _fewest(self) -> int:
+        """The clients of the last round of a turn, which may be fewer."""
+        return self.problem.count % self._few or self._few
+
     def _participants(self, number: int) -> list[int]:
         """All clients, or the next few of a random order in which each comes once."""
-        everyone = np.arange(self.problem.count, dtype=np.uint32)
-        few = max(1, round(self.policy.participation * everyone.size))
+        everyone, few = np.arange(self.problem.count, dtype=np.uint32), self._few
         if few >= everyone.size:
             return everyone.tolist()
         turns = -(-everyone.size // few)

@@ -38,7 +38,7 @@ class NodeSites(Sites):
             [Site(AT_HOME, name, test) for name, test in zip(nodes.sites, tested, strict=True)],
             loss, penalty, settings.ridge, settings.intercept, standardise=settings.standardise,
             objective=settings.objective, power_rounds=settings.power_rounds, watch=self._watch,
-            **settings.cells,
+            secure=settings.made_secure() or False, **settings.cells,
         )  # fmt: skip
 
     @property

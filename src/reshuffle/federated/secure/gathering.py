@@ -60,7 +60,7 @@ class SecureSums:
         self.sizes: Any = np.ones(len(names))
         """N_m of each site, once they are known."""
         self.error = 0.0
-        """A bound on the error of the sums of the latest question, over the values of its parts."""
+        """A bound on the error of an entry of f, ∇f and the like, as the latest sums told them."""
 
     def meet(self, collect: Gathering, run: str) -> None:
         """Before any data is touched: keys, names, clocks and thresholds of all sites."""
@@ -154,7 +154,8 @@ class SecureGathering:
         if missing:
             told = one.found.told(self.plain.called, missing)
             logger.warning("round %d: the secure sum is without %d sites (%s)", one.task.round, len(missing), told)
-        self.sums.error = max(scale_of(header, name).error for name in totals)
+        errors = [scale_of(header, name).error for name in totals if name not in ADDED]
+        self.sums.error = max([self.sums.error, *errors])
         self.sums.ranges.follow(totals)
         first, sizes = one.survivors[0], self.sums.sizes
         weight = float(np.sum(sizes)) / float(sizes[first])

@@ -103,8 +103,9 @@ class Guard:
         if task.kind == kind_of("agree"):
             return {"signature": as_array(one.agree(read_numbers(more, "survivors"), keys))}
         if task.kind == kind_of("unmask"):
+            signatures = read_rows(more, "signatures", SIGNATURE)
             self.finished.setdefault(client, set()).add(one.header.label)
-            seed, shares = one.unmask(read_rows(more, "signatures", SIGNATURE), keys)
+            seed, shares = one.unmask(signatures, keys)
             return {"seed": as_array(seed), **packed("shares", shares)}
         raise InputError(f"a message of kind {task.kind} is not known here")
 

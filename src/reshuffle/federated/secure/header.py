@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from reshuffle.cached import cached_property
 from reshuffle.digests import digest
 from reshuffle.engines import Plain, Task
 from reshuffle.errors import InputError
@@ -47,7 +48,7 @@ class Header:
         """The question by its run and number: no site takes part in two sums of one label."""
         return digest(self.run, self.round, self.kind)
 
-    @property
+    @cached_property
     def names(self) -> dict[int, str]:
         return dict(self.sites)
 
@@ -64,7 +65,7 @@ class Header:
         except (ValueError, TypeError, KeyError):
             raise InputError("the head of a secure sum is damaged") from None
 
-    @property
+    @cached_property
     def hash(self) -> bytes:
         return hashed(self.text().encode())
 

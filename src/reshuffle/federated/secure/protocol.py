@@ -72,9 +72,7 @@ class SiteRound:
         """Fresh keys, and the row that tells the public ones."""
         self._next("keys")
         self.sealing, self.masking, self.own = (secrets.token_bytes(SIZE) for _ in range(3))
-        return row_of(
-            signer, self.header, int(now), public_bytes(self._sealer), public_bytes(self._masker)
-        )
+        return row_of(signer, self.header, int(now), *self._public())
 
     def shares(self, rows: Mapping[int, KeyRow], signer: SiteKeys, now: float) -> dict[int, bytes]:
         """The sealed shares for each neighbour, once everybody's keys are found good."""
@@ -84,7 +82,7 @@ class SiteRound:
         for client, row in rows.items():
             row.check(signer, self.header, names[client], now)
         mine = rows[self.me]
-        if (mine.sealing, mine.masking) != (public_bytes(self._sealer), public_bytes(self._masker)):
+        if (mine.sealing, mine.masking) != self._public():
             raise InputError("the driver gives other keys for this site than it has sent")
         keys = [key for row in rows.values() for key in (row.sealing, row.masking)]
         if len(set(keys)) < len(keys):
@@ -97,7 +95,8 @@ class SiteRound:
         both = {h: a + b for h, a, b in zip(holders, first, second, strict=True)}
         self.held = {self.me: both[self.me]}
         view = self.view
-        return {v: seal(self._seal_key(self.me, v), both[v], view) for v in near}
+        sealer = private_key(self.sealing, SEAL)
+        return {v: seal(self._seal_key(sealer, self.me, v), both[v], view) for v in near}
 
     def open_shares(self, senders: Sequence[int], sealed: Mapping[int, bytes]) -> None:
         """Take the shares of the neighbours, before anything is computed for the sum."""
@@ -109,21 +108,22 @@ class SiteRound:
             raise InputError(
                 f"{len(near)} of its neighbours take part, and {self.header.shares - 1} are needed"
             )
-        names = self.header.names
+        names, sealer = self.header.names, private_key(self.sealing, SEAL)
         for v in near:
             if v not in sealed:
                 raise InputError(f"the shares from {names[v]} are missing")
-            self.held[v] = unseal(self._seal_key(v, self.me), sealed[v], self.view, names[v])
+            key = self._seal_key(sealer, v, self.me)
+            self.held[v] = unseal(key, sealed[v], self.view, names[v])
 
     def masked(self, words: Words) -> Words:
         """The integers of this site's answer, masked."""
         if not self.senders:
             raise InputError("it has no shares of the other sites yet")
-        total = words.copy()
+        total, masker = words.copy(), private_key(self.masking, MASK)
         add_mask(total, own_mask_key(self.own), 1)
         for v in self.neighbours(self.me):
             if v in self.senders:
-                key = pair_mask_key(self._masker, self.rows[v].masking, self.header, self.me, v)
+                key = pair_mask_key(masker, self.rows[v].masking, self.header, self.me, v)
                 add_mask(total, key, 1 if self.me < v else -1)
         return total
 
@@ -180,18 +180,17 @@ class SiteRound:
         """The digest of what this site was told."""
         return view_of(self.header, self.rows)
 
-    @property
-    def _sealer(self) -> X25519PrivateKey:
-        return private_key(self.sealing, SEAL)
+    def _public(self) -> tuple[bytes, bytes]:
+        """The public keys of its two seeds."""
+        return (
+            public_bytes(private_key(self.sealing, SEAL)),
+            public_bytes(private_key(self.masking, MASK)),
+        )
 
-    @property
-    def _masker(self) -> X25519PrivateKey:
-        return private_key(self.masking, MASK)
-
-    def _seal_key(self, sender: int, receiver: int) -> bytes:
+    def _seal_key(self, sealer: X25519PrivateKey, sender: int, receiver: int) -> bytes:
         other = receiver if sender == self.me else sender
         purpose = hashed(SEAL, self.header.hash, b"%d %d" % (sender, receiver))
-        return pair_key(self._sealer, self.rows[other].sealing, purpose)
+        return pair_key(sealer, self.rows[other].sealing, purpose)
 
     def _set_text(self) -> bytes:
         return set_text(self.view, self.senders, self.survivors)
