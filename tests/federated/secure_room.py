@@ -56,7 +56,9 @@ class Room:
     def task(self, number: int = 0, **more: Any) -> Task:
         everyone = tuple(range(len(self.values)))
         record: Any = {"wants": "value", **more}
-        return Task("run", number, 1.0, NOTHING, digest(NOTHING), everyone, kind="train", more=record)
+        return Task(
+            "run", number, 1.0, NOTHING, digest(NOTHING), everyone, kind="train", more=record
+        )
 
     def plain(self, task: Task) -> list[Reply | Failure]:
         """What the host of a site would say: its vector."""
@@ -89,13 +91,17 @@ class Room:
     def header(self, number: int = 0) -> Header:
         return self.sums.header(self.task(number))
 
-    def attempt(self, number: int = 0, partial: bool = True, header: Header | None = None) -> Attempt:
+    def attempt(
+        self, number: int = 0, partial: bool = True, header: Header | None = None
+    ) -> Attempt:
         return Attempt(self.ask, self.task(number), header or self.header(number), partial)
 
     def answer(self, kind: str, client: int) -> Reply:
         """What the driver heard of a client, the last time."""
         return next(
-            reply for task, reply in reversed(self.heard) if (task.kind, reply.client) == (kind, client)
+            reply
+            for task, reply in reversed(self.heard)
+            if (task.kind, reply.client) == (kind, client)
         )
 
 

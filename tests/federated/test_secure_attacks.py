@@ -29,7 +29,9 @@ from reshuffle.federated.secure.rows import SKEW, KeyRow
 from reshuffle.federated.secure.shares import SIZE, combine
 from reshuffle.federated.secure.wire import numbers, packed, read_rows, sent
 
-VALUES = np.array([[1.5, -2.0, 0.25], [10.0, 3.0, -7.0], [0.5, 0.5, 0.5], [-4.0, 8.0, 1.0], [2.0, -1.0, 3.0]])
+VALUES = np.array(
+    [[1.5, -2.0, 0.25], [10.0, 3.0, -7.0], [0.5, 0.5, 0.5], [-4.0, 8.0, 1.0], [2.0, -1.0, 3.0]]
+)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,9 @@ def test_the_driver_gets_the_sum_and_no_single_value(keys: Path, count: int) -> 
     one = room(keys, count)
     one.values = np.random.default_rng(0).uniform(-1, 1, (count, 3))
     found = one.attempt().run()["model"]
-    np.testing.assert_allclose(found, one.values.sum(axis=0), rtol=0, atol=FixedPoint(6, count).error)
+    np.testing.assert_allclose(
+        found, one.values.sum(axis=0), rtol=0, atol=FixedPoint(6, count).error
+    )
     plain = [FixedPoint(6, count).encode(v).tobytes() for v in one.values]
     seen = b"".join(
         np.ascontiguousarray(part).tobytes() if isinstance(part, np.ndarray) else str(part).encode()
@@ -83,7 +87,9 @@ def test_masks_are_new_in_every_attempt(keys: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["secure-keys", "secure-shares", "secure-input"])
 @pytest.mark.parametrize("arrives", [False, True])
-def test_a_site_that_drops_out_before_its_input_is_left_out(keys: Path, kind: str, arrives: bool) -> None:
+def test_a_site_that_drops_out_before_its_input_is_left_out(
+    keys: Path, kind: str, arrives: bool
+) -> None:
     one = room(keys)
     if arrives:  # the question arrives, and the answer is lost
         one.lost.add((kind, 1))
@@ -108,7 +114,9 @@ def test_sites_may_drop_out_at_different_times(keys: Path) -> None:
     np.testing.assert_array_equal(one.attempt().run()["model"], VALUES[1:].sum(axis=0))
 
 
-@pytest.mark.parametrize("kind", ["secure-keys", "secure-shares", "secure-input", "secure-agree", "secure-unmask"])
+@pytest.mark.parametrize(
+    "kind", ["secure-keys", "secure-shares", "secure-input", "secure-agree", "secure-unmask"]
+)
 def test_below_the_threshold_there_is_no_sum(keys: Path, kind: str) -> None:
     one = room(keys)
     for client in (0, 1):
@@ -150,9 +158,13 @@ def test_a_late_answer_is_of_no_use_to_the_driver(keys: Path) -> None:
         for t, r in one.heard if t.kind == "secure-keys"
     }  # fmt: skip
     given = {
-        r.client: read_rows(r.more, "shares", SIZE) for t, r in one.heard if t.kind == "secure-unmask"
+        r.client: read_rows(r.more, "shares", SIZE)
+        for t, r in one.heard
+        if t.kind == "secure-unmask"
     }
-    secret = private_key(combine(header.shares, {h: shares[1] for h, shares in given.items()}), MASK)
+    secret = private_key(
+        combine(header.shares, {h: shares[1] for h, shares in given.items()}), MASK
+    )
     words = np.array(late[0].more["secure_masked"])
     for other in (0, 2, 3, 4):
         key = pair_mask_key(secret, rows[other].masking, header, 1, other)
@@ -176,7 +188,9 @@ def test_nobody_gives_both_secrets_of_a_site(keys: Path) -> None:
     attempt.run()
     without = sent({"survivors": numbers((0, 2, 3)), "attempt": attempt.header.attempt})
     for client in (0, 2, 3):
-        assert isinstance(one.say(replace(one.task(), kind="secure-agree", more=without), client), Failure)
+        assert isinstance(
+            one.say(replace(one.task(), kind="secure-agree", more=without), client), Failure
+        )
     for client, reply in ((r.client, r) for t, r in one.heard if t.kind == "secure-unmask"):
         assert len(read_rows(reply.more, "shares", SIZE)) == 4  # one of each neighbour
         held = one.guards[client].rounds[client]
@@ -230,7 +244,9 @@ def test_a_set_that_is_too_small_or_strange_is_refused(
 def test_a_site_that_is_named_twice_is_refused(keys: Path) -> None:
     one = room(keys)
     twice = np.array([0, 1, 2, 3, 3], dtype=np.int64)
-    one.changes["secure-agree", 0] = one.changes["secure-agree", 1] = changed(secure_survivors=twice)
+    one.changes["secure-agree", 0] = one.changes["secure-agree", 1] = changed(
+        secure_survivors=twice
+    )
     assert "names a site twice" in refused(one)
 
 
@@ -239,7 +255,9 @@ def test_keys_of_too_few_sites_are_refused(keys: Path) -> None:
 
     def few(task: Task) -> Task:
         rows = read_rows(task.more, "keys", 136)
-        return replace(task, more={**task.more, **sent(packed("keys", {c: rows[c] for c in (0, 1)}))})
+        return replace(
+            task, more={**task.more, **sent(packed("keys", {c: rows[c] for c in (0, 1)}))}
+        )
 
     for client in range(5):
         one.changes["secure-shares", client] = few
@@ -263,11 +281,17 @@ def test_a_driver_that_names_its_own_keys_is_refused(keys: Path) -> None:
 def test_swapped_keys_and_keys_of_another_attempt_are_refused(keys: Path) -> None:
     one = room(keys)
     one.attempt(0).run()
-    old = {r.client: np.asarray(r.more["secure_keys"]).tobytes() for t, r in one.heard if t.kind == "secure-keys"}
+    old = {
+        r.client: np.asarray(r.more["secure_keys"]).tobytes()
+        for t, r in one.heard
+        if t.kind == "secure-keys"
+    }
 
     def swapped(task: Task) -> Task:
         rows = read_rows(task.more, "keys", 136)
-        return replace(task, more={**task.more, **sent(packed("keys", {**rows, 1: rows[2], 2: rows[1]}))})
+        return replace(
+            task, more={**task.more, **sent(packed("keys", {**rows, 1: rows[2], 2: rows[1]}))}
+        )
 
     def replayed(task: Task) -> Task:
         rows = read_rows(task.more, "keys", 136)
@@ -289,7 +313,9 @@ def test_a_site_that_uses_anothers_round_keys_is_refused(keys: Path) -> None:
         from reshuffle.federated.secure.keys import open_keys
         from reshuffle.federated.secure.rows import row_of
 
-        rows[2] = row_of(open_keys(one.folder, "site2"), header, int(time.time()), rows[1][:32], rows[1][32:64]).packed()
+        rows[2] = row_of(
+            open_keys(one.folder, "site2"), header, int(time.time()), rows[1][:32], rows[1][32:64]
+        ).packed()
         return replace(task, more={**task.more, **sent(packed("keys", rows))})
 
     for client in (0, 3, 4):
@@ -317,13 +343,19 @@ def test_an_attempt_is_begun_once_and_its_questions_come_in_order(keys: Path) ->
         one.attempt(0, True, header).run()  # replayed from its beginning
     assert one.refusals[-1] == "this attempt at a secure sum was begun before"
     fresh = one.header(3)
-    begin = replace(one.task(3), kind="secure-keys", more=sent({"header": fresh.text(), "attempt": fresh.attempt}))
+    begin = replace(
+        one.task(3),
+        kind="secure-keys",
+        more=sent({"header": fresh.text(), "attempt": fresh.attempt}),
+    )
     assert isinstance(one.say(begin, 0), Reply)
     more = sent({"survivors": numbers(range(5)), "attempt": fresh.attempt})
     answer = one.say(replace(one.task(3), kind="secure-agree", more=more), 0)
     assert isinstance(answer, Failure)
     assert "asked before its time" in answer.reason
-    other = one.say(replace(one.task(3), kind="secure-agree", more={**more, "secure_attempt": "x"}), 0)
+    other = one.say(
+        replace(one.task(3), kind="secure-agree", more={**more, "secure_attempt": "x"}), 0
+    )
     assert isinstance(other, Failure)
     assert "another attempt" in other.reason
 
@@ -350,7 +382,9 @@ def test_sites_that_were_told_of_other_keys_do_not_work_together(keys: Path) -> 
 
     def fewer(task: Task) -> Task:
         rows = read_rows(task.more, "keys", 136)
-        return replace(task, more={**task.more, **sent(packed("keys", {c: rows[c] for c in range(4)}))})
+        return replace(
+            task, more={**task.more, **sent(packed("keys", {c: rows[c] for c in range(4)}))}
+        )
 
     one.changes["secure-shares", 0] = one.changes["secure-shares", 1] = fewer
     told = refused(one)
@@ -379,12 +413,23 @@ def test_a_driver_cannot_lower_the_threshold(keys: Path, change: dict[str, int])
     ("sites", "why"),
     [
         (((0, "site0"),), "at least two"),
-        (((0, "site1"), (1, "site0"), (2, "site2"), (3, "site3"), (4, "site4")), "the driver calls this site site1"),
-        (((0, "site0"), (1, "site1"), (2, "site2"), (3, "site3"), (4, "site3")), "must be different"),
-        (((0, "site0"), (2, "site2"), (1, "site1"), (3, "site3"), (4, "site4")), "in ascending order"),
+        (
+            ((0, "site1"), (1, "site0"), (2, "site2"), (3, "site3"), (4, "site4")),
+            "the driver calls this site site1",
+        ),
+        (
+            ((0, "site0"), (1, "site1"), (2, "site2"), (3, "site3"), (4, "site3")),
+            "must be different",
+        ),
+        (
+            ((0, "site0"), (2, "site2"), (1, "site1"), (3, "site3"), (4, "site4")),
+            "in ascending order",
+        ),
     ],
 )
-def test_strange_lists_of_sites_are_refused(keys: Path, sites: tuple[tuple[int, str], ...], why: str) -> None:
+def test_strange_lists_of_sites_are_refused(
+    keys: Path, sites: tuple[tuple[int, str], ...], why: str
+) -> None:
     one = room(keys)
     with pytest.raises(Refused):
         one.attempt(header=replace(one.header(), sites=sites)).run()
@@ -472,7 +517,9 @@ def test_what_is_out_of_range_does_not_leave_and_the_range_is_named(keys: Path) 
 
 
 @pytest.mark.parametrize("off", [-2 * SKEW, 2 * SKEW])
-def test_keys_of_another_time_are_refused(keys: Path, off: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_of_another_time_are_refused(
+    keys: Path, off: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = room(keys)
     now = time.time()
     guard = one.guards[2]
@@ -490,7 +537,9 @@ def test_keys_of_another_time_are_refused(keys: Path, off: float, monkeypatch: p
     assert guard.rounds
 
 
-def test_secrets_are_in_no_log_no_text_and_no_pickle(keys: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_secrets_are_in_no_log_no_text_and_no_pickle(
+    keys: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     one = room(keys)
     for client in range(5):
         one.changes["secure-unmask", client] = never
@@ -531,10 +580,14 @@ def test_a_guard_goes_on_in_another_process_of_its_node(keys: Path) -> None:
 def test_many_sites_with_few_neighbours_and_dropouts(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     one = Room(tmp_path / "keys", np.round(rng.uniform(-8, 8, (40, 6)), 3))
-    one.changes["secure-shares", 3] = one.changes["secure-input", 9] = one.changes["secure-input", 30] = never
+    one.changes["secure-shares", 3] = one.changes["secure-input", 9] = one.changes[
+        "secure-input", 30
+    ] = never
     one.changes["secure-unmask", 17] = never
     attempt = one.attempt()
     assert attempt.header.degree == 14
     found = attempt.run()["model"]
     left = [c for c in range(40) if c not in (3, 9, 30)]
-    np.testing.assert_allclose(found, one.values[left].sum(axis=0), rtol=0, atol=FixedPoint(6, 40).error)
+    np.testing.assert_allclose(
+        found, one.values[left].sum(axis=0), rtol=0, atol=FixedPoint(6, 40).error
+    )

@@ -117,7 +117,14 @@ def test_up_to_twenty_sites_are_all_neighbours() -> None:
 def test_ranges_follow_residuals_and_grow_where_they_are_too_small() -> None:
     ranges = Ranges(6)
     ranges.raise_for(["gradient"])
-    ranges.follow({"model": np.ones(3), "square": np.array(1e-12), "slopes": np.empty(0), "changes": np.empty(0)})
+    ranges.follow(
+        {
+            "model": np.ones(3),
+            "square": np.array(1e-12),
+            "slopes": np.empty(0),
+            "changes": np.empty(0),
+        }
+    )
     assert ranges.exponents["gradient"] == 18
     assert ranges.exponents["model"] < -10
     assert ranges.exponents["square"] < -30
@@ -155,7 +162,9 @@ def test_signatures_of_others_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_keys_that_does_not_fit_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    def refused(match: str, name: str | None = "north", folder: Path | None = tmp_path / "k") -> None:
+    def refused(
+        match: str, name: str | None = "north", folder: Path | None = tmp_path / "k"
+    ) -> None:
         with pytest.raises(InputError, match=match) as caught:
             open_keys(folder, name)
         assert str(tmp_path) not in str(caught.value)  # errors travel to the driver

@@ -20,7 +20,11 @@ class FederateCommand(click.Command):
     """``federate DATA``, and ``federate keys``, which is a command of its own."""
 
     def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
     ) -> click.Context:
         if args and args[0] == KEYS:
             return keys.make_context(f"{info_name} {KEYS}", args[1:], parent, **extra)

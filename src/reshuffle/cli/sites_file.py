@@ -29,7 +29,9 @@ WORDS: dict[Any, str] = {
 """Kinds of values, as messages say them."""
 TABLES = ("impute", "drop", "columns", "categories", "missing")
 """Settings of how tables are read, which ``Sites`` has under the same names."""
-SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target", "keys"), str) | {"drop": list}
+SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target", "keys"), str) | {
+    "drop": list
+}
 PATHS = ("data", "test", "audit", "state", "keys")
 SINGLE = re.compile(rb"^\s*\[site\]", re.MULTILINE)
 """A site that begins with single brackets, of which TOML allows only one."""

@@ -150,7 +150,11 @@ class Sites:
         from reshuffle import __version__
 
         sites = [self.sites[c] for c in clients]
-        guard = None if self.secure is None else guard_of(self.secure, dict(zip(clients, sites, strict=True)))
+        guard = (
+            None
+            if self.secure is None
+            else guard_of(self.secure, dict(zip(clients, sites, strict=True)))
+        )
         return SiteHost(tuple(clients), sites, self.model, __version__, guard=guard)
 
     def _check_secure(self, secure: Secure, standardise: bool, impute: bool) -> None:

@@ -118,6 +118,8 @@ def _settings(folder: Path, sites: str | None, names: str | None) -> dict[str, A
     if "keys" in told:  # which lie beside the file
         beside = Path(sites) if Path(sites).is_dir() else Path(sites).parent
         told["keys"] = str((beside / told["keys"]).resolve())
+    if told.get("secure"):  # the default method then keeps its state with the sites
+        found["state"] = "clients"
     for key, value in told.items():
         found[key] = text_of(value) if isinstance(value, list) else value
     return found

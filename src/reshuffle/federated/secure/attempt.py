@@ -106,7 +106,9 @@ class Attempt:
             shares = {u: sealed[client] for u, sealed in handed.items() if client in sealed}
             own[client] = {**self.task.own.get(client, {}), **sent(packed("sealed", shares))}
         told = sent({"senders": numbers(tuple(handed)), "attempt": self.header.attempt})
-        asked = replace(self.task.part(tuple(handed)), kind=INPUT, more={**self.task.more, **told}, own=own)
+        asked = replace(
+            self.task.part(tuple(handed)), kind=INPUT, more={**self.task.more, **told}, own=own
+        )
         found = self._asked(asked, self._take)
         if found.diverged or found.lost or self.beyond:
             self.found.diverged, self.found.lost = found.diverged, found.lost
@@ -123,7 +125,9 @@ class Attempt:
         layout, words = layout_of(read_text(more, "layout")), more.get("secure_masked")
         good = isinstance(words, np.ndarray) and words.dtype == np.uint64
         if not good or np.shape(words) != (size_of(layout),):
-            raise InputError(f"the masked answer of client {reply.client} does not have the shape that it tells")
+            raise InputError(
+                f"the masked answer of client {reply.client} does not have the shape that it tells"
+            )
         if self._layout is None:
             self._layout, self._total = layout, np.zeros(size_of(layout), np.uint64)
         if layout != self._layout:
@@ -167,7 +171,9 @@ class Attempt:
         for v in set(senders) - set(self.survivors):
             private = private_key(self._combined(v, graph, given), MASK)
             if public_bytes(private) != self._rows[v].masking:
-                raise InputError(f"the shares of a secret of {self.header.names[v]} do not fit its public key")
+                raise InputError(
+                    f"the shares of a secret of {self.header.names[v]} do not fit its public key"
+                )
             for u in graph[v]:
                 if u in self.survivors:
                     key = pair_mask_key(private, self._rows[u].masking, self.header, u, v)

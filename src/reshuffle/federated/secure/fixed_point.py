@@ -49,9 +49,14 @@ class FixedPoint:
         return 62 - (self.sites - 1).bit_length() - self.exponent
 
     @property
+    def rounding(self) -> float:
+        """A bound on the error of a sum of integers, from rounding at the sites: (M/2)·2^-k."""
+        return float(np.ldexp(0.5 * self.sites, -self.bits))
+
+    @property
     def error(self) -> float:
-        """A bound on the error of a decoded sum."""
-        return float(np.ldexp(0.5 * self.sites, -self.bits) + np.ldexp(self.sites, self.exponent - 53))
+        """A bound on the error of a decoded sum, with its own rounding to floating point."""
+        return self.rounding + float(np.ldexp(self.sites, self.exponent - 53))
 
     def holds(self, values: Array) -> bool:
         """Whether all values are finite and within the range."""

@@ -22,7 +22,7 @@ from reshuffle.errors import ClientError, InputError
 from reshuffle.federated.replies import Found, Gathering, Take
 from reshuffle.federated.secure.attempt import Attempt, Refused
 from reshuffle.federated.secure.header import Header, question_of
-from reshuffle.federated.secure.parts import ADDED, MODEL, scale_of
+from reshuffle.federated.secure.parts import MODEL, is_added, model_of, scale_of
 from reshuffle.federated.secure.ranges import Ranges
 from reshuffle.federated.secure.settings import Secure
 from reshuffle.federated.secure.wire import read_text, sent
@@ -75,7 +75,8 @@ class SecureSums:
         if missing:
             told = replies.told(collect.called, missing)
             raise ClientError(
-                f"before the first round: {len(missing)} of {count} sites cannot take part in secure sums ({told})", missing
+                f"before the first round: {len(missing)} of {count} sites cannot take part in secure sums ({told})",
+                missing,
             )
         pins = {c: read_text(replies.replies[c].more, "pins") for c in everyone}
         for client, pinned in pins.items():
@@ -125,7 +126,9 @@ class SecureGathering:
                 return self._filled(found, one, totals, header, take)
             if one.beyond:
                 self.sums.ranges.raise_for(sorted(one.beyond))
-                logger.info("round %d: the range of %s is raised", task.round, ", ".join(sorted(one.beyond)))
+                logger.info(
+                    "round %d: the range of %s is raised", task.round, ", ".join(sorted(one.beyond))
+                )
                 continue
             found.reasons |= one.found.reasons
             found.diverged, found.lost = one.found.diverged, one.found.lost
@@ -147,19 +150,29 @@ class SecureGathering:
         )
 
     def _filled(
-        self, found: Found, one: Attempt, totals: Mapping[str, Array], header: Header, take: Take | None
+        self,
+        found: Found,
+        one: Attempt,
+        totals: Mapping[str, Array],
+        header: Header,
+        take: Take | None,
     ) -> Found:
         """The replies: the first site's has the sums, those of the others have zeros."""
         missing = [c for c in one.task.clients if c not in one.survivors]
         if missing:
             told = one.found.told(self.plain.called, missing)
-            logger.warning("round %d: the secure sum is without %d sites (%s)", one.task.round, len(missing), told)
-        errors = [scale_of(header, name).error for name in totals if name not in ADDED]
+            logger.warning(
+                "round %d: the secure sum is without %d sites (%s)",
+                one.task.round,
+                len(missing),
+                told,
+            )
+        errors = [scale_of(header, name).rounding for name in totals if not is_added(name)]
         self.sums.error = max([self.sums.error, *errors])
         self.sums.ranges.follow(totals)
         first, sizes = one.survivors[0], self.sums.sizes
         weight = float(np.sum(sizes)) / float(sizes[first])
-        sums = {name: part if name in ADDED else weight * part for name, part in totals.items()}
+        sums = {name: part if is_added(name) else weight * part for name, part in totals.items()}
         zeros = {name: np.zeros(np.shape(part)) for name, part in totals.items()}
         for client in one.survivors:
             reply = _reply(one.task, client, sums if client == first else zeros)
@@ -169,14 +182,12 @@ class SecureGathering:
 
 def _reply(task: Task, client: int, parts: Mapping[str, Any]) -> Reply:
     more: Record = {
-        name: part if np.ndim(part) else float(part) for name, part in parts.items() if name != MODEL
+        name: part if np.ndim(part) else float(part)
+        for name, part in parts.items()
+        if not name.startswith(MODEL)
     }
-    model = parts.get(MODEL, NOTHING)
-    return Reply(task.run, task.round, client, task.digest, model, None, more)
+    return Reply(task.run, task.round, client, task.digest, model_of(parts), None, more)
 
 
 def _no_model(message: Array) -> tuple[int, ...]:
     return (0,)
-
-
-

@@ -43,7 +43,9 @@ def degree_of(count: int) -> int:
 def _exposed(count: int, k: int) -> float:
     """A bound on the probability that curious sites have enough shares of some site's secrets."""
     others, curious = count - 1, int(CURIOUS * count)
-    ways = sum(comb(curious, j) * comb(others - curious, k - j) for j in range(least_of(k + 1), k + 1))
+    ways = sum(
+        comb(curious, j) * comb(others - curious, k - j) for j in range(least_of(k + 1), k + 1)
+    )
     return count * ways / comb(others, k)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum
 from reshuffle.errors import InputError
+from reshuffle.federated.local import local_of
 from reshuffle.federated.secure.header import Header, question_of
 from reshuffle.federated.secure.keys import SIGNATURE, SiteKeys, open_keys
 from reshuffle.federated.secure.parts import beyond, layout_text, parts_of, words_of
@@ -83,9 +84,7 @@ class Guard:
         """What leaves a site as it is; a single site's part of a sum does not."""
         if task.kind in TOLD and not task.more.get("moments"):
             return plain(task)
-        reason = (
-            f"this site takes part in secure sums only, and {task.kind} asks for an answer of its own"
-        )
+        reason = f"this site takes part in secure sums only, and {task.kind} asks for an answer of its own"
         return [Failure(client, reason) for client in task.clients]
 
     # --- the questions -------------------------------------------------------------------------
@@ -118,7 +117,9 @@ class Guard:
         count = len(names)
         wanted, own = int(more["secure_threshold"]), self.secure.threshold_of(count)
         if wanted != own:
-            raise InputError(f"the driver has the threshold {wanted} of {count} sites, this site {own}")
+            raise InputError(
+                f"the driver has the threshold {wanted} of {count} sites, this site {own}"
+            )
         check_clock(float(more["secure_time"]), time.time(), "the driver's clock is at")
         return {"pins": keys.digest_of(names)}
 
@@ -135,7 +136,9 @@ class Guard:
             raise InputError("the sites of a secure sum must be different, and in ascending order")
         own = self._signer(client).name
         if header.names.get(client) != own:
-            raise InputError(f"the driver calls this site {header.names.get(client)}, and its key is of {own}")
+            raise InputError(
+                f"the driver calls this site {header.names.get(client)}, and its key is of {own}"
+            )
         secure = self.secure
         wanted = (secure.threshold_of(count), secure.degree_of(count), secure.shares_of(count))
         if (header.threshold, header.degree, header.shares) != wanted:
@@ -162,7 +165,9 @@ class Guard:
         sealed = read_rows(task.own.get(client, {}), "sealed", SEALED)
         one.open_shares(read_numbers(task.more, "senders"), sealed)
         if question_of(task, one.header.kind) != one.header.question:
-            raise InputError("the question is another than the one that this sum was announced with")
+            raise InputError(
+                "the question is another than the one that this sum was announced with"
+            )
 
     def _masked(
         self, task: Task, answer: Reply | Failure, samples: Callable[[int, Task], int]
@@ -175,8 +180,10 @@ class Guard:
         try:
             own, whole = samples(answer.client, task), one.header.samples
             if own > whole:
-                raise InputError(f"the driver counts {whole:,} samples of all sites, and this site has {own:,}")
-            parts = parts_of(answer, own / whole)
+                raise InputError(
+                    f"the driver counts {whole:,} samples of all sites, and this site has {own:,}"
+                )
+            parts = parts_of(answer, own / whole, _blocks(task, one.header.kind))
             wild = [name for name, part in parts.items() if not np.isfinite(part).all()]
             if wild:
                 raise InputError(f"its {wild[0]} holds NaN or infinity, and does not leave")
@@ -200,9 +207,13 @@ class Guard:
     def _round(self, client: int, more: Record) -> SiteRound:
         one = self.rounds.get(client)
         if one is None:
-            raise InputError("it has no secrets of this secure sum: it was not asked for keys, or was started anew")
+            raise InputError(
+                "it has no secrets of this secure sum: it was not asked for keys, or was started anew"
+            )
         if one.header.attempt != read_text(more, "attempt"):
-            raise InputError("this question belongs to another attempt at a secure sum than the latest")
+            raise InputError(
+                "this question belongs to another attempt at a secure sum than the latest"
+            )
         return one
 
     def state(self) -> str:
@@ -224,6 +235,12 @@ def _inner(task: Task, kind: str) -> Task:
     """The question that the sum answers, without the parts of the protocol."""
     own = {client: without(record) for client, record in task.own.items()}
     return replace(task, kind=kind, more=without(task.more), own=own)
+
+
+def _blocks(task: Task, kind: str) -> tuple[int, ...]:
+    """The blocks of the array that the local work answers with."""
+    more = without(task.more)
+    return local_of(more).blocks(task.x) if kind == "train" and "work" in more else ()
 
 
 def _reply(task: Task, client: int, more: Mapping[str, Plain]) -> Reply:

@@ -49,7 +49,9 @@ class SiteKeys:
     def check(self, name: str, text: bytes, signature: bytes) -> None:
         """Refuse a text that the site of this name has not signed."""
         if name not in self.pins:
-            raise InputError(f"it has no public key of {name!r}: {name}.pub must lie beside its own key")
+            raise InputError(
+                f"it has no public key of {name!r}: {name}.pub must lie beside its own key"
+            )
         try:
             self.pins[name].verify(signature, text)
         except InvalidSignature:
@@ -72,7 +74,9 @@ def make_keys(folder: Path, names: Sequence[str]) -> list[Path]:
     """Write NAME.key, for its owner's eyes only, and NAME.pub for each name; nothing is overwritten."""
     for name in names:
         if not NAME.fullmatch(name):
-            raise InputError(f"a site's name must be of letters, digits, '.', '_' and '-', got {name!r}")
+            raise InputError(
+                f"a site's name must be of letters, digits, '.', '_' and '-', got {name!r}"
+            )
     if len(set(names)) < len(names):
         raise InputError(f"sites must have different names, got {', '.join(names)}")
     paths = [folder / f"{name}.{end}" for name in names for end in ("key", "pub")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,22 +15,32 @@ from reshuffle.federated.secure.header import Header
 from reshuffle.objective import Array
 
 MODEL = "model"
-"""The part that is a reply's array; the others have the names that they have in the reply."""
+"""The part that is a reply's array, or, with a number after it, a block of one; the others have the names that they have in the reply."""
 ADDED = (MODEL, "square", "slopes", "changes")
 """Parts that the server adds up as they are. All others are means over a site's samples, and are weighted by N_m/N."""
 Layout = list[tuple[str, tuple[int, ...]]]
 
 
-def parts_of(reply: Reply, share: float) -> dict[str, Array]:
-    """What a site adds to the sum, by names in a fixed order."""
-    named: dict[str, Any] = {MODEL: reply.model} if reply.model.size else {}
+def is_added(name: str) -> bool:
+    """Whether a part is added up as it is."""
+    return name.partition(" ")[0] in ADDED
+
+
+def parts_of(reply: Reply, share: float, blocks: Sequence[int] = ()) -> dict[str, Array]:
+    """What a site adds to the sum, by names in a fixed order; the array in blocks of these lengths."""
+    named: dict[str, Any] = {}
+    if len(blocks) > 1:
+        pieces = np.split(reply.model, np.cumsum(blocks)[:-1])
+        named = {f"{MODEL} {k}": piece for k, piece in enumerate(pieces)}
+    elif reply.model.size:
+        named = {MODEL: reply.model}
     named |= {name: reply.more[name] for name in sorted(reply.more)}
     found = {}
     for name, part in named.items():
         values = np.asarray(part)
         if values.dtype.kind not in "fiub":
             raise InputError(f"{name} is no number, and cannot be part of a secure sum")
-        found[name] = values * (1.0 if name in ADDED else share)
+        found[name] = values * (1.0 if is_added(name) else share)
     return found
 
 
@@ -67,6 +77,12 @@ def layout_of(text: Plain) -> Layout:
 def size_of(layout: Layout) -> int:
     """The numbers of all parts together."""
     return sum(int(np.prod(shape, dtype=np.int64)) for _, shape in layout)
+
+
+def model_of(totals: Mapping[str, Array]) -> Array:
+    """The array that the blocks are of."""
+    blocks = [part for name, part in totals.items() if name.partition(" ")[0] == MODEL]
+    return blocks[0] if len(blocks) == 1 else np.concatenate([np.empty(0), *blocks])
 
 
 def decoded(header: Header, layout: Layout, total: Words) -> dict[str, Array]:

@@ -205,10 +205,14 @@ class SiteRound:
             )
         self.done = place + 1
 
-    def _check_set(self, what: str, found: Sequence[int], known: Mapping[int, object] | Sequence[int]) -> None:
+    def _check_set(
+        self, what: str, found: Sequence[int], known: Mapping[int, object] | Sequence[int]
+    ) -> None:
         """Refuse a set with strangers, with somebody twice, without this site, or below the threshold."""
         if len(set(found)) < len(found) or any(u not in known for u in found):
-            raise InputError(f"the set of sites {what} names sites that do not belong to this sum, or one twice")
+            raise InputError(
+                f"the set of sites {what} names sites that do not belong to this sum, or one twice"
+            )
         if self.me not in found:
             raise InputError(f"the set of sites {what} is without this site")
         if len(found) < self.header.threshold:
@@ -227,7 +231,9 @@ def own_mask_key(seed: bytes) -> bytes:
     return derived(seed, OWN)
 
 
-def pair_mask_key(private: X25519PrivateKey, public: bytes, header: Header, one: int, two: int) -> bytes:
+def pair_mask_key(
+    private: X25519PrivateKey, public: bytes, header: Header, one: int, two: int
+) -> bytes:
     """The key of the mask that two sites have in common, the same from either side."""
     purpose = hashed(MASK, header.hash, b"%d %d" % (min(one, two), max(one, two)))
     return pair_key(private, public, purpose)

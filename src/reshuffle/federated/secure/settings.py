@@ -48,14 +48,14 @@ class Secure:
             if value is not None and (type(value) is not int or value < 2):
                 raise InputError(f"{name} must be an integer of at least 2, got {shown(value)}")
         if self.neighbours is not None and self.neighbours % 2:
-            raise InputError(f"neighbours must be even, as many to each side, got {self.neighbours}")
+            raise InputError(
+                f"neighbours must be even, as many to each side, got {self.neighbours}"
+            )
         number = isinstance(self.range, (int, float)) and not isinstance(self.range, bool)
         if not (number and isfinite(self.range) and self.range > 0):
             raise InputError(f"range must be a positive number, got {shown(self.range)}")
         if not -SPAN <= self.exponent <= SPAN:
-            raise InputError(
-                f"range must be from 2^-{SPAN} to 2^{SPAN}, got {shown(self.range)}"
-            )
+            raise InputError(f"range must be from 2^-{SPAN} to 2^{SPAN}, got {shown(self.range)}")
 
     @property
     def exponent(self) -> int:
@@ -90,7 +90,9 @@ class Secure:
                 "secure sums need at least two sites: the sum of one is its own value, got one"
             )
         if len(names) > MOST_SITES:
-            raise InputError(f"secure sums are for at most {MOST_SITES:,} sites, got {len(names):,}")
+            raise InputError(
+                f"secure sums are for at most {MOST_SITES:,} sites, got {len(names):,}"
+            )
         for number, name in enumerate(names):
             if name is None or not NAME.fullmatch(name):
                 raise InputError(
@@ -99,7 +101,9 @@ class Secure:
                 )
         twice = sorted({str(name) for name in names if names.count(name) > 1})
         if twice:
-            raise InputError(f"sites with secure sums must have different names, and {twice[0]!r} occurs twice")
+            raise InputError(
+                f"sites with secure sums must have different names, and {twice[0]!r} occurs twice"
+            )
         self.threshold_of(len(names))
 
 

@@ -30,7 +30,10 @@ def packed(name: str, rows: Mapping[int, bytes]) -> dict[str, Plain]:
     """Rows of bytes of one length, each of a client."""
     clients = sorted(rows)
     joined = as_array(b"".join(rows[client] for client in clients))
-    return {name: joined.reshape(len(clients), -1) if clients else joined, f"{name}_of": numbers(clients)}
+    return {
+        name: joined.reshape(len(clients), -1) if clients else joined,
+        f"{name}_of": numbers(clients),
+    }
 
 
 def numbers(clients: Sequence[int]) -> np.ndarray:
@@ -52,7 +55,9 @@ def read_bytes(record: Record, name: str, size: int | None = None) -> bytes:
     if not isinstance(found, np.ndarray) or found.dtype != np.uint8:
         raise InputError(f"a message of a secure sum lacks {name}")
     if size is not None and found.size != size:
-        raise InputError(f"{name} in a message of a secure sum must have {size} bytes, got {found.size}")
+        raise InputError(
+            f"{name} in a message of a secure sum must have {size} bytes, got {found.size}"
+        )
     return found.tobytes()
 
 
