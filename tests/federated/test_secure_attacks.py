@@ -24,7 +24,7 @@ from reshuffle.federated.secure import Secure
 from reshuffle.federated.secure.attempt import Refused
 from reshuffle.federated.secure.fixed_point import FixedPoint
 from reshuffle.federated.secure.masks import add_mask, private_key
-from reshuffle.federated.secure.protocol import MASK, own_mask_key, pair_mask_key
+from reshuffle.federated.secure.protocol import MASK, pair_mask_key
 from reshuffle.federated.secure.rows import SKEW, KeyRow
 from reshuffle.federated.secure.shares import SIZE, combine
 from reshuffle.federated.secure.wire import numbers, packed, read_rows, sent
@@ -401,7 +401,7 @@ def test_a_question_that_differs_between_sites_is_refused(keys: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"threshold": 3}, {"shares": 2}, {"degree": 2}])
-def test_a_driver_cannot_lower_the_threshold(keys: Path, change: dict[str, int]) -> None:
+def test_a_driver_cannot_lower_the_threshold(keys: Path, change: dict[str, Any]) -> None:
     one = room(keys)
     header = replace(one.header(), **change)
     with pytest.raises(Refused):

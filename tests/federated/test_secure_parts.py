@@ -129,8 +129,7 @@ def test_ranges_follow_residuals_and_grow_where_they_are_too_small() -> None:
     assert ranges.exponents["model"] < -10
     assert ranges.exponents["square"] < -30
     with pytest.raises(InputError, match="no fixed point holds it"):
-        for _ in range(20):
-            ranges.raise_for(["gradient"])
+        ranges.raise_for(20 * ["gradient"])
 
 
 # --- keys --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def data(classes: int = 2) -> list[tuple[Any, Any]]:
     return [(X[rows], y[rows]) for rows in np.split(np.arange(120), [20, 50, 80])]
 
 
-def sites_of(keys: Path | None, secure: Any = None, rows: Any = None, **settings: Any) -> Sites:
+def sites_of(keys: Path | None, secure: Any = None, rows: Any = None, **settings: Any) -> Any:
     rows = rows or data(3 if "loss" in settings else 2)
     described = [Site(part, name=name) for name, part in zip(NAMES, rows, strict=True)]
     secure = secure or (Secure(keys=keys) if keys else False)
@@ -301,7 +301,7 @@ def test_a_clock_that_is_far_off_is_refused(keys: Path) -> None:
             "occurs twice",
         ),
         (
-            lambda k: Sites([Site(untouched, name=n) for n in NAMES], secure="yes"),
+            lambda k: Sites([Site(untouched, name=n) for n in NAMES], secure=cast(Any, "yes")),
             "secure must be True",
         ),
         (

@@ -20,8 +20,6 @@ Watch = Callable[[Task, Reply | Failure, str], None]
 """A function that is called with every answer, and with the reason where it is refused or missing."""
 Take = Callable[[Reply], Reply]
 """Takes the arrays out of a reply as it comes, so that none is kept."""
-TRAINS = ("train", "secure-input")
-"""Kinds of messages by which a client takes part in a round."""
 TRAFFIC = ("bytes_down", "bytes_up", "retries", "refused")
 """The columns of a trace that count a round's messages."""
 
@@ -210,6 +208,11 @@ def is_plain(name: object, value: object) -> bool:
     return isinstance(name, str) and type(value) in (str, int, float)
 
 
+def trains(task: Task) -> bool:
+    """Whether a client takes part in a round by this message: in the clear, or as its input of a secure sum."""
+    return task.kind == "train" or (task.kind == "secure-input" and "setup" in task.more)
+
+
 @dataclass
 class Traffic:
     """Messages of one kind, and their bytes to and from clients."""
@@ -265,7 +268,7 @@ class Tally:
             part.failed, part.reason = part.failed + 1, reason
         elif isinstance(answer, Reply):
             kind.up += answer.nbytes
-            part.rounds += task.kind in TRAINS and task.step > 0.0
+            part.rounds += trains(task)
             if task.kind == "hello":
                 part.samples = int(answer.more["samples"])
             if "value" in answer.more:

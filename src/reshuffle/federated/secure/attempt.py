@@ -123,8 +123,10 @@ class Attempt:
             self.beyond.update(map(str, json.loads(read_text(more, "beyond"))))
             return replace(reply, more={})
         layout, words = layout_of(read_text(more, "layout")), more.get("secure_masked")
-        good = isinstance(words, np.ndarray) and words.dtype == np.uint64
-        if not good or np.shape(words) != (size_of(layout),):
+        if not isinstance(words, np.ndarray) or (words.dtype, words.shape) != (
+            np.uint64,
+            (size_of(layout),),
+        ):
             raise InputError(
                 f"the masked answer of client {reply.client} does not have the shape that it tells"
             )
@@ -132,7 +134,7 @@ class Attempt:
             self._layout, self._total = layout, np.zeros(size_of(layout), np.uint64)
         if layout != self._layout:
             raise InputError(f"client {reply.client} answers with other parts than those before it")
-        self._total += np.asarray(words)
+        self._total += words
         return replace(reply, more={})
 
     def _asked(self, task: Task, take: Callable[[Reply], Reply] | None = None) -> Found:

@@ -15,10 +15,10 @@ SIZE = 16
 
 def split(secret: bytes, threshold: int, holders: int) -> list[bytes]:
     """A share for each holder."""
-    return [bytes(share) for _, share in Shamir.split(threshold, holders, secret)]
+    return [bytes(share) for _, share in Shamir.split(threshold, holders, secret, False)]
 
 
 def combine(threshold: int, shares: Mapping[int, bytes]) -> bytes:
     """The secret, from the shares by the numbers of their holders, which begin with 0."""
     few = list(shares.items())[:threshold]
-    return bytes(Shamir.combine([(number + 1, share) for number, share in few]))
+    return bytes(Shamir.combine([(number + 1, share) for number, share in few], False))

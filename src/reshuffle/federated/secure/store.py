@@ -27,12 +27,14 @@ def to_text(one: SiteRound) -> str:
 def of_text(text: str) -> SiteRound:
     """The same, in another process of the site."""
     found: dict[str, Any] = json.loads(text)
-    seeds = [bytes.fromhex(seed) for seed in found["seeds"]]
+    sealing, masking, own = (bytes.fromhex(seed) for seed in found["seeds"])
     return SiteRound(
         Header.of(found["header"]),
         found["me"],
         found["done"],
-        *seeds,
+        sealing,
+        masking,
+        own,
         rows={int(c): KeyRow.of(bytes.fromhex(row)) for c, row in found["rows"].items()},
         held={int(c): bytes.fromhex(both) for c, both in found["held"].items()},
         senders=tuple(found["senders"]),
