@@ -16,7 +16,7 @@ from reshuffle.federated.secure import Secure
 from reshuffle.federated.secure.attempt import Attempt
 from reshuffle.federated.secure.gathering import SecureSums
 from reshuffle.federated.secure.guard import Guard
-from reshuffle.federated.secure.header import Header
+from reshuffle.federated.secure.header import SumHeader
 from reshuffle.federated.secure.keys import make_keys
 
 Change = Callable[[Task], Task | None]
@@ -88,11 +88,11 @@ class Room:
                 found.replies[client] = answer if take is None else take(answer)
         return found
 
-    def header(self, number: int = 0) -> Header:
+    def header(self, number: int = 0) -> SumHeader:
         return self.sums.header(self.task(number))
 
     def attempt(
-        self, number: int = 0, partial: bool = True, header: Header | None = None
+        self, number: int = 0, partial: bool = True, header: SumHeader | None = None
     ) -> Attempt:
         return Attempt(self.ask, self.task(number), header or self.header(number), partial)
 

@@ -21,10 +21,10 @@ from secure_room import Room, changed, never
 from reshuffle.engines import Failure, Reply, Task
 from reshuffle.errors import InputError
 from reshuffle.federated.secure import Secure
-from reshuffle.federated.secure.attempt import Refused
+from reshuffle.federated.secure.attempt import NoSum
 from reshuffle.federated.secure.fixed_point import FixedPoint
 from reshuffle.federated.secure.masks import add_mask, private_key
-from reshuffle.federated.secure.protocol import MASK, pair_mask_key
+from reshuffle.federated.secure.purposes import MASK, pair_mask_key
 from reshuffle.federated.secure.rows import SKEW, KeyRow
 from reshuffle.federated.secure.shares import SIZE, combine
 from reshuffle.federated.secure.wire import numbers, packed, read_rows, sent
@@ -46,7 +46,7 @@ def room(keys: Path, count: int = 5, **settings: Any) -> Room:
 
 def refused(one: Room, number: int = 0, partial: bool = True) -> str:
     """The attempt fails, nothing is decoded; the reasons that sites gave."""
-    with pytest.raises((Refused, InputError)):
+    with pytest.raises((NoSum, InputError)):
         one.attempt(number, partial).run()
     return " | ".join(one.refusals)
 
@@ -337,9 +337,9 @@ def test_an_attempt_is_begun_once_and_its_questions_come_in_order(keys: Path) ->
     one = room(keys)
     header = one.header(0)
     one.changes["secure-input", 0] = never
-    with pytest.raises(Refused):
+    with pytest.raises(NoSum):
         one.attempt(0, False, header).run()
-    with pytest.raises(Refused):
+    with pytest.raises(NoSum):
         one.attempt(0, True, header).run()  # replayed from its beginning
     assert one.refusals[-1] == "this attempt at a secure sum was begun before"
     fresh = one.header(3)
@@ -404,7 +404,7 @@ def test_a_question_that_differs_between_sites_is_refused(keys: Path) -> None:
 def test_a_driver_cannot_lower_the_threshold(keys: Path, change: dict[str, Any]) -> None:
     one = room(keys)
     header = replace(one.header(), **change)
-    with pytest.raises(Refused):
+    with pytest.raises(NoSum):
         one.attempt(header=header).run()
     assert "and this site takes part with 4, 4, 4" in one.refusals[0]
 
@@ -431,7 +431,7 @@ def test_strange_lists_of_sites_are_refused(
     keys: Path, sites: tuple[tuple[int, str], ...], why: str
 ) -> None:
     one = room(keys)
-    with pytest.raises(Refused):
+    with pytest.raises(NoSum):
         one.attempt(header=replace(one.header(), sites=sites)).run()
     assert why in one.refusals[0]
 
@@ -444,16 +444,54 @@ def test_plain_questions_get_no_answer(keys: Path) -> None:
         assert isinstance(answer, Failure)
         assert "secure sums only" in answer.reason
     header = replace(one.header(), kind="hello")
-    with pytest.raises(Refused):
+    with pytest.raises(NoSum):
         one.attempt(header=header).run()
     assert "there is no secure sum of hello" in one.refusals[-1]
 
 
 def test_a_driver_that_counts_fewer_samples_than_a_site_has_is_refused(keys: Path) -> None:
     one = room(keys)
-    with pytest.raises(Refused):
+    with pytest.raises(NoSum):
         one.attempt(header=replace(one.header(), samples=9)).run()
     assert "the driver counts 9 samples" in one.refusals[0]
+
+
+def test_another_point_under_the_announced_digest_is_refused(keys: Path) -> None:
+    one = room(keys)
+    one.changes["secure-input", 2] = lambda task: replace(task, x=np.ones(3))
+    attempt = one.attempt()
+    attempt.run()
+    assert "the question is another" in one.refusals[0]
+    assert 2 not in attempt.survivors
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "null", '{"sites": 3}', '{"sites": [[0, "a", 1]]}']
+)
+def test_heads_that_are_no_heads_are_refused(keys: Path, text: str) -> None:
+    one = room(keys)
+    answer = one.say(
+        replace(one.task(), kind="secure-keys", more=sent({"header": text, "attempt": ""})), 0
+    )
+    assert isinstance(answer, Failure)
+    assert "the head of a secure sum is damaged" in answer.reason
+    broken = json.dumps({**json.loads(one.header().text()), "exponent": "x"})
+    answer = one.say(
+        replace(one.task(), kind="secure-keys", more=sent({"header": broken, "attempt": ""})), 0
+    )
+    assert isinstance(answer, Failure)
+
+
+def test_an_answer_is_masked_once(keys: Path) -> None:
+    """Two answers under the same masks would tell their difference."""
+    one = room(keys)
+    one.changes["secure-agree", 0] = never
+    one.attempt().run()
+    for client in range(5):
+        one.changes["secure-agree", client] = never
+    refused(one, 1)
+    with pytest.raises(InputError, match="has masked its answer"):
+        one.guards[3].rounds[3].masked(np.zeros(3, np.uint64))
 
 
 # --- colluding sites, and what a sum itself tells ----------------------------------------------
@@ -471,11 +509,10 @@ def test_sites_below_the_threshold_cannot_rebuild_a_secret(keys: Path) -> None:
     for client in (1, 2, 3, 4):
         secrets[client] = one.guards[client].rounds[client].held[0]
     threshold = victim.header.shares
+    assert combine(threshold, {c: both[SIZE:] for c, both in secrets.items()}) == victim.own
     assert threshold == 4
     for few in itertools.combinations(secrets, threshold - 1):
-        for part, secret in ((slice(SIZE), victim.masking), (slice(SIZE, None), victim.own)):
-            assert combine(threshold - 1, {c: secrets[c][part] for c in few}) != secret
-    assert combine(threshold, {c: both[:SIZE] for c, both in secrets.items()}) == victim.masking
+        assert combine(threshold - 1, {c: secrets[c][SIZE:] for c in few}) != victim.own
 
 
 def test_of_two_sites_each_learns_the_others_value(keys: Path) -> None:
@@ -504,7 +541,7 @@ def test_what_is_out_of_range_does_not_leave_and_the_range_is_named(keys: Path) 
     one.values = VALUES.copy()
     one.values[2, 1] = 65.0
     attempt = one.attempt()
-    with pytest.raises(Refused):
+    with pytest.raises(NoSum):
         attempt.run()
     assert attempt.beyond == {"model"}
     assert one.answer("secure-input", 2).more == {"secure_beyond": json.dumps(["model"])}
@@ -547,7 +584,8 @@ def test_secrets_are_in_no_log_no_text_and_no_pickle(
         refused(one)
     for client, guard in one.guards.items():
         held = guard.rounds[client]
-        secrets = [held.sealing, held.masking, held.own, *held.held.values()]
+        assert not held.masking  # used, and gone
+        secrets = [held.sealing, held.own, *held.held.values()]
         assert all(secrets)
         texts = repr(guard) + repr(held) + caplog.text
         copied = pickle.dumps(guard)

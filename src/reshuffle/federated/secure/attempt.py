@@ -15,11 +15,12 @@ from reshuffle.errors import InputError
 from reshuffle.federated.replies import Found
 from reshuffle.federated.secure.fixed_point import Words
 from reshuffle.federated.secure.graph import neighbours
-from reshuffle.federated.secure.header import Header
+from reshuffle.federated.secure.header import SumHeader
 from reshuffle.federated.secure.keys import SIGNATURE
 from reshuffle.federated.secure.masks import add_mask, private_key, public_bytes
 from reshuffle.federated.secure.parts import Layout, decoded, layout_of, size_of
-from reshuffle.federated.secure.protocol import MASK, SEALED, own_mask_key, pair_mask_key, view_of
+from reshuffle.federated.secure.protocol import SEALED
+from reshuffle.federated.secure.purposes import MASK, own_mask_key, pair_mask_key, view_of
 from reshuffle.federated.secure.rows import WIDTH, KeyRow
 from reshuffle.federated.secure.shares import SIZE, combine
 from reshuffle.federated.secure.wire import (
@@ -39,7 +40,7 @@ Ask = Callable[[Task, Callable[[Reply], Reply] | None], Found]
 """Asks each client of a task once, and gathers the answers that come."""
 
 
-class Refused(Exception):
+class NoSum(Exception):
     """The attempt cannot go on: too few sites are left."""
 
 
@@ -49,7 +50,7 @@ class Attempt:
 
     ask: Ask
     task: Task
-    header: Header
+    header: SumHeader
     partial: bool
     """Whether the sum of some of the sites is of use; if not, it is not unmasked."""
     found: Found = field(default_factory=Found)
@@ -112,7 +113,7 @@ class Attempt:
         found = self._asked(asked, self._take)
         if found.diverged or found.lost or self.beyond:
             self.found.diverged, self.found.lost = found.diverged, found.lost
-            raise Refused
+            raise NoSum
         self.survivors = tuple(sorted(found.replies))
         self._check(self.survivors, every=True)
 
@@ -123,10 +124,8 @@ class Attempt:
             self.beyond.update(map(str, json.loads(read_text(more, "beyond"))))
             return replace(reply, more={})
         layout, words = layout_of(read_text(more, "layout")), more.get("secure_masked")
-        if not isinstance(words, np.ndarray) or (words.dtype, words.shape) != (
-            np.uint64,
-            (size_of(layout),),
-        ):
+        whole = isinstance(words, np.ndarray) and words.dtype == np.uint64
+        if not whole or np.shape(np.asarray(words)) != (size_of(layout),):
             raise InputError(
                 f"the masked answer of client {reply.client} does not have the shape that it tells"
             )
@@ -134,7 +133,7 @@ class Attempt:
             self._layout, self._total = layout, np.zeros(size_of(layout), np.uint64)
         if layout != self._layout:
             raise InputError(f"client {reply.client} answers with other parts than those before it")
-        self._total += words
+        self._total += np.asarray(words, dtype=np.uint64)
         return replace(reply, more={})
 
     def _asked(self, task: Task, take: Callable[[Reply], Reply] | None = None) -> Found:
@@ -158,7 +157,7 @@ class Attempt:
         """Give up where too few are left; where ``every`` site's value is needed, before anything is unmasked."""
         short = len(left) < self.header.threshold
         if short or (every and not self.partial and len(left) < len(self.task.clients)):
-            raise Refused
+            raise NoSum
 
     # --- masks ---------------------------------------------------------------------------------
 
@@ -195,5 +194,5 @@ class Attempt:
             if h in given and owner in given[h][1]
         }
         if len(shares) < self.header.shares:
-            raise Refused
+            raise NoSum
         return combine(self.header.shares, shares)

@@ -20,8 +20,8 @@ from reshuffle.digests import digest
 from reshuffle.engines import Plain, Record, Reply, Task
 from reshuffle.errors import ClientError, InputError
 from reshuffle.federated.replies import Found, Gathering, Take
-from reshuffle.federated.secure.attempt import Attempt, Refused
-from reshuffle.federated.secure.header import Header, question_of
+from reshuffle.federated.secure.attempt import Attempt, NoSum
+from reshuffle.federated.secure.header import SumHeader, question_of
 from reshuffle.federated.secure.parts import MODEL, is_added, model_of, scale_of
 from reshuffle.federated.secure.ranges import Ranges
 from reshuffle.federated.secure.settings import Secure
@@ -90,10 +90,10 @@ class SecureSums:
         """Asks for sums, in the place of a plain gathering."""
         return SecureGathering(plain, self)
 
-    def header(self, task: Task) -> Header:
+    def header(self, task: Task) -> SumHeader:
         """The head of a new attempt."""
         count = len(task.clients)
-        return Header(
+        return SumHeader(
             task.run, task.round, task.kind, question_of(task, task.kind), secrets.token_hex(16),
             tuple((client, self.names[client]) for client in sorted(task.clients)),
             self.secure.threshold_of(count), self.secure.degree_of(count), self.secure.shares_of(count),
@@ -119,7 +119,7 @@ class SecureGathering:
             one = Attempt(self.once, task, header, self.plain.average)
             try:
                 totals = one.run()
-            except Refused:
+            except NoSum:
                 totals = None
             found.traffic += one.found.traffic
             if totals is not None:
@@ -139,7 +139,7 @@ class SecureGathering:
             tries += 1
             found.traffic[2] += len(task.clients)
 
-    def _failed(self, task: Task, header: Header, found: Found) -> ClientError:
+    def _failed(self, task: Task, header: SumHeader, found: Found) -> ClientError:
         missing = sorted(found.reasons)
         when = f"round {task.round}" if task.kind == "train" else f"asked for {task.kind!r}"
         needed = header.threshold if self.plain.average else len(task.clients)
@@ -154,7 +154,7 @@ class SecureGathering:
         found: Found,
         one: Attempt,
         totals: Mapping[str, Array],
-        header: Header,
+        header: SumHeader,
         take: Take | None,
     ) -> Found:
         """The replies: the first site's has the sums, those of the others have zeros."""

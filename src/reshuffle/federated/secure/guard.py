@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.digests import digest
 from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum
 from reshuffle.errors import InputError
 from reshuffle.federated.local import local_of
-from reshuffle.federated.secure.header import Header, question_of
+from reshuffle.federated.secure.admission import check_first, check_header
+from reshuffle.federated.secure.header import SumHeader, question_of
 from reshuffle.federated.secure.keys import SIGNATURE, SiteKeys, open_keys
 from reshuffle.federated.secure.parts import beyond, layout_text, parts_of, words_of
 from reshuffle.federated.secure.protocol import SEALED, SiteRound
@@ -34,7 +36,7 @@ from reshuffle.federated.secure.wire import (
     sent,
     without,
 )
-from reshuffle.federated.secure.wording import HELLO, INPUT, START, SUMS, TOLD, kind_of
+from reshuffle.federated.secure.wording import HELLO, INPUT, START, TOLD, kind_of
 
 NOTHING = np.empty(0)
 Answers = list[Reply | Failure]
@@ -62,12 +64,11 @@ class Guard:
         if not task.kind.startswith(START):
             return self._unmasked(task, plain)
         found: Answers = []
-        ready: list[int] = []
+        ready: dict[int, SiteRound] = {}
         for client in task.clients:
             try:
                 if task.kind == INPUT:
-                    self._open(client, task)
-                    ready.append(client)
+                    ready[client] = self._opened(client, task)
                 else:
                     found.append(_reply(task, client, self._answer(client, task)))
             except InputError as error:
@@ -75,9 +76,9 @@ class Guard:
             except Exception as error:  # its text could hold anything
                 found.append(Failure(client, f"{type(error).__name__} in a secure sum"))
         if ready:
-            header = self.rounds[ready[0]].header
-            for answer in plain(_inner(task.part(ready), header.kind)):
-                found.append(self._masked(task, answer, samples))
+            kind = next(iter(ready.values())).header.kind
+            for answer in plain(_inner(task.part(tuple(ready)), kind)):
+                found.append(self._masked(task, ready[answer.client], answer, samples))
         return found
 
     def _unmasked(self, task: Task, plain: Callable[[Task], Answers]) -> Answers:
@@ -125,58 +126,39 @@ class Guard:
 
     def _begun(self, client: int, more: Record) -> SiteRound:
         """A new attempt, if its head is one that this site takes part in; the secrets of the last are gone."""
-        header, past = Header.of(read_text(more, "header")), self.finished.setdefault(client, set())
+        header = SumHeader.of(read_text(more, "header"))
+        past = self.finished.setdefault(client, set())
         if client in self.rounds:
             self.rounds.pop(client).forget()
-        count = len(header.sites)
-        if count < 2:
-            raise InputError("the sum of one site is its own value: at least two must be asked")
-        clients = [number for number, _ in header.sites]
-        if clients != sorted(set(clients)) or len(set(header.names.values())) < count:
-            raise InputError("the sites of a secure sum must be different, and in ascending order")
-        own = self._signer(client).name
-        if header.names.get(client) != own:
-            raise InputError(
-                f"the driver calls this site {header.names.get(client)}, and its key is of {own}"
-            )
-        secure = self.secure
-        wanted = (secure.threshold_of(count), secure.degree_of(count), secure.shares_of(count))
-        if (header.threshold, header.degree, header.shares) != wanted:
-            raise InputError(
-                f"the driver asks for a sum with threshold, neighbours and shares {header.threshold}, {header.degree}, "
-                f"{header.shares}, and this site takes part with {', '.join(map(str, wanted))}"
-            )
-        if header.kind not in SUMS:
-            raise InputError(f"there is no secure sum of {header.kind}")
-        if header.label in past:
-            raise InputError(
-                f"this site has taken part in the sum of {header.kind} in round {header.round}: a second one over other sites "
-                "would tell a single value"
-            )
-        if header.attempt in past or not header.attempt:
-            raise InputError("this attempt at a secure sum was begun before")
+        check_header(header, client, self._signer(client).name, self.secure)
+        check_first(header, past)
         past.add(header.attempt)
         self.rounds[client] = SiteRound(header, client)
         return self.rounds[client]
 
-    def _open(self, client: int, task: Task) -> None:
+    def _opened(self, client: int, task: Task) -> SiteRound:
         """Take the others' shares, and see that the question is the one that all were told of."""
         one = self._round(client, task.more)
         sealed = read_rows(task.own.get(client, {}), "sealed", SEALED)
         one.open_shares(read_numbers(task.more, "senders"), sealed)
-        if question_of(task, one.header.kind) != one.header.question:
+        same = digest(task.x) == task.digest
+        if not same or question_of(task, one.header.kind) != one.header.question:
             raise InputError(
                 "the question is another than the one that this sum was announced with"
             )
+        return one
 
     def _masked(
-        self, task: Task, answer: Reply | Failure, samples: Callable[[int, Task], int]
+        self,
+        task: Task,
+        one: SiteRound,
+        answer: Reply | Failure,
+        samples: Callable[[int, Task], int],
     ) -> Reply | Failure:
         """What the host answered, masked; a value out of range does not leave."""
         if isinstance(answer, Failure):
-            self.rounds[answer.client].forget()
+            one.forget()
             return answer
-        one = self.rounds[answer.client]
         try:
             own, whole = samples(answer.client, task), one.header.samples
             if own > whole:

@@ -15,12 +15,14 @@ from reshuffle.errors import InputError
 
 VERSION = "reshuffle secure sum 1"
 """The protocol, in every text that is hashed or signed."""
+WHOLE = ("round", "threshold", "degree", "shares", "samples", "exponent")
+"""The parts of a head that are whole numbers."""
 PREFIX = "secure_"
 """Names of the parts of a message that belong to the protocol begin so."""
 
 
 @dataclass(frozen=True)
-class Header:
+class SumHeader:
     """The question, the sites that are asked, and how their answers become integers."""
 
     run: str
@@ -57,11 +59,13 @@ class Header:
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
-    def of(cls, text: str) -> Header:
+    def of(cls, text: str) -> SumHeader:
         try:
             found: dict[str, Any] = json.loads(text)
             sites = tuple((int(client), str(name)) for client, name in found["sites"])
-            return cls(**{**found, "sites": sites})
+            ranges = {str(name): int(found["ranges"][name]) for name in found["ranges"]}
+            whole = {name: int(found[name]) for name in WHOLE}
+            return cls(**{**found, **whole, "sites": sites, "ranges": ranges})
         except (ValueError, TypeError, KeyError):
             raise InputError("the head of a secure sum is damaged") from None
 

@@ -11,7 +11,7 @@ import numpy as np
 from reshuffle.engines import Plain, Reply
 from reshuffle.errors import InputError
 from reshuffle.federated.secure.fixed_point import FixedPoint, Words
-from reshuffle.federated.secure.header import Header
+from reshuffle.federated.secure.header import SumHeader
 from reshuffle.objective import Array
 
 MODEL = "model"
@@ -44,17 +44,17 @@ def parts_of(reply: Reply, share: float, blocks: Sequence[int] = ()) -> dict[str
     return found
 
 
-def scale_of(header: Header, name: str) -> FixedPoint:
+def scale_of(header: SumHeader, name: str) -> FixedPoint:
     """The fixed point of a part."""
     return FixedPoint(header.ranges.get(name, header.exponent), len(header.sites))
 
 
-def beyond(header: Header, parts: Mapping[str, Array]) -> list[str]:
+def beyond(header: SumHeader, parts: Mapping[str, Array]) -> list[str]:
     """The parts that hold a value beyond their range."""
     return [name for name, part in parts.items() if not scale_of(header, name).holds(part)]
 
 
-def words_of(header: Header, parts: Mapping[str, Array]) -> Words:
+def words_of(header: SumHeader, parts: Mapping[str, Array]) -> Words:
     """All parts as integers, one after the other."""
     encoded = [scale_of(header, name).encode(part).ravel() for name, part in parts.items()]
     return np.concatenate([*encoded, np.empty(0, np.uint64)])
@@ -85,7 +85,7 @@ def model_of(totals: Mapping[str, Array]) -> Array:
     return blocks[0] if len(blocks) == 1 else np.concatenate([np.empty(0), *blocks])
 
 
-def decoded(header: Header, layout: Layout, total: Words) -> dict[str, Array]:
+def decoded(header: SumHeader, layout: Layout, total: Words) -> dict[str, Array]:
     """The sums of the parts."""
     found, start = {}, 0
     for name, shape in layout:

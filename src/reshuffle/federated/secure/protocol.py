@@ -16,20 +16,20 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
 from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 from reshuffle.federated.secure.fixed_point import Words
 from reshuffle.federated.secure.graph import neighbours
-from reshuffle.federated.secure.header import Header, hashed
+from reshuffle.federated.secure.header import SumHeader
 from reshuffle.federated.secure.keys import SiteKeys
-from reshuffle.federated.secure.masks import (
-    add_mask,
-    derived,
-    pair_key,
-    private_key,
-    public_bytes,
+from reshuffle.federated.secure.masks import add_mask, private_key, public_bytes
+from reshuffle.federated.secure.purposes import (
+    MASK,
+    SEAL,
+    own_mask_key,
+    pair_mask_key,
+    seal_key,
+    view_of,
 )
 from reshuffle.federated.secure.rows import KeyRow, row_of, set_text
 from reshuffle.federated.secure.sealed import TAG, seal, unseal
@@ -37,8 +37,6 @@ from reshuffle.federated.secure.shares import SIZE, split
 
 ORDER = ("keys", "shares", "input", "agree", "unmask")
 """The questions of an attempt."""
-MASK, SEAL, OWN = b"mask", b"seal", b"own"
-"""Purposes of keys."""
 SEALED = 2 * SIZE + TAG
 """Bytes of two sealed shares."""
 
@@ -47,7 +45,7 @@ SEALED = 2 * SIZE + TAG
 class SiteRound:
     """The secrets of a site for one attempt, and how far it has come."""
 
-    header: Header
+    header: SumHeader
     me: int
     done: int = 0
     """How many questions were answered, or begun to be: none is answered a second time."""
@@ -96,7 +94,10 @@ class SiteRound:
         self.held = {self.me: both[self.me]}
         view = self.view
         sealer = private_key(self.sealing, SEAL)
-        return {v: seal(self._seal_key(sealer, self.me, v), both[v], view) for v in near}
+        return {
+            v: seal(seal_key(sealer, self.rows[v].sealing, self.header, self.me, v), both[v], view)
+            for v in near
+        }
 
     def open_shares(self, senders: Sequence[int], sealed: Mapping[int, bytes]) -> None:
         """Take the shares of the neighbours, before anything is computed for the sum."""
@@ -112,19 +113,20 @@ class SiteRound:
         for v in near:
             if v not in sealed:
                 raise InputError(f"the shares from {names[v]} are missing")
-            key = self._seal_key(sealer, v, self.me)
+            key = seal_key(sealer, self.rows[v].sealing, self.header, v, self.me)
             self.held[v] = unseal(key, sealed[v], self.view, names[v])
 
     def masked(self, words: Words) -> Words:
         """The integers of this site's answer, masked."""
-        if not self.senders:
-            raise InputError("it has no shares of the other sites yet")
+        if not (self.senders and self.masking):
+            raise InputError("it has no shares of the other sites yet, or has masked its answer")
         total, masker = words.copy(), private_key(self.masking, MASK)
         add_mask(total, own_mask_key(self.own), 1)
         for v in self.neighbours(self.me):
             if v in self.senders:
                 key = pair_mask_key(masker, self.rows[v].masking, self.header, self.me, v)
                 add_mask(total, key, 1 if self.me < v else -1)
+        self.masking = b""  # nothing else is ever masked with it
         return total
 
     def agree(self, survivors: Sequence[int], signer: SiteKeys) -> bytes:
@@ -187,11 +189,6 @@ class SiteRound:
             public_bytes(private_key(self.masking, MASK)),
         )
 
-    def _seal_key(self, sealer: X25519PrivateKey, sender: int, receiver: int) -> bytes:
-        other = receiver if sender == self.me else sender
-        purpose = hashed(SEAL, self.header.hash, b"%d %d" % (sender, receiver))
-        return pair_key(sealer, self.rows[other].sealing, purpose)
-
     def _set_text(self) -> bytes:
         return set_text(self.view, self.senders, self.survivors)
 
@@ -219,21 +216,3 @@ class SiteRound:
             raise InputError(
                 f"the set of sites {what} has {len(found)}, which is below the threshold {self.header.threshold}: nothing is said"
             )
-
-
-def view_of(header: Header, rows: Mapping[int, KeyRow]) -> bytes:
-    """The digest of the head and of everybody's public keys."""
-    return hashed(header.hash, *(rows[u].packed() for u in sorted(rows)))
-
-
-def own_mask_key(seed: bytes) -> bytes:
-    """The key of a site's own mask."""
-    return derived(seed, OWN)
-
-
-def pair_mask_key(
-    private: X25519PrivateKey, public: bytes, header: Header, one: int, two: int
-) -> bytes:
-    """The key of the mask that two sites have in common, the same from either side."""
-    purpose = hashed(MASK, header.hash, b"%d %d" % (min(one, two), max(one, two)))
-    return pair_key(private, public, purpose)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reshuffle.errors import InputError
-from reshuffle.federated.secure.header import Header, hashed
+from reshuffle.federated.secure.header import SumHeader, hashed
 from reshuffle.federated.secure.keys import SIGNATURE, SiteKeys
 
 KEY = 32
@@ -38,14 +38,14 @@ class KeyRow:
         time = int.from_bytes(row[2 * KEY : 2 * KEY + TIME], "big")
         return cls(row[:KEY], row[KEY : 2 * KEY], time, row[2 * KEY + TIME :])
 
-    def check(self, signer: SiteKeys, header: Header, name: str, now: float) -> None:
+    def check(self, signer: SiteKeys, header: SumHeader, name: str, now: float) -> None:
         """Refuse keys that the site of this name has not signed for this attempt, and old ones."""
         text = _text(header, name, self.sealing, self.masking, self.time)
         signer.check(name, text, self.signature)
         check_clock(self.time, now, f"the keys of {name} were made at")
 
 
-def row_of(signer: SiteKeys, header: Header, now: int, sealing: bytes, masking: bytes) -> KeyRow:
+def row_of(signer: SiteKeys, header: SumHeader, now: int, sealing: bytes, masking: bytes) -> KeyRow:
     """The signed row of these public keys."""
     text = _text(header, signer.name, sealing, masking, now)
     return KeyRow(sealing, masking, now, signer.sign(text))
@@ -66,5 +66,5 @@ def check_clock(time: float, now: float, what: str) -> None:
         )
 
 
-def _text(header: Header, name: str, sealing: bytes, masking: bytes, time: int) -> bytes:
+def _text(header: SumHeader, name: str, sealing: bytes, masking: bytes, time: int) -> bytes:
     return hashed(b"keys", header.hash, name.encode(), sealing, masking, b"%d" % time)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from reshuffle.federated.secure.header import Header
+from reshuffle.federated.secure.header import SumHeader
 from reshuffle.federated.secure.protocol import SiteRound
 from reshuffle.federated.secure.rows import KeyRow
 
@@ -29,7 +29,7 @@ def of_text(text: str) -> SiteRound:
     found: dict[str, Any] = json.loads(text)
     sealing, masking, own = (bytes.fromhex(seed) for seed in found["seeds"])
     return SiteRound(
-        Header.of(found["header"]),
+        SumHeader.of(found["header"]),
         found["me"],
         found["done"],
         sealing,
