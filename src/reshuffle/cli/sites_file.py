@@ -28,17 +28,11 @@ WORDS: dict[object, str] = {
 }  # fmt: skip
 """The names that messages use for kinds of values."""
 TABLES = ("impute", "drop", "columns", "categories", "missing")
-<<<<<<< HEAD
-"""Settings of how tables are read, which ``Sites`` has under the same names."""
+"""Settings for reading tables; ``Sites`` has parameters of the same names."""
 SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target", "keys"), str) | {
     "drop": list
 }
 PATHS = ("data", "test", "audit", "state", "keys")
-=======
-"""Settings for reading tables; ``Sites`` has parameters of the same names."""
-SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target"), str) | {"drop": list}
-PATHS = ("data", "test", "audit", "state")
->>>>>>> main
 SINGLE = re.compile(rb"^\s*\[site\]", re.MULTILINE)
 """A site that begins with single brackets, of which TOML allows only one: a likely slip."""
 NAME = "sites.toml"
