@@ -10,7 +10,7 @@ from typing import Any
 
 from reshuffle import losses
 from reshuffle.errors import InputError
-from reshuffle.federated import Site, Sites
+from reshuffle.federated import Secure, Site, Sites
 from reshuffle.federated.remote_federation import RemoteFederation
 from reshuffle.penalties import ElasticNet, Penalty
 
@@ -22,7 +22,7 @@ LOSSES = {
 SETTINGS = {
     "loss": str, "l1": (int, float), "l2": (int, float), "intercept": bool, "standardise": bool,
     "objective": bool, "power_rounds": int, "target": str, "impute": bool, "drop": list, "columns": list,
-    "categories": list, "missing": list,
+    "categories": list, "missing": list, "secure": bool, "threshold": int, "keys": str,
 }  # fmt: skip
 WORDS: dict[object, str] = {
     str: "a text", (int, float): "a number", int: "a whole number", bool: "true or false", list: "a list",
@@ -30,8 +30,10 @@ WORDS: dict[object, str] = {
 """The names that messages use for kinds of values."""
 TABLES = ("impute", "drop", "columns", "categories", "missing")
 """Settings for reading tables; ``Sites`` has parameters of the same names."""
-SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target"), str) | {"drop": list}
-PATHS = ("data", "test", "audit", "state")
+SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target", "keys"), str) | {
+    "drop": list
+}
+PATHS = ("data", "test", "audit", "state", "keys")
 SINGLE = re.compile(rb"^\s*\[site\]", re.MULTILINE)
 """A site that begins with single brackets, of which TOML allows only one: a likely slip."""
 NAME = "sites.toml"
@@ -55,6 +57,7 @@ def sites_of(data: str, l1: float, l2: float | None) -> Sites:
         "standardise": settings.get("standardise", False),
         "objective": settings.get("objective", True),
         "power_rounds": settings.get("power_rounds", 0),
+        "secure": _secure(data, settings),
     } | {name: settings[name] for name in TABLES if name in settings}
     l1, l2 = settings.get("l1", l1), settings.get("l2", l2)
     if l2 is not None:
@@ -65,6 +68,19 @@ def sites_of(data: str, l1: float, l2: float | None) -> Sites:
 def _asked(l1: float, gathered: RemoteFederation) -> Penalty:
     """λ1 as given and λ2 = L_f/N, which the sites are asked for."""
     return ElasticNet(l1, gathered.smoothness.L_f / gathered.n)
+
+
+def _secure(data: str, settings: dict[str, Any]) -> bool | Secure:
+    """Secure sums as the file asks for them; the folder of keys lies beside it."""
+    given = [name for name in ("threshold", "keys") if name in settings]
+    if not settings.get("secure", False):
+        if given:
+            raise InputError(f"{data}: {given[0]} is for secure sums: secure = true")
+        return False
+    path = Path(data)
+    beside = path if path.is_dir() else path.parent
+    keys = beside / settings["keys"] if "keys" in settings else None
+    return Secure(settings.get("threshold"), keys)
 
 
 def settings_of(data: str) -> tuple[dict[str, Any], list[Site]]:

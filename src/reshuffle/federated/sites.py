@@ -8,9 +8,10 @@ import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from reshuffle.federated.columns import Cells
 from reshuffle.federated.quality import ALL
 from reshuffle.federated.remote_federation import NOTHING, RemoteFederation
 from reshuffle.federated.replies import Gathering, Policy, Tally, Watch
+from reshuffle.federated.secure.parties import guard_of, sums_of
+from reshuffle.federated.secure.settings import Secure, check_secure
 from reshuffle.federated.site import Model, Site
 from reshuffle.federated.site_data import Source
 from reshuffle.federated.site_host import SiteHost
@@ -29,6 +32,9 @@ from reshuffle.objective import Array, check_penalty
 from reshuffle.penalties import Penalty, strong_convexity
 
 logger = logging.getLogger("reshuffle")
+
+if TYPE_CHECKING:
+    from reshuffle.federated.secure.gathering import SecureSums
 
 
 class Sites:
@@ -54,6 +60,8 @@ class Sites:
     categories : columns of tables whose every value is a category, numbers too.
     missing : texts that stand for no value in tables, besides an empty cell, NA, N/A, NaN, null and ?.
     objective : whether sites tell the value of their losses at x with each reply. Without, the trace has none.
+    secure : whether sites tell sums alone, by masks that cancel: True, or ``federated.Secure(…)`` with a threshold or the folder of
+        their keys (docs/secure.md).
     watch : a function that is called with every answer, for display (the command's live table).
     power_rounds : messages by which L_f is found; with 0 it is the bound Σ (N_m/N) L_f,m.
     choose_penalty : a function that makes the penalty of the federation after its handshake, in place of ``penalty``:
@@ -88,6 +96,7 @@ class Sites:
         missing: Sequence[str] = (),
         objective: bool = True,
         power_rounds: int = 0,
+        secure: bool | Secure = False,
         watch: Watch | None = None,
         choose_penalty: Callable[[RemoteFederation], Penalty] | None = None,
     ) -> None:
@@ -119,6 +128,9 @@ class Sites:
             raise InputError("give penalty or choose_penalty, not both")
         self.penalty, self.choose_penalty = check_penalty(penalty), choose_penalty
         self.watch = watch
+        self.secure = check_secure(secure)
+        if self.secure is not None:
+            self._check_secure(self.secure, standardise, impute)
         self.standardise, self.objective, self.power_rounds = standardise, objective, power_rounds
 
     @property
@@ -146,7 +158,32 @@ class Sites:
         """A host for these clients, which loads nothing before it is asked."""
         from reshuffle import __version__
 
-        return SiteHost(tuple(clients), [self.sites[c] for c in clients], self.model, __version__)
+        sites = [self.sites[c] for c in clients]
+        guard = (
+            None
+            if self.secure is None
+            else guard_of(self.secure, dict(zip(clients, sites, strict=True)))
+        )
+        return SiteHost(tuple(clients), sites, self.model, __version__, guard=guard)
+
+    def _check_secure(self, secure: Secure, standardise: bool, impute: bool) -> None:
+        """Refuse what would tell more of a single site than secure sums are to; give sites without keys the common folder."""
+        for name, given in (("standardise", standardise), ("impute", impute)):
+            if given:
+                raise InputError(
+                    f"{name} must be False with secure sums: it needs moments or counts of every single site. Prepare the "
+                    "columns at the sites, in units on which they agree"
+                )
+        secure.check_names([site.name for site in self.sites])
+        self.sites = [
+            replace(site, keys=secure.keys) if site.keys is None else site for site in self.sites
+        ]
+        for number, site in enumerate(self.sites):
+            if site.keys is None:
+                raise InputError(
+                    f"secure sums need signing keys, and {self.called(number)} has none: `reshuffle federate keys FOLDER --site "
+                    f"{site.name}` makes one; give Secure(keys=FOLDER), or Site(keys=FOLDER)"
+                )
 
     def called(self, client: int) -> str:
         """A client in messages."""
@@ -166,16 +203,17 @@ class Sites:
                 called=self.called,
                 watch=tally,
             )
+            sums = self._met(collect)
             said = self._hello(collect)
             mu = strong_convexity(self.penalty)
             below = partial(self._below, collect)
             agreed = agree(said, self.called, self.model, mu, self.standardise, below)
-            gathered = self._federation(session, collect, agreed, self.penalty, tally)
+            gathered = self._federation(session, collect, agreed, self.penalty, tally, sums)
             if self.choose_penalty is not None:
                 chosen = check_penalty(self.choose_penalty(gathered))
                 logger.info("penalty by what the sites said: %r", chosen)
                 agreed = agreed.with_convexity(strong_convexity(chosen))
-                gathered = self._federation(session, collect, agreed, chosen, tally)
+                gathered = self._federation(session, collect, agreed, chosen, tally, sums)
             yield gathered
         finally:
             session.close()
@@ -187,12 +225,21 @@ class Sites:
         agreed: Agreement,
         penalty: Penalty,
         tally: Tally,
+        sums: SecureSums | None,
     ) -> RemoteFederation:
         """The federation with this penalty: nothing that was found with another one is kept."""
         tested = any(site.test is not None for site in self.sites)
         return RemoteFederation(
-            session, collect, agreed, penalty, self.model, self.power_rounds, self.objective, tally, tested
+            session, collect, agreed, penalty, self.model, self.power_rounds, self.objective, tally, tested, sums
         )  # fmt: skip
+
+    def _met(self, collect: Gathering) -> SecureSums | None:
+        """The secure sums of a run, once all sites have said that they can take part."""
+        if self.secure is None:
+            return None
+        sums = sums_of(self.secure, [str(site.name) for site in self.sites])
+        sums.meet(collect, uuid.uuid4().hex)
+        return sums
 
     def _hello(self, collect: Gathering) -> dict[int, Record]:
         return self._ask(collect, "hello", NOTHING, {"moments": int(self.standardise)})

@@ -43,7 +43,8 @@ class NodeSites(Sites):
             [Site(AT_HOME, name, test) for name, test in zip(nodes.sites, tested, strict=True)],
             loss, penalty, settings.ridge, settings.intercept, standardise=settings.standardise,
             objective=settings.objective, power_rounds=settings.power_rounds, watch=self._watch,
-            choose_penalty=_asked if penalty is None else None, **settings.cells,
+            choose_penalty=_asked if penalty is None else None, secure=settings.made_secure() or False,
+            **settings.cells,
         )  # fmt: skip
 
     @property
