@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +16,13 @@ from hypothesis import strategies as st
 pytest.importorskip("Crypto", reason='an extra: pip install "reshuffle[secure]"')
 
 import reshuffle as rs
+from reshuffle.engines import Reply
 from reshuffle.errors import InputError
 from reshuffle.federated.secure.fixed_point import MOST_SITES, FixedPoint, exponent_of
 from reshuffle.federated.secure.graph import degree_of, neighbours
 from reshuffle.federated.secure.keys import make_keys, open_keys
 from reshuffle.federated.secure.masks import PIECE, add_mask, pair_key, private_key, public_bytes
+from reshuffle.federated.secure.parts import parts_of
 from reshuffle.federated.secure.ranges import Ranges
 from reshuffle.federated.secure.sealed import seal, unseal
 from reshuffle.federated.secure.shares import combine, split
@@ -130,6 +134,18 @@ def test_ranges_follow_residuals_and_grow_where_they_are_too_small() -> None:
     assert ranges.exponents["square"] < -30
     with pytest.raises(InputError, match="no fixed point holds it"):
         ranges.raise_for(20 * ["gradient"])
+
+
+@pytest.mark.parametrize("more", [{"places": np.arange(3)}, {"name": "north"}, {"values": 1.0}])
+def test_parts_that_are_not_added_up_do_not_enter_a_sum(more: dict[str, Any]) -> None:
+    reply = Reply("run", 0, 0, "", np.ones(2), None, more)
+    with pytest.raises(InputError, match="cannot be part of a secure sum"):
+        parts_of(reply, 0.5)
+    whole = replace(reply, more={"value": 4.0, "square": 3.0})
+    found = parts_of(whole, 0.5, (1, 1))
+    assert {name: part.tolist() for name, part in found.items()} == {
+        "model 0": [1.0], "model 1": [1.0], "square": 3.0, "value": 2.0,
+    }  # fmt: skip
 
 
 # --- keys --------------------------------------------------------------------------------------

@@ -17,7 +17,9 @@ from reshuffle.objective import Array
 MODEL = "model"
 """The part that is a reply's array, or, with a number after it, a block of one; the others have the names that they have in the reply."""
 ADDED = (MODEL, "square", "slopes", "changes")
-"""Parts that the server adds up as they are. All others are means over a site's samples, and are weighted by N_m/N."""
+"""Parts that the server adds up as they are."""
+MEANS = ("value", "gradient", "rising", "rising_excess", "floor", "means", "product")
+"""Parts that are means over a site's samples, and are weighted by N_m/N."""
 Layout = list[tuple[str, tuple[int, ...]]]
 
 
@@ -38,8 +40,10 @@ def parts_of(reply: Reply, share: float, blocks: Sequence[int] = ()) -> dict[str
     found = {}
     for name, part in named.items():
         values = np.asarray(part)
-        if values.dtype.kind not in "fiub":
-            raise InputError(f"{name} is no number, and cannot be part of a secure sum")
+        if values.dtype.kind not in "fiub" or not (is_added(name) or name in MEANS):
+            raise InputError(
+                f"{name} of a site's answer is not a number that is added up, and cannot be part of a secure sum"
+            )
         found[name] = values * (1.0 if is_added(name) else share)
     return found
 
