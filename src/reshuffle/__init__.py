@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from reshuffle.oracle import OracleProblem
     from reshuffle.problem import Problem
     from reshuffle.smoothness import Smoothness
-    from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
+    from reshuffle.solvers import FISTA, ExactProxRR, ProxNewton, ProxRR, ProxSGD
+    from reshuffle.survival import CoxProblem
     from reshuffle.trace import Result, Trace
 
     from . import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         penalties,
         plotting,
         steps,
+        survival,
         testing,
         theory,
     )
@@ -59,12 +61,13 @@ _NAMES = {
     "oracle": "OracleProblem",
     "problem": "Problem",
     "smoothness": "Smoothness",
-    "solvers": "ExactProxRR FISTA ProxRR ProxSGD",
+    "solvers": "ExactProxRR FISTA ProxNewton ProxRR ProxSGD",
+    "survival": "CoxProblem",
     "trace": "Result Trace",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = (
-    "datasets engines estimators federated losses orders penalties plotting steps testing theory"
+    "datasets engines estimators federated losses orders penalties plotting steps survival testing theory"
 )
 
 __all__ = [
@@ -73,6 +76,7 @@ __all__ = [
     "ClientError",
     "Comparison",
     "ConversionWarning",
+    "CoxProblem",
     "DivergenceError",
     "ExactFedRR",
     "ExactProxRR",
@@ -84,6 +88,7 @@ __all__ = [
     "Objective",
     "OracleProblem",
     "Problem",
+    "ProxNewton",
     "ProxRR",
     "ProxSGD",
     "RRClassifier",
@@ -107,6 +112,7 @@ __all__ = [
     "plotting",
     "rr_path",
     "steps",
+    "survival",
     "testing",
     "theory",
 ]
