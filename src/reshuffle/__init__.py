@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from reshuffle.estimators import (
         RRClassifier,
         RRClassifierCV,
+        RRCox,
+        RRCoxCV,
         RRRegressor,
         RRRegressorCV,
+        cox_path,
         rr_path,
     )
     from reshuffle.federated import ExactFedRR, FedNewton, FedRR, LocalSGD
@@ -54,7 +57,7 @@ _NAMES = {
     "callbacks": "Checkpoint",
     "comparison": "Comparison compare",
     "errors": "ClientError ConversionWarning DivergenceError InputError StepWarning",
-    "estimators": "RRClassifier RRClassifierCV RRRegressor RRRegressorCV rr_path",
+    "estimators": "RRClassifier RRClassifierCV RRCox RRCoxCV RRRegressor RRRegressorCV cox_path rr_path",
     "federated": "ExactFedRR FedNewton FedRR LocalSGD",
     "labels": "encode_labels",
     "objective": "FiniteSum Objective",
@@ -66,9 +69,7 @@ _NAMES = {
     "trace": "Result Trace",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = (
-    "datasets engines estimators federated losses orders penalties plotting steps survival testing theory"
-)
+_MODULES = "datasets engines estimators federated losses orders penalties plotting steps survival testing theory"
 
 __all__ = [
     "FISTA",
@@ -93,6 +94,8 @@ __all__ = [
     "ProxSGD",
     "RRClassifier",
     "RRClassifierCV",
+    "RRCox",
+    "RRCoxCV",
     "RRRegressor",
     "RRRegressorCV",
     "Result",
@@ -101,6 +104,7 @@ __all__ = [
     "Trace",
     "__version__",
     "compare",
+    "cox_path",
     "datasets",
     "encode_labels",
     "engines",

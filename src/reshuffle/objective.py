@@ -52,6 +52,9 @@ class Objective(ABC):
     can_recede: bool = False
     """Whether ``recedes`` can be true, by the loss alone."""
 
+    receding: str = "every row is fitted, twice the coefficients fit it better (the classes are separable and unpenalised)"
+    """What it means that it recedes, for a message."""
+
     def recedes(self, x: Array) -> bool:
         """Whether each of its functions is known to fall along tx for all t ≥ 1, so that it has no minimum there."""
         return False

@@ -9,10 +9,11 @@ import numpy as np
 
 from reshuffle.cached import cached_property
 from reshuffle.core import native
-from reshuffle.errors import held_warnings
+from reshuffle.errors import InputError, held_warnings
 from reshuffle.interruption import listen
 from reshuffle.objective import Array
 from reshuffle.penalties import Able, ability
+from reshuffle.smoothness import OVERFLOW
 from reshuffle.solvers.active_features import SLACK, ActiveFeatures, Mask
 from reshuffle.solvers.certificate import RelativeMapping
 from reshuffle.solvers.exact.costs import LARGEST
@@ -23,6 +24,7 @@ from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.newton_model import descend, within
 from reshuffle.solvers.newton_proof import duality_gap, proved_decrement, residual
 from reshuffle.solvers.quadratic_objective import QuadraticObjective
+from reshuffle.solvers.recession import FAR
 from reshuffle.solvers.solver import Solver
 from reshuffle.twice_differentiable import Expansion, TwiceDifferentiable
 
@@ -57,7 +59,7 @@ class ProxNewton(Solver):
     >>> import numpy as np
     >>> import reshuffle as rs
     >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
-    >>> problem = rs.CoxProblem(X, [1.0, 2.0, 3.0, 4.0], [1, 1, 0, 1], penalty=rs.penalties.L1(0.05))
+    >>> problem = rs.CoxProblem(X, [1.0, 2.0, 3.0, 4.0], [1, 1, 0, 1], penalty=rs.penalties.L1(0.02))
     >>> result = rs.ProxNewton().solve(problem)
     >>> result.converged, result.x.round(3)
     (True, array([-0.071,  0.452]))
@@ -66,6 +68,7 @@ class ProxNewton(Solver):
     epochs: int = 200
     tol: float = 1e-9
     takes: ClassVar[Any] = TwiceDifferentiable
+    because: ClassVar[str] = "which gives its Hessian (for a Problem use ExactProxRR)"
 
     def bind(self, problem: TwiceDifferentiable) -> Method:
         return NewtonByHessian(problem, self)
@@ -120,8 +123,12 @@ class NewtonByHessian(Method):
     # --- an epoch ------------------------------------------------------------------------------
 
     def start(self, x0: Array) -> State:
+        if not np.isfinite(self.problem.smoothness.L_max):
+            raise InputError(OVERFLOW)
         x = within(self.psi.form(self.everything), x0) if self.compiled else x0
-        return {"x": x, "newton": np.array([0.0, np.inf])}
+        if not np.isfinite(self.problem.penalty.value(x)):
+            x = self.problem.prox(x, 1.0)  # which no constraint excludes
+        return {"x": x, "newton": np.array([0.0, np.inf]), "moved": np.zeros(x.shape)}
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         damping, last = state["newton"].tolist()
@@ -130,13 +137,15 @@ class NewtonByHessian(Method):
         active = self.psi.wanted(at.x, at.gradient / SLACK) if self.compiled else self.everything
         kept = np.flatnonzero(active).astype(np.uint32)
         H = self.problem.hessian(at.x, kept)
+        flat = kept[np.diag(H) == 0.0]
+        at.gradient[flat] = 0.0  # f has a lower bound: without curvature it has no slope either
         while True:
             listen()
             trial = self._model(at, active, kept, H, damping)
             rounds += trial.rounds
             if trial.decrease <= native.ROUNDING * abs(height):  # P shows nothing of it: slopes do
                 ends = not trial.decrease < SHRINKS * last
-                new = state if ends else {"x": trial.u, "newton": np.array([0.0, trial.decrease])}
+                new = state if ends else self._state(trial.u, at.x, 0.0, trial.decrease)
                 return Epoch(new, passes * self.problem.n, rounds, 1.0, STALLED if ends else "")
             length, made = self._length(at, trial.u, height)
             passes += made
@@ -148,8 +157,28 @@ class NewtonByHessian(Method):
         x = trial.u if length == 1.0 else at.x + length * (trial.u - at.x)
         if length == 1.0:
             damping = damping / MORE_DAMPING if damping > FIRST_DAMPING else 0.0
-        new = {"x": x, "newton": np.array([damping, trial.decrease])}
+        new = self._state(x, at.x, damping, trial.decrease)
         return Epoch(new, passes * self.problem.n, rounds, length)
+
+    def _state(self, x: Array, before: Array, damping: float, decrease: float) -> State:
+        return {"x": x, "newton": np.array([damping, decrease]), "moved": x - before}
+
+    def doubts(self, state: State) -> str:
+        """Whether the last steps went along a direction in which f falls for ever, and no penalty rises."""
+        moved, size = state["moved"], float(np.abs(state["moved"]).max(initial=0.0))
+        if not (size > 0.0 and self.problem.can_recede and not self.problem.ridge > 0.0):
+            return ""
+        x, psi = state["x"], self.problem.penalty.value
+        if (
+            psi(x + FAR / size * moved) > psi(x)
+            or not self.problem.recedes(moved)
+            or self.problem.recedes(x)
+        ):
+            return ""
+        return (
+            f"along the last steps {self.problem.receding}: coefficients grow without end, and their size depends on tol "
+            "alone; give a penalty"
+        )
 
     def _psi(self, x: Array) -> float:
         return self.problem.penalty.value(x) + 0.5 * self.problem.ridge * float(x @ x)
@@ -216,6 +245,7 @@ class NewtonByHessian(Method):
         """The Newton decrement at x; for a penalty that has nothing but its prox, at the end of a proximal gradient step."""
         every = np.flatnonzero(self.everything).astype(np.uint32)
         H, diagonal = self.problem.hessian(at.x, every), np.arange(at.x.size)
+        at.gradient[np.diag(H) == 0.0] = 0.0
         if self.compiled:
             h, l2 = residual(self.psi.form(self.everything), at.x, at.gradient)
             H[diagonal, diagonal] += l2

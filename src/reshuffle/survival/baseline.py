@@ -33,11 +33,12 @@ class Baseline:
     def of(cls, problem: CoxProblem, x: Array) -> Baseline:
         """The baseline hazard of the model x."""
         times, hazards, centres = [], [], []
-        for (_, sets), at in zip(problem.strata, problem.at(x), strict=True):
+        found = zip(problem.strata, problem.at(x), problem.centres, strict=True)
+        for (_, sets), at, centre in found:
             steps = np.bincount(sets.owner, sets.counts / at.sums, sets.begins.size)
             times.append(sets.times[::-1].copy())
             hazards.append(np.cumsum(steps[::-1]))
-            centres.append(at.shift)
+            centres.append(at.shift + float(centre @ x))
         return cls(times, hazards, np.array(centres))
 
     def cumulative_hazard(self, margins: Array, times: Any, stratum: int = 0) -> Array:

@@ -17,7 +17,7 @@ from reshuffle.penalties import Penalty
 from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form
 from reshuffle.smoothness import Smoothness
-from reshuffle.survival.matrix import Matrix, check_matrix
+from reshuffle.survival.matrix import check_matrix
 from reshuffle.survival.outcomes import check_events, check_strata, check_times
 from reshuffle.survival.risk_sets import Margins, RiskSets
 from reshuffle.twice_differentiable import Expansion, TwiceDifferentiable
@@ -41,7 +41,8 @@ class CoxProblem(TwiceDifferentiable):
 
     Parameters
     ----------
-    X : matrix, rows are samples: an array or a sparse matrix. It is copied in the order of time.
+    X : matrix, rows are samples: an array or a sparse matrix. It is copied in the order of time; an array is centred in each
+        stratum, which changes nothing but rounding.
     time : when the event of each row happened, or until when it was known not to have; not negative.
     event : True or 1 where the event happened, False or 0 where the row is censored.
     ties : events at the same time: "efron" (closer to what continuous times would give, and the default of R's survival) or
@@ -69,6 +70,10 @@ class CoxProblem(TwiceDifferentiable):
     """
 
     can_recede = True
+    receding = (
+        "in every risk set the rows with an event have the largest margins, and twice the coefficients fit them better (the "
+        "likelihood is monotone and nothing is penalised)"
+    )
 
     def __init__(
         self,
@@ -99,10 +104,11 @@ class CoxProblem(TwiceDifferentiable):
         order = order[weights[order] > 0]
         self.n, self.shape, self.ties = n, (d,), ties
         self.penalty, self.ridge = check_penalty(penalty), float(ridge)
-        self.order, self.matrix = order, matrix.rows(order)
+        self.order = order
         self.times, self.events, self.weights = times[order], events[order], weights[order]
         cuts = np.flatnonzero(np.diff(codes[order])) + 1
         self.bounds = np.concatenate([[0], cuts, [order.size]])
+        self.matrix, self.centres = matrix.rows(order).centred(self.bounds)
         self.labels = codes[order][self.bounds[:-1]]
         """The number of each stratum, of those that have a row of positive weight."""
         self.form  # noqa: B018 -- it says so where arrays of the penalty do not fit
@@ -141,7 +147,8 @@ class CoxProblem(TwiceDifferentiable):
     def at(self, x: Array) -> list[Margins]:
         """The partial likelihood of each stratum."""
         z = self.matrix.times(x)
-        return [sets.at(z[own]) for own, sets in self.strata]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return [sets.at(z[own]) for own, sets in self.strata]
 
     def expand(self, x: Array) -> Expansion:
         found = self.at(x)
@@ -152,9 +159,10 @@ class CoxProblem(TwiceDifferentiable):
 
     def hessian(self, x: Array, kept: Visits) -> Array:
         H = np.zeros((kept.size, kept.size))
-        for (own, sets), each in zip(self.strata, self.at(x), strict=True):
-            if sets.begins.size:
-                H += sets.hessian(each, self.matrix.block(own, kept))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for (own, sets), each in zip(self.strata, self.at(x), strict=True):
+                if sets.begins.size:
+                    H += sets.hessian(each, self.matrix.block(own, kept))
         return H / self.n
 
     def reach(self, directions: Array) -> float:

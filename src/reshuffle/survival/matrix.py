@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,19 @@ class Matrix:
     def rows(self, order: NDArray[np.intp]) -> Matrix:
         """These rows, in this order (a copy)."""
         return Matrix(self.values[order])
+
+    def centred(self, bounds: NDArray[np.intp]) -> tuple[Matrix, Array]:
+        """The rows of each piece less their mean, in place, and the means; sparse rows as they are, and zeros."""
+        means = np.zeros((bounds.size - 1, self.shape[1]))
+        if not sp.issparse(self.values):
+            with np.errstate(over="ignore", invalid="ignore"):
+                for k, (start, stop) in enumerate(pairwise(bounds.tolist())):
+                    own, first = self.values[start:stop], self.values[start].copy()
+                    own -= first  # columns that do not vary are zero then, to the last digit
+                    mean = own.mean(axis=0)
+                    own -= mean
+                    means[k] = first + mean
+        return self, means
 
     def times(self, x: Array) -> Array:
         """a_jᵀx for every row."""

@@ -16,6 +16,8 @@ from reshuffle.cached import cached_property
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
+FLAT = 1e-14
+"""A variance below this share of the mean square is what rounding leaves of none."""
 TINY = 1e-290
 """A smaller sum over a risk set, beside a largest term of 1, has an inverse that may overflow."""
 
@@ -136,8 +138,12 @@ class RiskSets:
         total = at.hazards.sum()
         if not total > 0.0:
             return np.zeros((rows.shape[1], rows.shape[1]))
-        rows = rows - (at.hazards @ rows) / total
+        rows = rows - rows[0]  # columns that do not vary are zero then, to the last digit
+        rows -= (at.hazards @ rows) / total
         means = self.of_terms(at.sizes[:, None] * rows) / at.sums[:, None]
         roots = np.sqrt(at.hazards)[:, None] * rows
         means *= np.sqrt(self.counts)[:, None]
-        return np.asarray(roots.T @ roots - means.T @ means)
+        H: Array = roots.T @ roots - means.T @ means
+        flat = ~(np.diag(H) > FLAT * np.einsum("ij,ij->j", roots, roots))
+        H[flat], H[:, flat] = 0.0, 0.0
+        return H
