@@ -40,6 +40,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"trace", "callbacks", "orders", "steps", "run_cache"},
     {"datasets"},
     {"solvers"},
+    {"inference"},
     {"engines"},
     {"federated"},
     {"bands"},

@@ -13,6 +13,7 @@ from reshuffle.estimators.column_penalties import by_columns
 from reshuffle.estimators.nested import Nested
 from reshuffle.estimators.outcome import Certificate, certificate_of, retell
 from reshuffle.estimators.penalty_names import penalty_of
+from reshuffle.inference import Inference
 from reshuffle.penalties import Penalty, weak_convexity
 from reshuffle.solvers import FISTA, ProxNewton
 from reshuffle.survival import Baseline, CoxProblem, concordance
@@ -109,10 +110,6 @@ class CoxModel(Nested):
         self.objective_ = result.trace.last()["objective"]
         self.problem_ = problem
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the data of the fit."""
-        return {name: value for name, value in super().__getstate__().items() if name != "problem_"}
-
     # --- predictions ---------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Array:
@@ -155,6 +152,18 @@ class CoxModel(Nested):
             )
         known = [(k, np.flatnonzero(labels == name)) for k, name in enumerate(self.strata_)]
         return [(k, own) for k, own in known if own.size]
+
+    def inference(self, *, covariance: str | None = None, level: float = 0.95) -> Inference:
+        """Standard errors, z, p and intervals of the logarithms of hazard ratios, without a penalty or with a ridge.
+
+        ``covariance`` is "model" (the inverse information) or "robust" (Lin and Wei, 1989: valid where hazards are not proportional,
+        for the best model of this form); the first where there is no penalty, if not given. With a ridge the intervals are
+        about the coefficients that it would give for the whole population.
+        """
+        from reshuffle.estimators.inferring import inference_of_cox
+
+        check_is_fitted(self)
+        return inference_of_cox(self, covariance, level)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

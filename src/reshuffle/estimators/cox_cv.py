@@ -11,7 +11,7 @@ from reshuffle.errors import InputError, held_warnings
 from reshuffle.estimators import inputs
 from reshuffle.estimators.column_penalties import by_columns
 from reshuffle.estimators.cox import Array, CoxModel, RRCox, Survival, solver_for
-from reshuffle.estimators.cross_validation import RULES, chosen, in_threads
+from reshuffle.estimators.cross_validation import CHOSEN, RULES, chosen, in_threads
 from reshuffle.estimators.folds import Fold, Paired, folds_of, paired
 from reshuffle.estimators.outcome import certificate_of
 from reshuffle.estimators.paths import Path, follow, path_of, strengths_of, unit_penalty, walk
@@ -159,6 +159,10 @@ class RRCoxCV(CoxModel):
         self.lambda_ = float(self.lambdas_[k])
         self._keep(whole, results[k], certificate_of(results[k], solver.tol))
         return self
+
+    def inference(self, **settings: Any) -> Any:
+        """Refused: the strength was chosen by looking at the same data."""
+        raise InputError(CHOSEN.format(type(self).__name__))
 
     def _losses(
         self,

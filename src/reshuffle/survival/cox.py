@@ -21,7 +21,7 @@ from reshuffle.survival.matrix import check_matrix
 from reshuffle.survival.outcomes import check_events, check_strata, check_times
 from reshuffle.survival.risk_sets import Margins, RiskSets
 from reshuffle.twice_differentiable import Expansion, TwiceDifferentiable
-from reshuffle.validation import check_weights
+from reshuffle.validation import check_weights, mean_weight
 
 TIES = ("efron", "breslow")
 CLEAR = 1e-9
@@ -103,6 +103,8 @@ class CoxProblem(TwiceDifferentiable):
         order = np.lexsort((events, -times, codes))
         order = order[weights[order] > 0]
         self.n, self.shape, self.ties = n, (d,), ties
+        self.weight = mean_weight(sample_weight)
+        """The mean of the sample weights as they were given."""
         self.penalty, self.ridge = check_penalty(penalty), float(ridge)
         self.order = order
         self.times, self.events, self.weights = times[order], events[order], weights[order]
@@ -164,6 +166,13 @@ class CoxProblem(TwiceDifferentiable):
                 if sets.begins.size:
                     H += sets.hessian(each, self.matrix.block(own, kept))
         return H / self.n
+
+    def scores(self, x: Array) -> Array:
+        """The part of each row, in the order of ``order``, in minus the gradient of n·f: for robust standard errors."""
+        every, found = np.arange(self.features, dtype=np.uint32), np.empty(self.matrix.shape)
+        for (own, sets), each in zip(self.strata, self.at(x), strict=True):
+            found[own] = sets.scores(each, self.matrix.block(own, every))
+        return found
 
     def reach(self, directions: Array) -> float:
         """Twice the largest length of Vᵀ(a_j - c), c any point of the stratum of j: no two rows of a risk set are further apart.

@@ -112,14 +112,14 @@ class RiskSets:
         return Margins(float(value), e * self.rates(self.counts / sums), e, sums, shift)
 
     def rates(self, each: Array) -> Array:
-        """For each row the sum of ``each``, a number for every term, over the terms whose risk set has the row.
+        """For each row the sum of ``each``, a number or a row for every term, over the terms whose risk set has the row.
 
         An event counts with the share of it that is left in the risk set of a term at its own time.
         """
-        count = self.begins.size
-        whole = np.bincount(self.owner, each, count)
-        left = np.bincount(self.owner, each * self.shares, count)
-        tail = np.append(np.cumsum(whole[::-1])[::-1], 0.0)
+        starts = np.searchsorted(self.owner, np.arange(self.begins.size))
+        shares = self.shares.reshape(-1, *[1] * (each.ndim - 1))
+        whole, left = (np.add.reduceat(part, starts, axis=0) for part in (each, each * shares))
+        tail = np.concatenate([np.cumsum(whole[::-1], axis=0)[::-1], np.zeros_like(whole[:1])])
         found = tail[self.first]
         found[self.events] = (tail[1:] + left)[self.first[self.events]]
         return np.asarray(found)
@@ -128,6 +128,25 @@ class RiskSets:
     def first(self) -> Numbers:
         """The last time whose risk set has the row, as an index into ``times``; their number where there is none."""
         return np.searchsorted(self.ends, np.arange(self.weights.size), side="right")
+
+    def scores(self, at: Margins, rows: Array) -> Array:
+        """The part of each row in -∇(-log L), which sum up to it: independent for large n, unlike the terms of a sum over events.
+
+        An event gives w_j(a_j - ā), ā the mean of its risk set (over the terms of its time, where there are several), and all rows
+        lose what was expected of them in each risk set, w_j e^{z_j} c_k/S_k (a_j - ā_k) (Lin and Wei, 1989).
+        """
+        if not self.begins.size:
+            return np.zeros_like(rows)
+        rows = rows - rows[0]
+        means = self.of_terms(at.sizes[:, None] * rows) / at.sums[:, None]
+        expected = self.rates((self.counts / at.sums)[:, None] * means)
+        found = at.sizes[:, None] * expected - at.hazards[:, None] * rows
+        counts = np.bincount(self.owner, minlength=self.begins.size)
+        starts = np.searchsorted(self.owner, np.arange(self.begins.size))
+        own = np.add.reduceat(means, starts, axis=0) / counts[:, None]
+        events = self.events
+        found[events] += self.weights[events, None] * (rows[events] - own[self.first[events]])
+        return np.asarray(found)
 
     def hessian(self, at: Margins, rows: Array) -> Array:
         """Σ_k c_k Cov_k(a) of the rows a_j of a matrix, with the distribution w_j e^{z_j}/S_k on the risk set of k.
