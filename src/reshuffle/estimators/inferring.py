@@ -27,9 +27,7 @@ COVARIANCES = ("model", "robust")
 METHODS = ("split", "debiased")
 TRUE = "the coefficients of the model, if it is true"
 BEST = "the coefficients of the model of this form that is best for the population"
-SHRUNK = (
-    "the coefficients that this ridge would give for the whole population, which it shrinks too; not those without a penalty"
-)
+SHRUNK = "the coefficients that this ridge would give for the whole population, which it shrinks too; not those without a penalty"
 ROBUST = "robust (sandwich, HC0)"
 WEIGHED = "robust (sandwich with centred scores)"
 MODEL = "model-based (inverse information)"
@@ -120,7 +118,13 @@ def names_of(model: Any) -> list[str]:
 
 
 def plain_table(
-    problem: Problem, x: Array, l2: Array, names: list[str], covariance: Any, level: float, model: Any
+    problem: Problem,
+    x: Array,
+    l2: Array,
+    names: list[str],
+    covariance: Any,
+    level: float,
+    model: Any,
 ) -> Inference:
     """Without a penalty, or with a ridge."""
     if problem.datafit.outputs:
@@ -164,7 +168,13 @@ def inference_of_cox(model: Any, covariance: Any, level: float) -> Inference:
 
 
 def contrasts(
-    problem: Problem, x: Array, l2: Array, names: list[str], covariance: Any, level: float, model: Any
+    problem: Problem,
+    x: Array,
+    l2: Array,
+    names: list[str],
+    covariance: Any,
+    level: float,
+    model: Any,
 ) -> Inference:
     """Of softmax: the logarithm of the odds of each class against the first, which a common shift does not change."""
     if not problem.loss.probabilities:
@@ -174,7 +184,9 @@ def contrasts(
             "inference for more than two classes is for penalty='none': of a ridge it is not implemented"
         )
     every, classes = [*names, *[INTERCEPT] * problem.fit_intercept], model.classes_
-    labels = [f"{classes[k]} vs {classes[0]}: {name}" for name in every for k in range(1, len(classes))]
+    labels = [
+        f"{classes[k]} vs {classes[0]}: {name}" for name in every for k in range(1, len(classes))
+    ]
     bread, spread, _, back = pieces_of(problem, x, l2)
     some = np.arange(x.size) % len(classes) != 0
     half = back[np.ix_(some, some)] @ inverse(bread[np.ix_(some, some)], labels)

@@ -89,7 +89,9 @@ def _spread_of_outputs(curves: SecondOrder, at: Linearisation) -> Array:
     fit.rows.add_to(rows)
     if fit.bias:
         rows = np.column_stack([rows - curves.centre, np.ones(fit.n)])
-    scores = (rows[:, :, None] * (curves.weights[:, None] * at.slopes)[:, None, :]).reshape(fit.n, -1)
+    scores = (rows[:, :, None] * (curves.weights[:, None] * at.slopes)[:, None, :]).reshape(
+        fit.n, -1
+    )
     scores -= scores.mean(axis=0)
     return np.asarray(scores.T @ scores / fit.n)
 

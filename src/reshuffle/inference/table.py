@@ -91,9 +91,7 @@ class Inference:
     def transformed(self, matrix: Array, names: list[str]) -> Inference:
         """The same for the linear combinations of the coefficients that the rows of a matrix name."""
         covariance = matrix @ self.covariance @ matrix.T
-        return replace(
-            self, names=names, estimate=matrix @ self.estimate, covariance=covariance
-        )
+        return replace(self, names=names, estimate=matrix @ self.estimate, covariance=covariance)
 
     def __len__(self) -> int:
         return len(self.names)
