@@ -24,7 +24,7 @@ from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.newton_model import descend, within
 from reshuffle.solvers.newton_proof import duality_gap, proved_decrement, residual
 from reshuffle.solvers.quadratic_objective import QuadraticObjective
-from reshuffle.solvers.recession import FAR
+from reshuffle.solvers.recession import FAR, NO_MINIMISER
 from reshuffle.solvers.solver import Solver
 from reshuffle.twice_differentiable import Expansion, TwiceDifferentiable
 
@@ -36,6 +36,8 @@ FIRST_DAMPING, MORE_DAMPING, MOST_DAMPING = 1e-3, 10.0, 1e12
 """Damping multiplies the diagonal of the Hessian by one plus itself: at first, from one trial to the next, and at most."""
 INSTEAD = "take FISTA, or a stronger ℓ1"
 """The advice where there are too many features for their Hessian."""
+FEW = 200
+"""Features at most for which a Newton decrement is computed beside a dual point: its eigenvalues take some milliseconds."""
 MODEL_EPOCHS = 20_000
 """Iterations of FISTA on a model at most: each is a product with its matrix and a prox."""
 
@@ -96,7 +98,9 @@ class NewtonByHessian(Method):
         has_dual = ability(penalty, "has_dual")
         self.dual = bool(has_dual is not None and has_dual(problem.shape, problem.ridge))
         exact = ability(penalty, "prox_from") is None
-        self.decrements = problem.features <= LARGEST and (self.compiled or exact)
+        most = FEW if self.dual else LARGEST
+        self.decrements = problem.features <= most and (self.compiled or exact)
+        self.known: list[Expansion] = []
         if self.dual or self.decrements:
             self.certificate = "gap"
             proofs = ["duality gap"] * self.dual + ["Newton decrement"] * self.decrements
@@ -117,8 +121,19 @@ class NewtonByHessian(Method):
     @cached_property
     def reference(self) -> float:
         """f(0) - inf f, which accuracies are relative to."""
-        at_zero = self.problem.expand(np.zeros(self.problem.shape)).value
+        at_zero = self._expand(np.zeros(self.problem.shape)).value
         return max(at_zero - self.problem.least, 0.0) or 1.0
+
+    def _expand(self, x: Array) -> Expansion:
+        """f and ∇f at x, which the last two points need not be asked for again."""
+        for at in self.known:
+            if np.array_equal(at.x, x):
+                return at
+        self.known = [self.problem.expand(x), *self.known[:1]]
+        return self.known[0]
+
+    def objective(self, state: State) -> float:
+        return self._expand(state["x"]).value + self._psi(state["x"])
 
     # --- an epoch ------------------------------------------------------------------------------
 
@@ -132,7 +147,7 @@ class NewtonByHessian(Method):
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         damping, last = state["newton"].tolist()
-        at, passes, rounds = self.problem.expand(state["x"]), 1, 0
+        at, passes, rounds = self._expand(state["x"]), 1, 0
         height = at.value + self._psi(at.x)
         active = self.psi.wanted(at.x, at.gradient / SLACK) if self.compiled else self.everything
         kept = np.flatnonzero(active).astype(np.uint32)
@@ -163,21 +178,18 @@ class NewtonByHessian(Method):
     def _state(self, x: Array, before: Array, damping: float, decrease: float) -> State:
         return {"x": x, "newton": np.array([damping, decrease]), "moved": x - before}
 
-    def doubts(self, state: State) -> str:
-        """Whether the last steps went along a direction in which f falls for ever, and no penalty rises."""
+    def endless(self, state: State) -> str:
+        """Whether f falls for ever along the last step, and no penalty rises."""
         moved, size = state["moved"], float(np.abs(state["moved"]).max(initial=0.0))
         if not (size > 0.0 and self.problem.can_recede and not self.problem.ridge > 0.0):
             return ""
         x, psi = state["x"], self.problem.penalty.value
-        if (
-            psi(x + FAR / size * moved) > psi(x)
-            or not self.problem.recedes(moved)
-            or self.problem.recedes(x)
-        ):
+        if psi(x + FAR / size * moved) > psi(x) or not self.problem.recedes(moved):
             return ""
+        largest = int(np.argmax(np.abs(moved)))
         return (
-            f"along the last steps {self.problem.receding}: coefficients grow without end, and their size depends on tol "
-            "alone; give a penalty"
+            f"{NO_MINIMISER}: along the last steps, of which that of coefficient {largest} is the longest, {self.problem.receding}, "
+            "so that coefficients grow without end; their size depends on tol alone"
         )
 
     def _psi(self, x: Array) -> float:
@@ -218,7 +230,7 @@ class NewtonByHessian(Method):
             return 0.0, 0
         for k in range(HALVINGS):
             to = u if k == 0 else at.x + length * d
-            reached = self.problem.expand(to).value + self._psi(to)
+            reached = self._expand(to).value + self._psi(to)
             allowed = height + native.ARMIJO * length * promised
             if reached <= allowed + (native.ROUNDING * abs(height) if k == 0 else 0.0):
                 return length, k + 1
@@ -230,7 +242,7 @@ class NewtonByHessian(Method):
     def certify(self, state: State) -> Check:
         if self.certificate == RelativeMapping.name:
             return super().certify(state)
-        at, near = self.problem.expand(state["x"]), 100.0 * self.solver.tol * self.reference
+        at, near = self._expand(state["x"]), 100.0 * self.solver.tol * self.reference
         bound = np.inf
         if self.dual:
             bound = max(duality_gap(self.problem, cast(Able, self.problem.penalty), at), 0.0)

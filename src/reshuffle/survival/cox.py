@@ -71,8 +71,8 @@ class CoxProblem(TwiceDifferentiable):
 
     can_recede = True
     receding = (
-        "in every risk set the rows with an event have the largest margins, and twice the coefficients fit them better (the "
-        "likelihood is monotone and nothing is penalised)"
+        "the rows with an event have the largest margins in every risk set, and larger coefficients fit them better (the likelihood is "
+        "monotone, and no penalty holds it)"
     )
 
     def __init__(
