@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         cox_path,
         rr_path,
     )
-    from reshuffle.federated import ExactFedRR, FedNewton, FedRR, LocalSGD
+    from reshuffle.federated import ExactDistributed, ExactFedRR, FedNewton, FedRR, LocalSGD
     from reshuffle.labels import encode_labels
     from reshuffle.objective import FiniteSum, Objective
     from reshuffle.oracle import OracleProblem
@@ -58,7 +58,7 @@ _NAMES = {
     "comparison": "Comparison compare",
     "errors": "ClientError ConversionWarning DivergenceError InputError StepWarning",
     "estimators": "RRClassifier RRClassifierCV RRCox RRCoxCV RRRegressor RRRegressorCV cox_path rr_path",
-    "federated": "ExactFedRR FedNewton FedRR LocalSGD",
+    "federated": "ExactDistributed ExactFedRR FedNewton FedRR LocalSGD",
     "labels": "encode_labels",
     "objective": "FiniteSum Objective",
     "oracle": "OracleProblem",
@@ -79,6 +79,7 @@ __all__ = [
     "ConversionWarning",
     "CoxProblem",
     "DivergenceError",
+    "ExactDistributed",
     "ExactFedRR",
     "ExactProxRR",
     "FedNewton",

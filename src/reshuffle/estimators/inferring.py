@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.estimators.inputs import Prepared
-from reshuffle.estimators.outcome import endless, ended
+from reshuffle.estimators.outcome import ended, endless
 from reshuffle.estimators.solver_names import TIGHT, seed_of
 from reshuffle.inference import Inference
 from reshuffle.inference.after_selection import debiased, halves

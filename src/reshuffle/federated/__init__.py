@@ -1,5 +1,7 @@
 """Federated learning: the single-machine methods on the product space, with one driver."""
 
+from reshuffle.federated.distributed import ExactDistributed
+from reshuffle.federated.divided_folder import DividedFolder
 from reshuffle.federated.exact import ExactFedRR
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import EarlyStopping
@@ -17,7 +19,9 @@ from reshuffle.federated.solvers import FederatedSolver, FedRR, LocalSGD
 __all__ = [
     "Averaging",
     "ControlVariates",
+    "DividedFolder",
     "EarlyStopping",
+    "ExactDistributed",
     "ExactFedRR",
     "FedNewton",
     "FedRR",

@@ -208,7 +208,7 @@ class Sums:
     """Adds up the arrays of replies and forgets them: residuals as they are, gradients (``ARRAYS``) by N_m/N."""
 
     def __init__(self, shape: tuple[int, ...], shares: Array) -> None:
-        self.shape, self.shares = shape, shares
+        self.shares = shares
         self.model = Total(shape)
         self.totals: dict[str, Total] = {}
 
@@ -218,7 +218,7 @@ class Sums:
         for name in ARRAYS:
             part = reply.more.get(name)
             if part is not None:
-                total = self.totals.setdefault(name, Total(self.shape))
+                total = self.totals.setdefault(name, Total(np.shape(part)))
                 total.add(float(self.shares[reply.client]) * np.asarray(part))
         rest = {name: part for name, part in reply.more.items() if name not in ARRAYS}
         return replace(reply, model=np.empty(0), more=rest)

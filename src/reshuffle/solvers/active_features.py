@@ -24,6 +24,10 @@ LEAST_SLOPE = 1e-100
 Mask = NDArray[np.bool_]
 
 
+class TooWide(InputError):
+    """More features matter than a Hessian is written out for."""
+
+
 class ActiveFeatures:
     """ψ + (ridge/2)‖·‖² on the first ``features`` rows of an unknown of this shape, and which of them a step is made in.
 
@@ -69,7 +73,7 @@ class ActiveFeatures:
         held = self._closed((pressing == np.inf) | self.smooth)
         room = LARGEST // int(np.prod(self.shape[1:])) - (self.shape[0] - self.features)
         if np.count_nonzero(held) > room:
-            raise InputError(
+            raise TooWide(
                 "Newton steps write out the Hessian of the features that no penalty holds at zero, at most "
                 f"{room} here, and there are {np.count_nonzero(held)}: {self.advice}"
             )
