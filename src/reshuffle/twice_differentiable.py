@@ -8,7 +8,7 @@ from typing import NamedTuple
 from reshuffle.objective import Array, Objective, Visits
 
 
-class Expansion(NamedTuple):
+class FirstOrder(NamedTuple):
     """f at a point to first order, the ridge left out."""
 
     x: Array
@@ -29,7 +29,7 @@ class TwiceDifferentiable(Objective):
     """A bound below f, which f comes as near to as its data allow."""
 
     @abstractmethod
-    def expand(self, x: Array) -> Expansion:
+    def expand(self, x: Array) -> FirstOrder:
         """f and ∇f at x."""
 
     @abstractmethod

@@ -24,7 +24,7 @@ import numpy as np
 from reshuffle.objective import Array
 from reshuffle.penalties import Able
 from reshuffle.penalties.forms import Coordinates, Groups
-from reshuffle.twice_differentiable import Expansion, TwiceDifferentiable
+from reshuffle.twice_differentiable import FirstOrder, TwiceDifferentiable
 
 SHARE = 2.0 / np.e
 """s: the share of the curvature at x that is left within R(v) ≤ 1."""
@@ -34,7 +34,7 @@ FLAT = 1e-11
 """The rows of X do not differ along a direction in which they reach less than this share of the farthest."""
 
 
-def duality_gap(problem: TwiceDifferentiable, penalty: Able, at: Expansion) -> float:
+def duality_gap(problem: TwiceDifferentiable, penalty: Able, at: FirstOrder) -> float:
     """P(x) - P* is at most this."""
     x, g, ridge = at.x, at.gradient, problem.ridge
     if not (np.isfinite(g).all() and np.isfinite(at.value)):

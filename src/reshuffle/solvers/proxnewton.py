@@ -26,7 +26,7 @@ from reshuffle.solvers.newton_proof import duality_gap, proved_decrement, residu
 from reshuffle.solvers.quadratic_objective import QuadraticObjective
 from reshuffle.solvers.recession import FAR, NO_MINIMISER
 from reshuffle.solvers.solver import Solver
-from reshuffle.twice_differentiable import Expansion, TwiceDifferentiable
+from reshuffle.twice_differentiable import FirstOrder, TwiceDifferentiable
 
 SHRINKS = 1e-4
 """Steps that still converge, where P itself shows no difference any more, decrease the model by less than this share of the last time."""
@@ -76,7 +76,7 @@ class ProxNewton(Solver):
         return NewtonByHessian(problem, self)
 
 
-class Trial(NamedTuple):
+class ModelStep(NamedTuple):
     """The minimiser of a model."""
 
     u: Array
@@ -100,7 +100,7 @@ class NewtonByHessian(Method):
         exact = ability(penalty, "prox_from") is None
         most = FEW if self.dual else LARGEST
         self.decrements = problem.features <= most and (self.compiled or exact)
-        self.known: list[Expansion] = []
+        self.known: list[FirstOrder] = []
         if self.dual or self.decrements:
             self.certificate = "gap"
             proofs = ["duality gap"] * self.dual + ["Newton decrement"] * self.decrements
@@ -124,7 +124,7 @@ class NewtonByHessian(Method):
         at_zero = self._expand(np.zeros(self.problem.shape)).value
         return max(at_zero - self.problem.least, 0.0) or 1.0
 
-    def _expand(self, x: Array) -> Expansion:
+    def _expand(self, x: Array) -> FirstOrder:
         """f and ∇f at x, which the last two points need not be asked for again."""
         for at in self.known:
             if np.array_equal(at.x, x):
@@ -195,7 +195,9 @@ class NewtonByHessian(Method):
     def _psi(self, x: Array) -> float:
         return self.problem.penalty.value(x) + 0.5 * self.problem.ridge * float(x @ x)
 
-    def _model(self, at: Expansion, active: Mask, kept: Any, H: Array, damping: float) -> Trial:
+    def _model(
+        self, at: FirstOrder, active: Mask, kept: Any, H: Array, damping: float
+    ) -> ModelStep:
         """The minimiser of the model in the active features."""
         bent = H + np.diag(damping * np.diag(H)) if damping else H
         if not self.compiled:
@@ -207,22 +209,22 @@ class NewtonByHessian(Method):
         whole = at.x.copy()
         whole[kept] = u
         good = np.isfinite(solved.gained) and np.isfinite(u).all()
-        return Trial(whole if good else at.x, solved.gained if good else np.inf, solved.rounds)
+        return ModelStep(whole if good else at.x, solved.gained if good else np.inf, solved.rounds)
 
-    def _model_by_prox(self, at: Expansion, H: Array) -> Trial:
+    def _model_by_prox(self, at: FirstOrder, H: Array) -> ModelStep:
         """The same by FISTA, for a penalty that has nothing but its prox."""
         ridge, size = self.problem.ridge, at.x.size
         bent = H + ridge * np.eye(size)
         model = QuadraticObjective(at.x, at.gradient + ridge * at.x, bent, self.problem.penalty)
         if not model.smoothness.L_max > 0.0:
-            return Trial(at.x, 0.0, 0)
+            return ModelStep(at.x, 0.0, 0)
         with held_warnings():
             fista = FISTA(epochs=MODEL_EPOCHS, tol=1e-12, eval_every=MODEL_EPOCHS)
             found = fista.solve(model, at.x)
         before = self.problem.penalty.value(at.x)
-        return Trial(found.x, before - model.objective(found.x), found.epoch)
+        return ModelStep(found.x, before - model.objective(found.x), found.epoch)
 
-    def _length(self, at: Expansion, u: Array, height: float) -> tuple[float, int]:
+    def _length(self, at: FirstOrder, u: Array, height: float) -> tuple[float, int]:
         """How much of the step lowers P by as much as it promises; 0 where no part does. And passes."""
         d, length = u - at.x, 1.0
         promised = float(at.gradient @ d) + self._psi(u) - self._psi(at.x)
@@ -253,7 +255,7 @@ class NewtonByHessian(Method):
                 return Check(proved / self.reference, self.problem.n, 1, state | {"x": at.x})
         return Check(bound / self.reference, self.problem.n, 1, state)
 
-    def _decrement(self, at: Expansion) -> tuple[Expansion, float]:
+    def _decrement(self, at: FirstOrder) -> tuple[FirstOrder, float]:
         """The Newton decrement at x; for a penalty that has nothing but its prox, at the end of a proximal gradient step."""
         every = np.flatnonzero(self.everything).astype(np.uint32)
         H, diagonal = self.problem.hessian(at.x, every), np.arange(at.x.size)

@@ -20,7 +20,7 @@ from reshuffle.smoothness import Smoothness
 from reshuffle.survival.matrix import check_matrix
 from reshuffle.survival.outcomes import check_events, check_strata, check_times
 from reshuffle.survival.risk_sets import Margins, RiskSets
-from reshuffle.twice_differentiable import Expansion, TwiceDifferentiable
+from reshuffle.twice_differentiable import FirstOrder, TwiceDifferentiable
 from reshuffle.validation import check_weights, mean_weight
 
 TIES = ("efron", "breslow")
@@ -152,12 +152,12 @@ class CoxProblem(TwiceDifferentiable):
         with np.errstate(over="ignore", invalid="ignore"):
             return [sets.at(z[own]) for own, sets in self.strata]
 
-    def expand(self, x: Array) -> Expansion:
+    def expand(self, x: Array) -> FirstOrder:
         found = self.at(x)
         value, slopes = sum(each.value for each in found) / self.n, -self.weights * self.events
         for (own, _), each in zip(self.strata, found, strict=True):
             slopes[own] += each.hazards
-        return Expansion(x, float(value), self.matrix.combined(slopes) / self.n)
+        return FirstOrder(x, float(value), self.matrix.combined(slopes) / self.n)
 
     def hessian(self, x: Array, kept: Visits) -> Array:
         H = np.zeros((kept.size, kept.size))
