@@ -82,7 +82,7 @@ class LinearEstimator(Linear, Hooks, Nested):
         certificate = certificate_of(result, solver.tol)
         retell(held, type(self).__name__, result, certificate)
         self._keep(result, problem, certificate, watch)
-        self.stream_ = SampleStream.after(problem, seed)
+        self.stream_, self.data_ = SampleStream.after(problem, seed), data
         tasks.end(result.x)
         return self
 
@@ -126,9 +126,10 @@ class LinearEstimator(Linear, Hooks, Nested):
         stream = getattr(self, "stream_", None) or SampleStream(seed=seed_of(self.random_state))
         part = chunk(data, self._penalty(data.shape), self.fit_intercept)
         self.loss_, self.penalty_ = part.loss, part.penalty
-        start = self._solution() if hasattr(self, "coef_") else None
+        start = self.solution() if hasattr(self, "coef_") else None
         result, self.stream_ = stream.advance(part, start)
         self._keep(result, part, certificate_of(result, 0.0), None)
+        self.data_ = None  # the rows of earlier calls are gone
         self.n_iter_ = self.stream_.calls
         return self
 
@@ -136,7 +137,7 @@ class LinearEstimator(Linear, Hooks, Nested):
         """The last model, if a warm start is wanted and its shape fits; any start leads to the minimiser."""
         if not self.warm_start or not hasattr(self, "coef_"):
             return None
-        x = self._solution()
+        x = self.solution()
         return x if x.shape == shape else None
 
     def _given_callbacks(self) -> list[Any]:

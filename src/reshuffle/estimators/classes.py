@@ -58,8 +58,8 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
             return found | {"coef_": found["coef_"].reshape(1, -1)}
         return found | {"intercept_": found["intercept_"] - found["intercept_"].mean()}
 
-    def _solution(self) -> Array:
-        x = super()._solution()
+    def solution(self) -> Array:
+        x = super().solution()
         return x if self.classes_.size > 2 else np.ascontiguousarray(x[:, 0])
 
     def decision_function(self, X: object) -> Array:

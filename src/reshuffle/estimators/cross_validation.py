@@ -88,6 +88,10 @@ class CrossValidated(Linear, Nested):
         self._keep(whole, results, best if self.rule == "min" else sparser, solver)
         return self
 
+    def inference(self, **settings: Any) -> Any:
+        """Refused: the strength was chosen by looking at the same data."""
+        raise InputError(CHOSEN.format(type(self).__name__))
+
     def _folds(self, data: Prepared, groups: object, seed: int) -> list[Fold]:
         folds = folds_of(self.cv, data.X, data.y, data.codes, groups, seed)
         for k, (rows, held) in enumerate(folds):
@@ -152,6 +156,11 @@ class CrossValidated(Linear, Nested):
 
 
 RULES = ("min", "1se")
+CHOSEN = (
+    "{} chose lambda_ by looking at the data, and no interval of its coefficients is valid: fit other rows with that strength, "
+    "or take the features it chose and fit other rows with penalty='none'"
+)
+"""Why there is no inference after cross-validation."""
 
 
 def chosen(losses: Array) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from reshuffle.datasets.rows_encoding import Encoding
 from reshuffle.estimators import inputs
 from reshuffle.estimators.outcome import Certificate
 from reshuffle.estimators.summary import dense, summary_of
+from reshuffle.inference import Inference
 from reshuffle.losses import Loss
 from reshuffle.penalties import Penalty
 from reshuffle.trace import Trace
@@ -69,7 +70,7 @@ class Linear:
             "intercept_": np.zeros(x.shape[1]) if x.ndim > 1 else np.float64(0.0),
         }
 
-    def _solution(self) -> Array:
+    def solution(self) -> Array:
         """The point x that ``coef_`` and ``intercept_`` come from."""
         coef = dense(self.coef_)
         if not self.fit_intercept:
@@ -97,6 +98,27 @@ class Linear:
         """
         check_is_fitted(self)
         return summary_of(self, largest, names)
+
+    def inference(
+        self, *, covariance: str | None = None, method: str | None = None, level: float = 0.95
+    ) -> Inference:
+        """Standard errors, z, p and intervals of the coefficients, where they are valid; an error says why where they are not.
+
+        Parameters
+        ----------
+        covariance : "model" (the inverse information, for a loss that stands for a distribution and no penalty) or "robust" (the
+            sandwich, HC0, which assumes independent rows and nothing else). The first where it is valid, if not given.
+        method : for a fit with an ℓ1 penalty: "split" (half of the rows choose features, the other half gives intervals) or
+            "debiased" (the debiased lasso).
+        level : of the intervals.
+
+        With a ridge the intervals are about the coefficients that it would give for the whole population. The data of the
+        fit are needed, and a model keeps a reference to them until it is pickled.
+        """
+        from reshuffle.estimators.inferring import inference_of
+
+        check_is_fitted(self)
+        return inference_of(self, covariance, method, level)
 
     def to_sklearn(self) -> Any:
         """A fitted model of scikit-learn with the same predictions, for ONNX converters, skops and the like."""

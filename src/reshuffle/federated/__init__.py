@@ -5,6 +5,7 @@ from reshuffle.federated.divided_folder import DividedFolder
 from reshuffle.federated.exact import ExactFedRR
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import EarlyStopping
+from reshuffle.federated.information import inference
 from reshuffle.federated.local import Load, Local
 from reshuffle.federated.newton import FedNewton
 from reshuffle.federated.outcome import FederatedResult, Learned
@@ -39,5 +40,6 @@ __all__ = [
     "Server",
     "Site",
     "Sites",
+    "inference",
     "split",
 ]

@@ -14,10 +14,10 @@ from reshuffle.federated.divided_folder import DividedFolder
 from reshuffle.federated.exact import ExactFedRR, newton_can
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.newton import FedNewton
-from reshuffle.federated.newton_server import TooWide
 from reshuffle.federated.outcome import FederatedResult, ended
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.penalties import Able
+from reshuffle.solvers.active_features import TooWide
 from reshuffle.steps import Constant
 
 logger = logging.getLogger("reshuffle")

@@ -164,6 +164,10 @@ class Method(ABC):
         """Advice for a run that ends here before it has converged; most methods have none."""
         return ""
 
+    def endless(self, state: Any) -> str:
+        """Why P has no minimiser, where its steps show that; most methods cannot tell."""
+        return ""
+
     def check_state(self, state: State) -> None:
         """Refuse a saved state that no run of this method on this problem can have.
 

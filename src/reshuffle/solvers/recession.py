@@ -26,7 +26,4 @@ def why_endless(problem: Objective, x: Array) -> str:
             return ""
         if value(FAR / np.abs(x).max() * w) != value(w):
             return ""
-    return (
-        f"{NO_MINIMISER}: every row is fitted, twice the coefficients fit it better (the classes are separable and "
-        "unpenalised), so that they grow without end; their size depends on tol alone"
-    )
+    return f"{NO_MINIMISER}: {problem.receding}, so that they grow without end; their size depends on tol alone"

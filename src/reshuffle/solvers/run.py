@@ -203,6 +203,8 @@ class Run:
             message += "; P(x) is larger than at the start: try a smaller step"
         found = self.best[1] if better else self._x
         endless, doubts = why_endless(self.problem, found), self.method.doubts(self.state)
+        if not (endless or converged):
+            endless = self.method.endless(self.state)
         message += f"; {endless}" if endless else ""
         ended = converged or self._at_limit()
         if (self.solver.tol > 0 or doubts) and ended and (endless or not converged):
