@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from reshuffle.datasets.columns import number_name
 from reshuffle.datasets.numbers import as_numbers
 from reshuffle.datasets.reading import Part
 from reshuffle.errors import InputError
-from reshuffle.report.held_out import HeldOut, is_of_counts, scored
+from reshuffle.report.held_out import HeldOut, deviance_of, scored, shift_of
 
 FITTED = "If the model was fitted to some of these rows, it does better on them than on new ones."
 
@@ -29,8 +30,15 @@ class Scores:
         self._true: list[NDArray[Any]] = []
         self._predicted: list[NDArray[Any]] = []
         self._proba: list[NDArray[Any]] = []
+        self._shifts: list[NDArray[Any]] = []
 
-    def add(self, part: Part, predicted: NDArray[Any], probabilities: Any) -> None:
+    def add(
+        self,
+        part: Part,
+        predicted: NDArray[Any],
+        probabilities: Any,
+        known_parts: Mapping[str, NDArray[Any]],
+    ) -> None:
         """Rows with their predictions."""
         if self.columns:
             true, known = self._targets(part.aside[self.target])
@@ -43,6 +51,9 @@ class Scores:
         self._predicted.append(predicted[known])
         if probabilities is not None:
             self._proba.append(probabilities[known])
+        shift = shift_of(known_parts)
+        if shift is not None:
+            self._shifts.append(shift[known])
 
     def _targets(self, values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Targets as the model's classes or numbers are, and where they are known."""
@@ -83,8 +94,11 @@ class Scores:
                     f"{', '.join(map(str, classes))}"
                 )
         log = bool(getattr(self.model, "log_target_", False))
-        counts, predicted = is_of_counts(self.model), np.concatenate(self._predicted)
-        return scored(true, predicted, proba, classes, true, log=log, counts=counts)
+        deviance, predicted = deviance_of(self.model), np.concatenate(self._predicted)
+        shift = np.concatenate(self._shifts) if self._shifts else None
+        return scored(
+            true, predicted, proba, classes, true, log=log, deviance=deviance, shift=shift
+        )
 
     def document(self) -> dict[str, Any]:
         """For machines."""

@@ -13,6 +13,7 @@ from reshuffle.datasets.dates import as_days
 from reshuffle.datasets.numbers import as_numbers
 from reshuffle.errors import InputError
 from reshuffle.estimators.early_stopping import held_out
+from reshuffle.losses.names import OF_NUMBERS, loss_by_name
 from reshuffle.randomness import generator
 
 GROUPS = 13  # The stream of random numbers by which groups are held out; rows have 11 and folds 12.
@@ -109,6 +110,25 @@ def times(aside: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
     return as_days(values.tolist(), name, "--time", lambda v: False, lambda k: f"row {k + 1:,}")
 
 
+def numbers_of(aside: Mapping[str, Any], name: str, option: str) -> NDArray[np.float64]:
+    """The column of an offset or an exposure, which must have a number in every row."""
+    values = np.asarray(aside[name])
+    values = values if values.dtype.kind in "fiub" else values.astype(object)
+    lacking = _lacking(values)
+    if lacking.any():
+        raise InputError(
+            f"--{option} {name}: {np.count_nonzero(lacking):,} rows have no value, the first is row "
+            f"{int(np.argmax(lacking)) + 1:,}; fill the column in, or leave these rows out"
+        )
+    if values.dtype != object:
+        return values.astype(np.float64)
+    numbers = as_numbers([str(value) for value in values])
+    if numbers is None:
+        wrong = next(v for v in values if as_numbers([str(v)]) is None)
+        raise InputError(f"--{option} {name} must be a column of numbers, got {str(wrong)!r}")
+    return numbers
+
+
 def _lacking(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype != object:
         return np.asarray(np.isnan(values))
@@ -119,9 +139,9 @@ def check_log_target(y: NDArray[Any], classes: bool, loss: str) -> None:
     """A logarithm is of positive numbers, and is not taken twice."""
     if classes:
         raise InputError("--log-target is for numbers, and the target is taken for classes")
-    if loss == "poisson":
+    if loss_by_name(loss, OF_NUMBERS).log_link:
         raise InputError(
-            "--log-target: the loss poisson models the logarithm of the mean already; leave one of the two out"
+            f"--log-target: the loss {loss} models the logarithm of the mean already; leave one of the two out"
         )
     if not y.min() > 0:
         raise InputError(

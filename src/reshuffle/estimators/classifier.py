@@ -25,8 +25,8 @@ class RRClassifier(LinearClassifier, LinearEstimator):
 
     Parameters
     ----------
-    loss : "logistic" (multinomial for more than two classes), "squared_hinge" (two classes), or a loss of
-        ``reshuffle.losses`` or your own.
+    loss : "logistic" (multinomial for more than two classes), "squared_hinge", "probit" or "complementary_log_log" (two
+        classes), or a loss of ``reshuffle.losses`` or your own.
     penalty : "l1", "l2", "elasticnet", "none" or None, or any object with ``value(x)`` and ``prox(x, step)``,
         such as the penalties of ``reshuffle.penalties``. Parameters of an object are set as ``penalty__l1``.
     l1, l2 : strengths of a penalty that is given by name; 1e-4 where it has one that is not given.

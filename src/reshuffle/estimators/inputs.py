@@ -16,6 +16,7 @@ from reshuffle.datasets.frames import is_table
 from reshuffle.errors import InputError, shown, warn_user
 from reshuffle.labels import classes_of
 from reshuffle.losses import Loss
+from reshuffle.losses.offsets import check_offsets
 from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
 from reshuffle.shards import Shards
@@ -35,19 +36,22 @@ class Prepared(NamedTuple):
     """The shape of one margin."""
     codes: NDArray[Any] | None
     """The numbers of the classes, where there are any."""
+    offsets: NDArray[Any] | None = None
+    """Known parts of the margins, with the logarithms of exposures."""
 
     def problem(self, penalty: Penalty, fit_intercept: bool) -> Problem:
         """The mean loss of these rows plus ψ."""
         return Problem(
-            self.X, self.y, self.loss, penalty, 0.0, self.weights, fit_intercept=fit_intercept
-        )
+            self.X, self.y, self.loss, penalty, 0.0, self.weights, fit_intercept=fit_intercept,
+            offset=self.offsets,
+        )  # fmt: skip
 
     def take(self, rows: NDArray[Any]) -> Prepared:
         """Some of the rows."""
         some = {
             name: value[rows]
             for name, value in self._asdict().items()
-            if name in ("X", "y", "weights", "codes") and value is not None
+            if name in ("X", "y", "weights", "codes", "offsets") and value is not None
         }
         return self._replace(**some)
 
@@ -57,6 +61,19 @@ class Prepared(NamedTuple):
         return (self.X.shape[1], *self.outputs)
 
 
+def offsets_of(offset: Any, exposure: Any, n: int, loss: Loss) -> NDArray[np.float64] | None:
+    """offset + log(exposure), one number per row; nothing where neither is given."""
+    if offset is None and exposure is None:
+        return None
+    found = check_offsets(plain(offset), plain(exposure), n, loss)
+    return found if found.size else None
+
+
+def plain(column: Any) -> Any:
+    """A column of a table as an array."""
+    return column.to_numpy() if hasattr(column, "to_numpy") else column
+
+
 def design(estimator: Any, X: Any, *, reset: bool) -> Any:
     """X as an array in C order or as CSR; names and number of its columns are noted, or compared.
 
@@ -64,7 +81,7 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
     rows. Arrays that are so already are taken as they are: scikit-learn's own check takes longer than a problem.
     """
     if reset:
-        for of_file in ("encoding_", "log_target_"):  # of data that are fitted no longer
+        for of_file in ("encoding_", "log_target_", "shifted_by_"):  # of data that are fitted no longer
             if of_file in vars(estimator):
                 delattr(estimator, of_file)
     elif hasattr(getattr(estimator, "encoding_", None), "transform"):

@@ -46,19 +46,25 @@ class Linear:
     ``predict`` then takes tables of raw rows. ``encoding_.transform(table)`` gives the features,
     ``encoding_.get_feature_names_out()`` their names.
     """
+    shifted_by_: tuple[str, ...]
+    """"offset" and "exposure", where a command fitted the model with them; kept in a model file."""
 
-    def prepared(self, X: Any, y: Any, sample_weight: Any) -> inputs.Prepared:
+    def prepared(
+        self, X: Any, y: Any, sample_weight: Any, offset: Any = None, exposure: Any = None
+    ) -> inputs.Prepared:
         raise NotImplementedError  # a classifier and a regression have their own
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
-    def _margins(self, X: Any) -> Array:
-        """Xw + b, one column per row of ``coef_`` where that is a matrix."""
+    def _margins(self, X: Any, offset: Any = None, exposure: Any = None) -> Array:
+        """Xw + b and the offsets, one column per row of ``coef_`` where that is a matrix."""
         check_is_fitted(self)
         X = inputs.design(self, X, reset=False)
-        margins = X @ self.coef_.T + self.intercept_
-        return np.asarray(dense(margins))
+        margins = np.asarray(dense(X @ self.coef_.T + self.intercept_))
+        known = inputs.offsets_of(offset, exposure, X.shape[0], self.loss_)
+        return margins if known is None else margins + known.reshape(-1, *[1] * (margins.ndim - 1))
+
 
     def attributes_of(self, x: Array) -> dict[str, Any]:
         """``coef_`` and ``intercept_`` of a solution, whose last row is the intercept where there is one."""
