@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.cli.splitting import Split, check_log_target, numbers_of, split
+from reshuffle.cli.splitting import Split, check_log_target, split
 from reshuffle.datasets import Data, Reading, load_data
+from reshuffle.datasets.shifts import numbers_of
 from reshuffle.errors import InputError
 from reshuffle.estimators import (
     RRClassifier,
@@ -103,7 +104,7 @@ def task_of(data: Data, choices: Choices) -> FitTask:
     rows = rows_of(data.y, data.aside, choices)
     groups = None if rows.groups is None else rows.groups[rows.learn]
     given = {"offset": choices.offset, "exposure": choices.exposure}
-    known = {o: numbers_of(data.aside, column, o) for o, column in given.items() if column}
+    known = {o: numbers_of(data.aside[column], f"--{o} {column}") for o, column in given.items() if column}
     return FitTask(
         data.X[rows.learn], y[rows.learn], data.X[rows.held], y[rows.held], classes, loss,
         groups, choices.log_target, _columns(data),

@@ -17,9 +17,9 @@ import click
 
 from reshuffle.cli.common import Output, as_json
 from reshuffle.cli.scoring import Scores
-from reshuffle.cli.splitting import numbers_of
 from reshuffle.datasets import Reading, stream_parts
 from reshuffle.datasets.reading import Part
+from reshuffle.datasets.shifts import numbers_of
 from reshuffle.errors import InputError
 from reshuffle.estimators import load
 from reshuffle.estimators.linear import for_encoded_rows
@@ -76,7 +76,7 @@ def run(
         if not output.json:
             writer.writerow([*keep, *header])
         for part in chain(first, read):
-            shift = {o: numbers_of(part.aside, column, o) for o, column in known.items()}
+            shift = {o: numbers_of(part.aside[column], f"--{o} {column}") for o, column in known.items()}
             found = _predictions(bare, part.X, proba or score, shift)
             rows = _rows(part, keep, *found, proba, scores, shift)
             if output.json:

@@ -7,27 +7,24 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from reshuffle import losses
 from reshuffle.engines import check_engine
 from reshuffle.errors import InputError
 from reshuffle.federated import Site, Sites
+from reshuffle.losses import Loss, Multinomial
+from reshuffle.losses.names import OF_CLASSES, OF_NUMBERS, loss_by_name
 from reshuffle.penalties import ElasticNet
 
-LOSSES = {
-    "logistic": losses.Logistic, "squared": losses.Squared, "huber": losses.Huber,
-    "squared_hinge": losses.SquaredHinge, "multinomial": losses.Multinomial,
-    "poisson": losses.Poisson,
-}  # fmt: skip
+LOSSES: dict[str, type[Loss]] = {**OF_CLASSES, **OF_NUMBERS, "multinomial": Multinomial}
 SETTINGS = {
     "loss": str, "l1": (int, float), "l2": (int, float), "intercept": bool, "standardise": bool,
     "objective": bool, "power_rounds": int, "target": str, "impute": bool, "drop": list, "columns": list,
-    "categories": list, "missing": list,
+    "categories": list, "missing": list, "offset": str, "exposure": str,
 }  # fmt: skip
 WORDS: dict[Any, str] = {
     str: "a text", (int, float): "a number", int: "a whole number", bool: "true or false", list: "a list",
 }  # fmt: skip
 """Kinds of values, as messages say them."""
-TABLES = ("impute", "drop", "columns", "categories", "missing")
+TABLES = ("impute", "drop", "columns", "categories", "missing", "offset", "exposure")
 """Settings of how tables are read, which ``Sites`` has under the same names."""
 SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target"), str) | {"drop": list}
 PATHS = ("data", "test", "audit", "state")
@@ -46,10 +43,12 @@ def sites_of(data: str, l1: float, l2: float | None, engine: str) -> Sites:
     """The sites. The file's l1 and l2 go before those of the command."""
     settings, sites = settings_of(data)
     loss = settings.get("loss", "logistic")
-    if loss not in LOSSES:
-        raise InputError(f"{data}: loss must be one of {', '.join(LOSSES)}, got {loss!r}")
+    try:
+        made = loss_by_name(loss, LOSSES)
+    except InputError as error:
+        raise InputError(f"{data}: {error}") from None
     common: dict[str, Any] = {
-        "loss": LOSSES[loss](),
+        "loss": made,
         "fit_intercept": settings.get("intercept", False),
         "standardise": settings.get("standardise", False),
         "objective": settings.get("objective", True),

@@ -110,25 +110,6 @@ def times(aside: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
     return as_days(values.tolist(), name, "--time", lambda v: False, lambda k: f"row {k + 1:,}")
 
 
-def numbers_of(aside: Mapping[str, Any], name: str, option: str) -> NDArray[np.float64]:
-    """The column of an offset or an exposure, which must have a number in every row."""
-    values = np.asarray(aside[name])
-    values = values if values.dtype.kind in "fiub" else values.astype(object)
-    lacking = _lacking(values)
-    if lacking.any():
-        raise InputError(
-            f"--{option} {name}: {np.count_nonzero(lacking):,} rows have no value, the first is row "
-            f"{int(np.argmax(lacking)) + 1:,}; fill the column in, or leave these rows out"
-        )
-    if values.dtype != object:
-        return values.astype(np.float64)
-    numbers = as_numbers([str(value) for value in values])
-    if numbers is None:
-        wrong = next(v for v in values if as_numbers([str(v)]) is None)
-        raise InputError(f"--{option} {name} must be a column of numbers, got {str(wrong)!r}")
-    return numbers
-
-
 def _lacking(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype != object:
         return np.asarray(np.isnan(values))

@@ -32,7 +32,8 @@ def tol_of(given: Any, solver: Any, problem: Problem, tight: float = TIGHT) -> A
     """The relative accuracy that is wanted: what was given, or what the method gets to in good time."""
     if given is not None:
         return given
-    return tight if _name(solver) == "exact" and can_step(problem) else LOOSE
+    proves = _name(solver) == "exact" and can_step(problem) and problem.loss.convex
+    return tight if proves else LOOSE
 
 
 def _name(given: Any) -> str:

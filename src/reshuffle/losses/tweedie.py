@@ -2,14 +2,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp, log
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from reshuffle.errors import InputError, shown
 from reshuffle.losses.base import Loss
 from reshuffle.losses.gamma import Gamma
-from reshuffle.losses.targets import KINDS, Targets
 
 LARGEST = 10.0
 """Powers beyond this have no use that is known, and y to the power of them leaves the range of numbers."""
@@ -40,6 +39,8 @@ class Tweedie(Loss):
     core = "tweedie"
     power: float = 1.5
     curvature = np.inf
+    self_concordance = 1.0  # |(2-p)²μ^(2-p) - (p-1)²yμ^(1-p)| ≤ max(2-p, p-1)·l'' for p ≤ 2
+    targets: ClassVar[str] = "counts"
     log_link = True
 
     def __post_init__(self) -> None:
@@ -50,27 +51,15 @@ class Tweedie(Loss):
                 "for power 0 use losses.Squared(), for power 1 losses.Poisson()"
             )
         object.__setattr__(self, "power", float(p))
+        if p >= 2:
+            object.__setattr__(self, "targets", "positive")
+        if p > 2:
+            object.__setattr__(self, "convex", False)
+            object.__setattr__(self, "self_concordance", np.inf)
 
     @classmethod
     def examples(cls) -> list[Self]:
         return [cls(1.5), cls(1.1)]
-
-    @property
-    def convex(self) -> bool:  # type: ignore[override]
-        return self.power <= 2.0
-
-    @property
-    def self_concordance(self) -> float:  # type: ignore[override]
-        """|l'''| = |(2-p)²μ^(2-p) - (p-1)²yμ^(1-p)| ≤ max(2-p, p-1)·l''."""
-        return max(2.0 - self.power, self.power - 1.0) if self.convex else np.inf
-
-    @property
-    def kind(self) -> Targets:
-        return KINDS["counts" if self.power < 2.0 else "positive"]
-
-    @property
-    def targets(self) -> str:  # type: ignore[override]
-        return "counts" if self.power < 2.0 else "positive"
 
     def for_targets(self, y: Any) -> Loss:
         return Gamma() if self.power == 2.0 else self
