@@ -27,7 +27,7 @@ struct Gamma {
 };
 
 // Exponents 1 < p < 2, with y >= 0, and p > 2, with y > 0. For p > 2 the loss is not convex: beyond mu = y (p-1) / (p-2) it
-// bends down, and there its curvature counts as 0, which is more than it has.
+// bends down, and there its curvature counts as mu^(2-p), what it has where y = mu: more than it has, so that steps stay short.
 struct Tweedie {
     double p;
     static constexpr bool has_conjugate() { return false; }  // it would be the root of an equation
@@ -51,7 +51,8 @@ struct Tweedie {
     template <class M = InRows>
     [[gnu::always_inline]] double bend(double z, double y) const {
         const double a = low<M>(z, y);
-        return a < infinity ? larger((2.0 - p) * high<M>(z) + (p - 1.0) * a, 0.0) : infinity;
+        const double b = high<M>(z), found = (2.0 - p) * b + (p - 1.0) * a;
+        return a < infinity ? (found > 0.0 ? found : b) : infinity;
     }
     template <class M = InRows>
     [[gnu::always_inline]] double conjugate(double, double) const { return infinity; }

@@ -233,7 +233,7 @@ inline bool is_separate(const Samples &s) {
         s.loss);
 }
 
-// Whether the loss is convex. Where it is not, its curvatures are at least l'' and not negative, and no step proves anything.
+// Whether the loss is convex. Where it is not, its curvatures are at least l'' and positive, and no step proves anything.
 inline bool is_convex(const Samples &s) {
     return std::visit(
         [](const auto &loss) {

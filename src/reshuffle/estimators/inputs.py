@@ -38,12 +38,17 @@ class Prepared(NamedTuple):
     """The numbers of the classes, where there are any."""
     offsets: NDArray[Any] | None = None
     """Known parts of the margins, with the logarithms of exposures."""
+    origin: float = 0.0
+    """A part of the intercept that is known beforehand: it is added to all margins, and to the intercept that is found."""
 
     def problem(self, penalty: Penalty, fit_intercept: bool) -> Problem:
         """The mean loss of these rows plus ψ."""
+        offset = self.offsets
+        if self.origin:
+            offset = self.origin + (np.zeros(len(self.y)) if offset is None else offset)
         return Problem(
             self.X, self.y, self.loss, penalty, 0.0, self.weights, fit_intercept=fit_intercept,
-            offset=self.offsets,
+            offset=offset,
         )  # fmt: skip
 
     def take(self, rows: NDArray[Any]) -> Prepared:
@@ -67,6 +72,23 @@ def offsets_of(offset: Any, exposure: Any, n: int, loss: Loss) -> NDArray[np.flo
         return None
     found = check_offsets(plain(offset), plain(exposure), n, loss)
     return found if found.size else None
+
+
+def origin_of(loss: Loss, y: Any, weights: Any, offsets: Any) -> float:
+    """log(mean) - 1 for losses with a log link: near the best constant, whatever the unit of the target.
+
+    From there Newton steps are few, and f(0), which accuracies are relative to, is the loss of a model that is off by a
+    factor of e: in any unit of the target it is of the size of the losses that are left in the end.
+    """
+    if not loss.log_link or np.ndim(y) != 1 or (weights is not None and len(weights) != len(y)):
+        return 0.0
+    whole = np.exp(offsets - np.max(offsets)) if offsets is not None else np.ones(len(y))
+    weights = np.ones(len(y)) if weights is None else weights
+    total, of = float(np.dot(weights, y)), float(np.dot(weights, whole))
+    if not (0 < total < np.inf and 0 < of < np.inf):
+        return 0.0
+    far = 0.0 if offsets is None else float(np.max(offsets))
+    return float(np.log(total) - np.log(of) - far - 1.0)
 
 
 def plain(column: Any) -> Any:

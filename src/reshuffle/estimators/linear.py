@@ -49,6 +49,9 @@ class Linear:
     shifted_by_: tuple[str, ...]
     """"offset" and "exposure", where a command fitted the model with them; kept in a model file."""
 
+    _origin: float = 0.0
+    """A part of the intercept that problems have as an offset."""
+
     def prepared(
         self, X: Any, y: Any, sample_weight: Any, offset: Any = None, exposure: Any = None
     ) -> inputs.Prepared:
@@ -71,7 +74,8 @@ class Linear:
         d = self.n_features_in_
         coef = np.ascontiguousarray(x[:d].T) + 0.0  # no minus in front of a zero
         if self.fit_intercept:
-            return {"coef_": coef, "intercept_": x[d] if x.ndim > 1 else np.float64(x[d])}
+            last = x[d] if x.ndim > 1 else np.float64(x[d] + self._origin)
+            return {"coef_": coef, "intercept_": last}
         return {
             "coef_": coef,
             "intercept_": np.zeros(x.shape[1]) if x.ndim > 1 else np.float64(0.0),
@@ -82,7 +86,7 @@ class Linear:
         coef = dense(self.coef_)
         if not self.fit_intercept:
             return np.array(coef.T, dtype=np.float64, order="C")
-        last = np.reshape(self.intercept_, (1, *coef.shape[:-1]))
+        last = np.reshape(self.intercept_, (1, *coef.shape[:-1])) - self._origin
         return np.ascontiguousarray(np.concatenate([coef.T, last]))
 
     def sparsify(self) -> Self:

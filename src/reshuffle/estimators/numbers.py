@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 
 from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
-from reshuffle.estimators.inputs import Prepared
+from reshuffle.estimators.inputs import Prepared, origin_of
 from reshuffle.estimators.linear import Array, Linear
 from reshuffle.estimators.loss_names import OF_NUMBERS, loss_of, mean_of
 from reshuffle.losses import Loss
@@ -46,7 +46,8 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
             raise InputError(f"loss must be one of numbers, got {loss!r}, which is one of classes")
         weights = inputs.weights_of(sample_weight, X.shape[0])
         offsets = inputs.offsets_of(offset, exposure, X.shape[0], loss.for_targets(y))
-        return Prepared(X, y, loss, weights, y.shape[1:], None, offsets)
+        self._origin = origin_of(loss, y, weights, offsets) if self.fit_intercept else 0.0
+        return Prepared(X, y, loss, weights, y.shape[1:], None, offsets, self._origin)
 
     def predict(self, X: Any, offset: Any = None, exposure: Any = None) -> Array:
         """Xw + b + offset, or what the loss says it stands for: exposure·exp(Xw + b + offset) for losses with a log link.

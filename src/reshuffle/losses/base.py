@@ -76,7 +76,7 @@ class Loss:
     """M with ``|l'''| ≤ M·l''`` everywhere, where there is one: how fast l'' may fall. Of a vector loss, where M
     times the range of a change of its margins bounds the change of the logarithm of l'' along it."""
     convex: bool = True
-    """Whether l is convex in z. Where it is not, ``second`` gives max(l'', 0), Newton steps end at a stationary point,
+    """Whether l is convex in z. Where it is not, ``second`` gives positive numbers that are not below l'', Newton steps end at a stationary point,
     which is told from others by the gradient mapping alone, and no bound on P(x) - P* is claimed."""
     log_link: ClassVar[bool] = False
     """Whether l is half the deviance of targets with mean exp(z): then an exposure has a meaning, and D² is the score."""

@@ -80,7 +80,9 @@ class Tweedie(Loss):
     @staticmethod
     def second(z: float, y: float, power: float) -> float:
         low = y * exp((1.0 - power) * z) if y > 0.0 else 0.0
-        return max((2.0 - power) * exp((2.0 - power) * z) + (power - 1.0) * low, 0.0)
+        high = exp((2.0 - power) * z)
+        found = (2.0 - power) * high + (power - 1.0) * low
+        return found if found > 0.0 else high  # what it is where y = μ
 
     @staticmethod
     def recedes(z: Any, y: Any, clear: float) -> Any:
