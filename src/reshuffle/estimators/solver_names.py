@@ -9,6 +9,7 @@ import numpy as np
 from reshuffle.errors import InputError, shown
 from reshuffle.problem import Problem
 from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
+from reshuffle.solvers.exact.newton_compiled import is_small
 from reshuffle.solvers.exact.newton_steps import can_step
 from reshuffle.solvers.solver import Solver
 from reshuffle.validation import check_positive
@@ -24,6 +25,9 @@ TIGHT = 1e-13
 """``tol=None`` where Newton steps end the run: 1e-6 or better in the coefficients, for a step or two more."""
 ALONG_A_PATH = 1e-8
 """The same for each of many models, of which one is chosen."""
+MANY_CLASSES = 1e-8
+"""``tol=None`` for softmax on sets that are not small: L-BFGS gets there, and the Newton step to 1e-13 over all classes at
+once would cost several times as much as all before it."""
 LOOSE = 1e-4
 """``tol=None`` elsewhere, where every digit costs as many epochs as the one before; scikit-learn's usual one."""
 
@@ -32,8 +36,10 @@ def tol_of(given: Any, solver: Any, problem: Problem, tight: float = TIGHT) -> A
     """The relative accuracy that is wanted: what was given, or what the method gets to in good time."""
     if given is not None:
         return given
-    proves = _name(solver) == "exact" and can_step(problem) and problem.loss.convex
-    return tight if proves else LOOSE
+    if not (_name(solver) == "exact" and can_step(problem) and problem.loss.convex):
+        return LOOSE
+    coupled = problem.loss.vector and not problem.loss.quadratic and not is_small(problem)
+    return max(tight, MANY_CLASSES) if coupled else tight
 
 
 def _name(given: Any) -> str:
