@@ -365,5 +365,7 @@ def datafit_on(
     if isinstance(rows, Rows):
         return Datafit(rows, targets, weights, loss, bias, features, outputs, offsets=offsets)
     if rows.fits:
-        return Datafit(rows.load(), targets, weights, loss, bias, features, outputs, offsets=offsets)
+        return Datafit(
+            rows.load(), targets, weights, loss, bias, features, outputs, offsets=offsets
+        )
     return DiskDatafit(rows, targets, weights, loss, bias, features, outputs, offsets=offsets)

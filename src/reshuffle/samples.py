@@ -185,9 +185,7 @@ class Samples:
         rows = Rows.join([part.rows for part in parts])
         return parts[0].on_samples(rows, targets, weights, offsets)
 
-    def on_samples(
-        self, rows: Rows, targets: NDArray[Any], weights: Array, offsets: Array
-    ) -> Self:
+    def on_samples(self, rows: Rows, targets: NDArray[Any], weights: Array, offsets: Array) -> Self:
         """The same loss on other samples (their weights as they are, not normalised again)."""
         return replace(
             self, rows=rows, targets=read_only(targets), weights=read_only(weights), offsets=read_only(offsets)

@@ -39,7 +39,9 @@ def test_a_name_may_have_parameters(text: str, loss: Any) -> None:
     assert repr(loss_by_name(text, OF_CLASSES | OF_NUMBERS)) == repr(loss)
 
 
-@pytest.mark.parametrize("text", ["tweedie(a)", "tweedie(1.5, 2)", "gamma(1)", "tweedie(3", "twedie", "tweedie(1)", ""])
+@pytest.mark.parametrize(
+    "text", ["tweedie(a)", "tweedie(1.5, 2)", "gamma(1)", "tweedie(3", "twedie", "tweedie(1)", ""]
+)
 def test_names_that_are_none(text: str) -> None:
     with pytest.raises(rs.InputError):
         loss_by_name(text, OF_NUMBERS)
@@ -76,7 +78,9 @@ def test_rows_of_a_class_without_weight_lose_their_offsets_too() -> None:
 
 def test_cross_validation_keeps_offsets() -> None:
     model = rs.RRRegressorCV(loss="poisson", lambdas=5, cv=3).fit(X, CLAIMS, exposure=YEARS)
-    again = rs.RRRegressor(loss="poisson", penalty="l1", l1=model.lambda_).fit(X, CLAIMS, exposure=YEARS)
+    again = rs.RRRegressor(loss="poisson", penalty="l1", l1=model.lambda_).fit(
+        X, CLAIMS, exposure=YEARS
+    )
     np.testing.assert_allclose(model.coef_, again.coef_, atol=1e-3)
     with pytest.raises(rs.InputError, match="scoring must be None"):
         rs.RRRegressorCV(loss="poisson", scoring="r2").fit(X, CLAIMS, exposure=YEARS)
@@ -100,7 +104,9 @@ def test_probabilities_of_other_links(loss: str) -> None:
         model.to_sklearn()
 
 
-@pytest.mark.parametrize("loss", ["gamma", "tweedie(1.7)", "negative_binomial(0.5)", "inverse_gaussian"])
+@pytest.mark.parametrize(
+    "loss", ["gamma", "tweedie(1.7)", "negative_binomial(0.5)", "inverse_gaussian"]
+)
 def test_models_are_saved_and_exported(loss: str, tmp_path: Path) -> None:
     model = rs.RRRegressor(loss=loss).fit(X, CLAIMS + 0.5)
     model.save(tmp_path / "model.npz")
@@ -128,9 +134,19 @@ def test_the_command_reads_columns_of_exposure(tmp_path: Path) -> None:
     model = rs.estimators.load(out / "model.npz")
     assert model.n_features_in_ == 2
     rounded = np.round(X[:, :2], 6)
-    same = rs.RRRegressor(loss="poisson", l2=0.001).fit(rounded, CLAIMS, exposure=np.round(YEARS, 6))
+    same = rs.RRRegressor(loss="poisson", l2=0.001).fit(
+        rounded, CLAIMS, exposure=np.round(YEARS, 6)
+    )
     np.testing.assert_allclose(model.coef_, same.coef_, atol=1e-5)
-    totals = run("predict", str(out / "model.npz"), str(file), "--exposure", "years", "--out", str(tmp_path / "p.csv"))
+    totals = run(
+        "predict",
+        str(out / "model.npz"),
+        str(file),
+        "--exposure",
+        "years",
+        "--out",
+        str(tmp_path / "p.csv"),
+    )
     assert totals.exit_code == 0, totals.output
     found = np.loadtxt(tmp_path / "p.csv", skiprows=1)
     np.testing.assert_allclose(found, same.predict(rounded, exposure=YEARS), rtol=1e-4)
@@ -152,7 +168,9 @@ def test_the_command_reads_columns_of_exposure(tmp_path: Path) -> None:
 )
 def test_the_command_refuses(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
     loss = () if "--loss" in words else ("--loss", "poisson")
-    done = run("fit", str(table(tmp_path)), "-t", "claims", *loss, *words, "--out", str(tmp_path / "o"))
+    done = run(
+        "fit", str(table(tmp_path)), "-t", "claims", *loss, *words, "--out", str(tmp_path / "o")
+    )
     assert done.exit_code in (1, 2)
     assert said in done.output
     assert not (tmp_path / "o" / "model.npz").exists()
@@ -160,13 +178,20 @@ def test_the_command_refuses(words: tuple[str, ...], said: str, tmp_path: Path) 
 
 def test_sites_agree_on_exposures(tmp_path: Path) -> None:
     halves = [table(tmp_path, slice(0, 80), "one.csv"), table(tmp_path, slice(80, N), "two.csv")]
-    sites = rs.federated.Sites(halves, L.Poisson(), rs.penalties.L2(0.01), fit_intercept=True, exposure="years")
+    sites = rs.federated.Sites(
+        halves, L.Poisson(), rs.penalties.L2(0.01), fit_intercept=True, exposure="years"
+    )
     found = rs.FedNewton(tol=1e-10).solve(sites)
     rows, years = np.round(X[:, :2], 6), np.round(YEARS, 6)
-    problem = rs.Problem(rows, CLAIMS, L.Poisson(), rs.penalties.L2(0.01), fit_intercept=True, exposure=years)
+    problem = rs.Problem(
+        rows, CLAIMS, L.Poisson(), rs.penalties.L2(0.01), fit_intercept=True, exposure=years
+    )
     assert found.converged
     np.testing.assert_allclose(found.x, rs.ExactProxRR(tol=1e-12).solve(problem).x, atol=1e-6)
-    arrays: list[Any] = [{"X": rows[:80], "y": CLAIMS[:80], "exposure": years[:80]}, {"X": rows[80:], "y": CLAIMS[80:]}]
+    arrays: list[Any] = [
+        {"X": rows[:80], "y": CLAIMS[:80], "exposure": years[:80]},
+        {"X": rows[80:], "y": CLAIMS[80:]},
+    ]
     with pytest.raises(rs.InputError, match="sites must agree: shifts"):
         rs.FedNewton().solve(rs.federated.Sites(arrays, L.Poisson()))
     arrays[1]["exposure"] = np.zeros(80)
@@ -176,6 +201,14 @@ def test_sites_agree_on_exposures(tmp_path: Path) -> None:
         'loss = "poisson"\ntarget = "claims"\nexposure = "years"\nintercept = true\nl1 = 0.0\nl2 = 0.01\n'
         '[[site]]\ndata = "one.csv"\n[[site]]\ndata = "two.csv"\n'
     )
-    done = run("federate", str(tmp_path / "sites.toml"), "--method", "newton", "--out", str(tmp_path / "fed"), "--json")
+    done = run(
+        "federate",
+        str(tmp_path / "sites.toml"),
+        "--method",
+        "newton",
+        "--out",
+        str(tmp_path / "fed"),
+        "--json",
+    )
     assert done.exit_code == 0, done.output
     assert json.loads(done.output[done.output.index("{") :])

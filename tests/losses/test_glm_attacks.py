@@ -33,7 +33,9 @@ def solved(problem: rs.Problem, tol: float = 1e-12) -> Any:
     return rs.ExactProxRR(tol=tol if problem.loss.convex else 1e-6).solve(problem)
 
 
-@pytest.mark.parametrize(("loss", "y"), OF_MEANS, ids=lambda v: repr(v) if isinstance(v, L.Loss) else "")
+@pytest.mark.parametrize(
+    ("loss", "y"), OF_MEANS, ids=lambda v: repr(v) if isinstance(v, L.Loss) else ""
+)
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_the_unit_of_the_target_moves_the_intercept_alone(loss: Any, y: Any, unit: float) -> None:
     if isinstance(loss, L.NegativeBinomial):
@@ -44,8 +46,13 @@ def test_the_unit_of_the_target_moves_the_intercept_alone(loss: Any, y: Any, uni
     assert other.intercept_ == pytest.approx(own.intercept_ + np.log(unit), abs=1e-5)
 
 
-@pytest.mark.parametrize("loss", [L.Gamma(), L.InverseGaussian(), L.Tweedie(2.0), L.Tweedie(3.0)], ids=repr)
-@pytest.mark.parametrize(("wrong", "said"), [(0.0, "positive"), (-1.0, "positive"), (np.nan, "NaN|finite"), (1e-200, "smaller unit")])
+@pytest.mark.parametrize(
+    "loss", [L.Gamma(), L.InverseGaussian(), L.Tweedie(2.0), L.Tweedie(3.0)], ids=repr
+)
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [(0.0, "positive"), (-1.0, "positive"), (np.nan, "NaN|finite"), (1e-200, "smaller unit")],
+)
 def test_targets_that_the_distribution_does_not_have(loss: Any, wrong: float, said: str) -> None:
     y = POSITIVE.copy()
     y[3] = wrong
@@ -77,17 +84,23 @@ def test_tweedie_meets_its_neighbours() -> None:
     np.testing.assert_allclose(solved(counts).x, solved(plain).x, atol=1e-6)
 
 
-@pytest.mark.parametrize(("loss", "y"), OF_MEANS, ids=lambda v: repr(v) if isinstance(v, L.Loss) else "")
+@pytest.mark.parametrize(
+    ("loss", "y"), OF_MEANS, ids=lambda v: repr(v) if isinstance(v, L.Loss) else ""
+)
 def test_rows_without_weight_count_for_nothing(loss: Any, y: Any) -> None:
     kept = np.arange(150) % 3 > 0
     rows = X.copy()
     rows[~kept] *= 1e3  # at any model these would overflow
-    whole = solved(rs.Problem(rows, y, loss, P.L2(0.01), sample_weight=kept * 1.0, fit_intercept=True))
+    whole = solved(
+        rs.Problem(rows, y, loss, P.L2(0.01), sample_weight=kept * 1.0, fit_intercept=True)
+    )
     part = solved(rs.Problem(X[kept], y[kept], loss, P.L2(0.01), fit_intercept=True))
     np.testing.assert_allclose(whole.x, part.x, atol=1e-6)
 
 
-@pytest.mark.parametrize(("loss", "y"), OF_MEANS, ids=lambda v: repr(v) if isinstance(v, L.Loss) else "")
+@pytest.mark.parametrize(
+    ("loss", "y"), OF_MEANS, ids=lambda v: repr(v) if isinstance(v, L.Loss) else ""
+)
 def test_float32_and_sparse_rows(loss: Any, y: Any) -> None:
     offset = RNG.normal(0.0, 0.2, 150)
 
@@ -159,7 +172,9 @@ def test_a_loss_that_is_not_convex_claims_no_bound(loss: Any) -> None:
     assert model.certificate_.measure == "relative_mapping"
 
 
-@pytest.mark.parametrize(("loss", "y"), OF_MEANS, ids=lambda v: repr(v) if isinstance(v, L.Loss) else "")
+@pytest.mark.parametrize(
+    ("loss", "y"), OF_MEANS, ids=lambda v: repr(v) if isinstance(v, L.Loss) else ""
+)
 def test_the_bound_is_true(loss: Any, y: Any) -> None:
     """Every claimed bound on the way is at least P(x) - P*."""
     if not loss.convex:
@@ -182,7 +197,9 @@ def test_a_constant_target_and_a_single_feature() -> None:
 def test_far_offsets_and_tiny_exposures() -> None:
     near = rs.Problem(X, COUNTS, L.Poisson(), fit_intercept=True)
     expected = solved(near).x
-    model = rs.RRRegressor(loss="poisson", penalty="none").fit(X, COUNTS, offset=np.full(150, 300.0))
+    model = rs.RRRegressor(loss="poisson", penalty="none").fit(
+        X, COUNTS, offset=np.full(150, 300.0)
+    )
     np.testing.assert_allclose(model.coef_, expected[:-1], atol=1e-6)
     assert model.intercept_ == pytest.approx(expected[-1] - 300.0, abs=1e-6)
     years = np.full(150, 1e-9)

@@ -45,9 +45,7 @@ def test_value_and_gradient_are_those_of_a_column_with_coefficient_one(
     with_offset, with_column = with_a_column(loss, sample_weight=WEIGHTS, fit_intercept=True)
     if sparse:
         y = with_offset.targets
-        with_offset = rs.Problem(
-            sp.csr_matrix(X), y, loss, None, 0.0, WEIGHTS, True, offset=OFFSET
-        )
+        with_offset = rs.Problem(sp.csr_matrix(X), y, loss, None, 0.0, WEIGHTS, True, offset=OFFSET)
     x = 0.2 * RNG.standard_normal(D + 1)
     longer = np.insert(x, D, 1.0)
     assert with_offset.value(x) == pytest.approx(with_column.value(longer), rel=1e-13)

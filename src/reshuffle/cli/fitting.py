@@ -104,7 +104,11 @@ def task_of(data: Data, choices: Choices) -> FitTask:
     rows = rows_of(data.y, data.aside, choices)
     groups = None if rows.groups is None else rows.groups[rows.learn]
     given = {"offset": choices.offset, "exposure": choices.exposure}
-    known = {o: numbers_of(data.aside[column], f"--{o} {column}") for o, column in given.items() if column}
+    known = {
+        o: numbers_of(data.aside[column], f"--{o} {column}")
+        for o, column in given.items()
+        if column
+    }
     return FitTask(
         data.X[rows.learn], y[rows.learn], data.X[rows.held], y[rows.held], classes, loss,
         groups, choices.log_target, _columns(data),

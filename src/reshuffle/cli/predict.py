@@ -53,7 +53,9 @@ def run(
     told: set[str] = set()
     for option in [name for name in getattr(fitted, "shifted_by_", ()) if name not in known]:
         unit = "1, so that predictions are for one unit of it" if option == "exposure" else "0"
-        output.note(f"the model was fitted with --{option}; without it here, it is taken for {unit}")
+        output.note(
+            f"the model was fitted with --{option}; without it here, it is taken for {unit}"
+        )
 
     def note(text: str) -> None:
         subject = text.partition(" holds ")[0]
@@ -76,7 +78,9 @@ def run(
         if not output.json:
             writer.writerow([*keep, *header])
         for part in chain(first, read):
-            shift = {o: numbers_of(part.aside[column], f"--{o} {column}") for o, column in known.items()}
+            shift = {
+                o: numbers_of(part.aside[column], f"--{o} {column}") for o, column in known.items()
+            }
             found = _predictions(bare, part.X, proba or score, shift)
             rows = _rows(part, keep, *found, proba, scores, shift)
             if output.json:
@@ -108,7 +112,12 @@ def _predictions(model: Any, X: Any, proba: bool, shift: Mapping[str, Any]) -> t
 
 
 def _rows(
-    part: Part, keep: tuple[str, ...], predicted: Any, probabilities: Any, proba: bool, scores: Any,
+    part: Part,
+    keep: tuple[str, ...],
+    predicted: Any,
+    probabilities: Any,
+    proba: bool,
+    scores: Any,
     shift: Mapping[str, Any],
 ) -> Iterator[list[Any]]:
     if scores is not None:

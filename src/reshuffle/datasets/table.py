@@ -173,7 +173,11 @@ def _columns(names: list[str], reading: Reading, where: str) -> dict[str, Column
     aside = [name for name in reading.aside if name not in reading.dates]  # a date may be both
     kept = [name for name in names if name not in (*reading.drop, *aside)]
     if len(kept) < 2:
-        others = f", apart from those of --groups, --time, --offset and --exposure ({', '.join(aside)})" if aside else ""
+        others = (
+            f", apart from those of --groups, --time, --offset and --exposure ({', '.join(aside)})"
+            if aside
+            else ""
+        )
         raise InputError(f"{where} has no column beside the target {reading.target!r}{others}")
     nameless = [name for k, name in enumerate(names, 1) if name == unnamed(k) and name in kept]
     if nameless:

@@ -103,7 +103,11 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
     rows. Arrays that are so already are taken as they are: scikit-learn's own check takes longer than a problem.
     """
     if reset:
-        for of_file in ("encoding_", "log_target_", "shifted_by_"):  # of data that are fitted no longer
+        for of_file in (
+            "encoding_",
+            "log_target_",
+            "shifted_by_",
+        ):  # of data that are fitted no longer
             if of_file in vars(estimator):
                 delattr(estimator, of_file)
     elif hasattr(getattr(estimator, "encoding_", None), "transform"):

@@ -68,7 +68,6 @@ class Linear:
         known = inputs.offsets_of(offset, exposure, X.shape[0], self.loss_)
         return margins if known is None else margins + known.reshape(-1, *[1] * (margins.ndim - 1))
 
-
     def attributes_of(self, x: Array) -> dict[str, Any]:
         """``coef_`` and ``intercept_`` of a solution, whose last row is the intercept where there is one."""
         d = self.n_features_in_

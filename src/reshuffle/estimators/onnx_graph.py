@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from reshuffle.datasets.encoding import Category, Number, TableEncoding
 from reshuffle.errors import InputError, extra
 from reshuffle.estimators.loss_names import MEANS
-from reshuffle.losses.native import built_in
 from reshuffle.estimators.summary import dense
+from reshuffle.losses.native import built_in
 
 OPSET, ML_OPSET, IR = 17, 3, 9
 """Versions of the operators and of the format: of 2022, so that runtimes of the last years read them."""

@@ -50,7 +50,9 @@ def rr_path(
     (np.int64(0), np.True_, True)
     """
     kinds = ("real", "counts", "positive")
-    of_numbers = split_name(loss)[0] in OF_NUMBERS if isinstance(loss, str) else loss.targets in kinds
+    of_numbers = (
+        split_name(loss)[0] in OF_NUMBERS if isinstance(loss, str) else loss.targets in kinds
+    )
     model: RRClassifier | RRRegressor
     if of_numbers:
         model = RRRegressor(loss=loss, fit_intercept=fit_intercept)

@@ -193,6 +193,8 @@ def read(
     with in_words_of_sites():
         columns, y, beside = load_columns(path, reading)
     unused = tuple(n for n in (*cells.drop, *cells.categories) if n not in names)
-    shifts = {name: numbers_of(beside[column], f"{name} = {column!r}") for name, column in cells.shifts.items()}
+    shifts = {
+        name: numbers_of(beside[column], f"{name} = {column!r}")
+        for name, column in cells.shifts.items()
+    }
     return SiteColumns(columns, reading, unused), y, shifts
-

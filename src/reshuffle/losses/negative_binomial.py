@@ -42,7 +42,11 @@ class NegativeBinomial(Loss):
 
     def __post_init__(self) -> None:
         a = self.dispersion
-        if isinstance(a, bool) or not isinstance(a, (int, float, np.number)) or not LEAST <= a <= MOST:
+        if (
+            isinstance(a, bool)
+            or not isinstance(a, (int, float, np.number))
+            or not LEAST <= a <= MOST
+        ):
             raise InputError(
                 f"dispersion must be positive, from {LEAST:g} to {MOST:g}, got {shown(a)}; without dispersion use losses.Poisson()"
             )

@@ -3,8 +3,6 @@ from __future__ import annotations
 from math import erfc, exp, log, log1p, sqrt
 from typing import Any, ClassVar
 
-import numpy as np
-
 from reshuffle.losses.base import Loss
 
 ROOT_HALF = sqrt(0.5)

@@ -45,7 +45,11 @@ class Tweedie(Loss):
 
     def __post_init__(self) -> None:
         p = self.power
-        if isinstance(p, bool) or not isinstance(p, (int, float, np.number)) or not 1 < p <= LARGEST:
+        if (
+            isinstance(p, bool)
+            or not isinstance(p, (int, float, np.number))
+            or not 1 < p <= LARGEST
+        ):
             raise InputError(
                 f"power must be between 1 and 2, or 2 and more (up to {LARGEST:g}), got {shown(p)}; "
                 "for power 0 use losses.Squared(), for power 1 losses.Poisson()"
