@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
+from reshuffle.arrays import AnyArray, Array, Mask
 from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
 from reshuffle.estimators.inputs import Prepared
-from reshuffle.estimators.linear import Array, Linear
+from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import (
     has_probabilities,
     loss_of_classes,
@@ -27,10 +27,10 @@ def _probabilities(model: LinearClassifier) -> bool:
 
 
 class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
-    """Inputs and answers of a linear model of classes."""
+    """The inputs and the predictions of a linear classifier."""
 
     loss: Any
-    class_weight: Any
+    class_weight: object
 
     def prepared(
         self, X: Any, y: Any, sample_weight: Any, offset: Any = None, exposure: Any = None
@@ -49,7 +49,8 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
             raise InputError(f"y must hold two classes or more, got one class: {classes.tolist()}")
         loss = loss_of_classes(self.loss, classes.size)
         if not np.array_equal(getattr(self, "classes_", classes), classes):
-            self.__dict__.pop("coef_", None)  # of another problem: nothing to start from
+            # The old coefficients belong to other classes and are no start.
+            self.__dict__.pop("coef_", None)
         self.classes_ = classes
         y, outputs = targets_of(codes, classes.size)
         offsets = inputs.offsets_of(offset, exposure, len(codes if kept is None else kept), loss)
@@ -64,8 +65,8 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
             return found | {"coef_": found["coef_"].reshape(1, -1)}
         return found | {"intercept_": found["intercept_"] - found["intercept_"].mean()}
 
-    def _solution(self) -> Array:
-        x = super()._solution()
+    def solution(self) -> Array:
+        x = super().solution()
         return x if self.classes_.size > 2 else np.ascontiguousarray(x[:, 0])
 
     def decision_function(self, X: Any, offset: Any = None) -> Array:
@@ -73,14 +74,14 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         margins = self._margins(X, offset)
         return margins if margins.shape[1] > 1 else margins.ravel()
 
-    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+    def predict(self, X: Any, offset: Any = None) -> AnyArray:
         """The class with the largest margin; of two, the one that is more likely."""
         margins = self._margins(X, offset)
         if margins.shape[1] > 1:
             codes = margins.argmax(axis=1)
         else:
             codes = np.ravel(margins > self.loss_.boundary).astype(int)
-        chosen: NDArray[Any] = self.classes_[codes]
+        chosen: AnyArray = self.classes_[codes]
         return chosen
 
     @available_if(_probabilities)  # type: ignore[untyped-decorator]
@@ -108,16 +109,16 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         return tags
 
 
-def targets_of(codes: NDArray[Any], count: int) -> tuple[NDArray[Any], tuple[int, ...]]:
+def targets_of(codes: AnyArray, count: int) -> tuple[AnyArray, tuple[int, ...]]:
     """Targets as a loss wants them, and the shape of one margin."""
     return (2.0 * codes - 1.0, ()) if count == 2 else (codes, (count,))
 
 
-def _rows_of_classes(classes: Any, codes: Any, weights: Any) -> NDArray[np.bool_] | None:
+def _rows_of_classes(classes: Any, codes: Any, weights: Any) -> Mask | None:
     """The rows that count, where a class has no other ones than of weight zero and so is not there; else nothing."""
     if weights is None or weights.min() > 0:
         return None
     if np.bincount(codes, weights, minlength=classes.size).min() > 0:
         return None
-    kept: NDArray[np.bool_] = weights > 0
+    kept: Mask = weights > 0
     return kept

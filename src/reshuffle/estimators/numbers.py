@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
 from reshuffle.estimators.inputs import Prepared, origin_of
-from reshuffle.estimators.linear import Array, Linear
+from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import OF_NUMBERS, loss_of, mean_of
 from reshuffle.losses import Loss
 from reshuffle.losses.names import split_name
@@ -20,11 +21,11 @@ from reshuffle.problem import Problem
 
 
 class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
-    """Inputs and answers of a linear model of numbers."""
+    """The inputs and the predictions of a linear regression."""
 
     loss: Any
     log_target_: bool = False
-    """Whether the model is of the logarithm of its target, as ``reshuffle fit --log-target`` makes it."""
+    """Whether the model was fitted to the logarithm of its target, as by ``reshuffle fit --log-target``."""
 
     def prepared(
         self,
@@ -38,12 +39,12 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
         """Data as a problem takes them."""
         X = inputs.design(self, X, reset=reset)
         y = inputs.numbers(self, y)
-        if self.log_target_:  # more rows for a model of logarithms
+        if self.log_target_:  # A model of logarithms gets the logarithms of these targets, too.
             y = np.log(y)
         inputs.check_length(X, y)
         loss = loss_of(self.loss, OF_NUMBERS)
         if loss.targets in ("signs", "classes"):
-            raise InputError(f"loss must be one of numbers, got {loss!r}, which is one of classes")
+            raise InputError(f"loss must be one for numbers, got {loss!r}, which is for classes")
         weights = inputs.weights_of(sample_weight, X.shape[0])
         offsets = inputs.offsets_of(offset, exposure, X.shape[0], loss.for_targets(y))
         self._origin = origin_of(loss, y, weights, offsets) if self.fit_intercept else 0.0
@@ -57,7 +58,7 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
         """
         margins = self._margins(X, offset, exposure)
         if np.ndim(self.intercept_) == 0:
-            margins = margins.ravel()  # of sparse coefficients it is a column
+            margins = margins.ravel()  # With sparse coefficients the product is a column.
         mean = np.exp if self.log_target_ else mean_of(self.loss_)
         return margins if mean is None else mean(margins)
 
@@ -116,7 +117,7 @@ def explained_deviance(
     if not mean > 0.0:
         return float(np.isclose(left, 0.0))
     whole = mean_loss(_empty(loss, targets, weights, offsets, mean))
-    if not whole > np.finfo(float).eps * max(mean, 1.0):  # what rounding leaves of zero
+    if not whole > np.finfo(float).eps * max(mean, 1.0):  # This is zero up to rounding.
         return float(np.isclose(left, 0.0))
     return float(1.0 - left / whole)
 

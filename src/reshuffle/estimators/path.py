@@ -12,13 +12,13 @@ from reshuffle.losses.names import split_name
 
 
 def rr_path(
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     *,
     loss: Any = "logistic",
-    penalty: Any = "l1",
+    penalty: object = "l1",
     l1_ratio: float = 0.5,
-    lambdas: Any = 100,
+    lambdas: object = 100,
     smallest: float = 1e-3,
     sample_weight: Any = None,
     offset: Any = None,
@@ -27,12 +27,12 @@ def rr_path(
     penalty_factors: Any = None,
     positive: bool = False,
     fit_intercept: bool = True,
-    solver: Any = "exact",
+    solver: object = "exact",
     tol: float | None = None,
     max_iter: int = 1000,
-    random_state: Any = 0,
+    random_state: object = 0,
 ) -> Path:
-    """The minimisers of mean loss + λ·ψ for λ from λ_max down, each begun at the one before.
+    """The minimisers of mean loss + λ·ψ for λ from λ_max down, each found from the previous ones.
 
     Parameters
     ----------
