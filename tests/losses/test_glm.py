@@ -148,3 +148,17 @@ def test_d2_with_exposure_is_against_the_best_rate() -> None:
     assert model.score(X, y, exposure=years) == pytest.approx(expected, rel=1e-6)
     np.testing.assert_allclose(model.predict(X, exposure=years), theirs.mu, rtol=1e-6)
     np.testing.assert_allclose(model.predict(X), theirs.mu / years, rtol=1e-6)
+
+
+@pytest.mark.parametrize("case", ["poisson", "gamma", "negative binomial"])
+def test_standard_errors_with_offsets_are_those_of_statsmodels(case: str) -> None:
+    loss, family, target, names = CASES[case]
+    X, y = real(names[0])[0], target(names[0])
+    offset = np.random.default_rng(4).normal(0.0, 0.5, len(y))
+    scale = "X2" if case == "gamma" else None
+    theirs = sm.GLM(y, sm.add_constant(X), family=family, offset=offset).fit(tol=1e-13, scale=scale)
+    model = rs.RRRegressor(loss=loss, penalty="none").fit(X, y, offset=offset)
+    table = model.inference(covariance="model")
+    np.testing.assert_allclose(table.estimate[-1], theirs.params[0], atol=NEAR)
+    errors = np.sqrt(np.diag(table.covariance))
+    np.testing.assert_allclose(errors, np.append(theirs.bse[1:], theirs.bse[0]), rtol=1e-4)
