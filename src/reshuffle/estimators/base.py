@@ -47,9 +47,20 @@ class LinearEstimator(Linear, Hooks, Nested):
     verbose: object = False
 
     @with_callbacks
-    def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Find the minimiser for these rows and targets."""
-        return self._learn(self.prepared(X, y, sample_weight))
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> Self:
+        """Find the minimiser for these rows and targets.
+
+        ``offset`` has a known number for each row that is added to its margin; ``exposure`` is the offset
+        log(exposure), for losses with a log link.
+        """
+        return self._learn(self.prepared(X, y, sample_weight, offset, exposure))
 
     def _learn(self, data: Prepared) -> Self:
         """Solve, and set the fitted attributes."""
