@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         orders,
         penalties,
         plotting,
+        privacy,
         steps,
         testing,
         theory,
@@ -64,7 +65,7 @@ _NAMES = {
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = (
-    "datasets engines estimators federated losses orders penalties plotting steps testing theory"
+    "datasets engines estimators federated losses orders penalties plotting privacy steps testing theory"
 )
 
 __all__ = [
@@ -105,6 +106,7 @@ __all__ = [
     "orders",
     "penalties",
     "plotting",
+    "privacy",
     "rr_path",
     "steps",
     "testing",

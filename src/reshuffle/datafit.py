@@ -314,6 +314,32 @@ class Datafit(Samples):
             flat[:penalised] *= scale
         self.raise_own_errors()
 
+    def clipped_sweep(
+        self,
+        x: Array,
+        visits: Visits,
+        ends: NDArray[np.int64],
+        step: float,
+        *,
+        ridge: float,
+        average: float,
+        clip: float,
+        noise: Array,
+        prox_step: float = 0.0,
+        form: Form = NO_PENALTY,
+    ) -> None:
+        """Steps along clipped gradients with noise, in place; see ``FiniteSum.clipped_sweep``."""
+        flat, penalised = self.checked(x).reshape(-1), self.flat(x)
+        rows = np.ascontiguousarray(noise.reshape(ends.size, -1))
+        listen()
+        scale = native.clipped_sweep(
+            self.core, self.weights, visits, ends, average, x, step, ridge, clip, 1.0, rows, prox_step,
+            native_form(form), 1.0,
+        )  # fmt: skip
+        if scale != 1.0:
+            flat[:penalised] *= scale
+        self.raise_own_errors()
+
     def block(
         self, y: Array, visits: Visits, step: float, table: Array, q: Array, copies: Copies = ALONE
     ) -> None:

@@ -225,6 +225,36 @@ class FiniteSum(Objective):
             if prox_step > 0:
                 x[...] = self.prox(x, prox_step)
 
+    def clipped_sweep(
+        self,
+        x: Array,
+        visits: Visits,
+        ends: NDArray[np.int64],
+        step: float,
+        *,
+        average: float,
+        clip: float,
+        noise: Array,
+        prox_step: float = 0.0,
+    ) -> None:
+        """x ← x - step·average·(Σ_{i in batch} clip_C(∇f_i(x)) + noise_k + |batch|·ridge·x), batch after batch, in place.
+
+        clip_C(g) = g·min(1, C/‖g‖), over all unknowns; ∇f_i is without the ridge here, which is not clipped. Batch k
+        ends before visit ``ends[k]``, may be empty, and has row k of the noise. A gradient that is not a number counts
+        as zero.
+        """
+        start, features = 0, slice(self.features)
+        for stop, disturbance in zip(ends.tolist(), noise, strict=True):
+            direction = disturbance.copy()
+            for i in visits[start:stop]:
+                listen()
+                direction += clipped(np.nan_to_num(self._without_ridge(int(i), x), nan=0.0), clip)
+            direction[features] += (stop - start) * self.ridge * x[features]
+            x -= step * average * direction
+            if prox_step > 0:
+                x[...] = self.prox(x, prox_step)
+            start = stop
+
     def weighted(self, factor: float) -> FiniteSum:
         """The same with all losses times a factor."""
         raise InputError(f"{type(self).__name__} cannot weigh its functions beside other clients'")
@@ -302,6 +332,18 @@ class FiniteSum(Objective):
             raise InputError(
                 f"{cls.__name__} must have component(i, x), the gradient of one function"
             )
+
+
+def clipped(vector: Array, bound: float) -> Array:
+    """v·min(1, C/‖v‖), without overflow."""
+    largest = float(np.abs(vector).max(initial=0.0))
+    if largest == 0.0:
+        return vector
+    scaled = np.clip(vector, -np.finfo(float).max, np.finfo(float).max) / min(
+        largest, np.finfo(float).max
+    )
+    norm = float(np.linalg.norm(scaled))
+    return vector if largest * norm <= bound else scaled * (bound / norm)
 
 
 class Reordered(FiniteSum):

@@ -303,6 +303,31 @@ class Problem(FiniteSum):
             return
         self.datafit.sweep(x, visits, step, **settings)
 
+    def clipped_sweep(
+        self,
+        x: Array,
+        visits: Visits,
+        ends: NDArray[np.int64],
+        step: float,
+        *,
+        average: float,
+        clip: float,
+        noise: Array,
+        prox_step: float = 0.0,
+    ) -> None:
+        if self.datafit.on_disk:
+            raise InputError("privacy=SampleLevel(...) needs rows in memory, and these lie on disk")
+        visits = read_only(check_visits(visits, self.n))
+        if prox_step > 0 and self.form is None:
+            super().clipped_sweep(
+                x, visits, ends, step, average=average, clip=clip, noise=noise, prox_step=prox_step
+            )
+            return
+        form: dict[str, Any] = {"prox_step": prox_step, "form": self.form} if prox_step > 0 else {}
+        self.datafit.clipped_sweep(
+            x, visits, ends, step, ridge=self.ridge, average=average, clip=clip, noise=noise, **form
+        )
+
     def slopes(self, x: Array) -> tuple[Array, Array]:
         return self.datafit.slopes(x)
 

@@ -37,7 +37,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"objective"},
     {"own_loops"},
     {"problem", "oracle"},
-    {"trace", "callbacks", "orders", "steps", "run_cache"},
+    {"trace", "callbacks", "orders", "steps", "run_cache", "privacy"},
     {"datasets"},
     {"solvers"},
     {"engines"},

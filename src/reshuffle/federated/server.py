@@ -101,7 +101,11 @@ class Server(ABC):
         for model in models.values():  # one after the other: the same sum on every engine
             total += model
         length = step * (self.totals[list(models)].sum() / len(models))
-        return self.prox(total / len(models), length)
+        return self.prox(self.combined(total) / len(models), length)
+
+    def combined(self, total: Array) -> Array:
+        """Hook: transforms Σ_m x̂_m before it is divided and the prox is taken. The default is the identity."""
+        return total
 
 
 class Averaging(Server):

@@ -38,6 +38,20 @@ class Incremental(Method):
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         sampling, x = self.sampling, state["x"].copy()
+        visited = self.sweep(x, epoch, step)
+        if self.prox_each_step:
+            return Epoch(state | {"x": x}, visited, sampling.steps)
+        if not np.isfinite(x).all():  # a diverged sweep: the loop says so
+            return Epoch(state | {"x": x}, visited, 0)
+        length = step * sampling.steps
+        after, warm = taken(sampling.problem, state, state["x"], x, length, with_ridge=False)
+        if epoch == 0:
+            self._warn_if_wiped_out(x, after, step)
+        return Epoch(state | warm | {"x": after}, visited, 1)
+
+    def sweep(self, x: Array, epoch: int, step: float) -> int:
+        """The gradient steps of an epoch, which change x in place; how many gradients they took."""
+        sampling = self.sampling
         visits = sampling.visits(generator(self.seed, epoch), epoch)
         sampling.problem.sweep(
             x,
@@ -48,15 +62,7 @@ class Incremental(Method):
             average=sampling.average,
             prox_step=step if self.prox_each_step else 0.0,
         )
-        if self.prox_each_step:
-            return Epoch(state | {"x": x}, visits.size, sampling.steps)
-        if not np.isfinite(x).all():  # a diverged sweep: the loop says so
-            return Epoch(state | {"x": x}, visits.size, 0)
-        length = step * sampling.steps
-        after, warm = taken(sampling.problem, state, state["x"], x, length, with_ridge=False)
-        if epoch == 0:
-            self._warn_if_wiped_out(x, after, step)
-        return Epoch(state | warm | {"x": after}, visits.size, 1)
+        return int(visits.size)
 
     def columns(self, state: State) -> dict[str, float]:
         return columns(state)
