@@ -64,9 +64,7 @@ _NAMES = {
     "trace": "Result Trace",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = (
-    "datasets engines estimators federated losses orders penalties plotting privacy steps testing theory"
-)
+_MODULES = "datasets engines estimators federated losses orders penalties plotting privacy steps testing theory"
 
 __all__ = [
     "FISTA",

@@ -42,7 +42,9 @@ LocalEpoch = Callable[[Array, float, int, Stream, Array | None], Array]
 
 KINDS: dict[str, type[Any]] = {}
 """Kinds of local work that travel to sites, by name."""
-ORDERS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in (Reshuffle, ShuffleOnce, Cyclic, Allocation)}
+ORDERS: Mapping[str, type[Any]] = {
+    kind.__name__: kind for kind in (Reshuffle, ShuffleOnce, Cyclic, Allocation)
+}
 MAYBE = {"": None, "yes": True, "no": False}
 
 
@@ -312,7 +314,9 @@ def described(local: Local) -> dict[str, Plain]:
         wrapper: Any = local
         more = {f.name: getattr(local, f.name) for f in fields(wrapper) if f.init}
         inner = described(more.pop("inner"))
-        return inner | {"around": type(local).__name__} | {f"around_{n}": v for n, v in more.items()}
+        return (
+            inner | {"around": type(local).__name__} | {f"around_{n}": v for n, v in more.items()}
+        )
     if KINDS.get(type(local).__name__) is not type(local):
         raise InputError(
             f"{type(local).__name__} is not known to sites: use FedRR, LocalSGD, ExactFedRR or FedNewton"

@@ -72,9 +72,8 @@ class Clipped(Local):
         change = np.nan_to_num(model - x, nan=0.0)
         found = x + clipped(change, self.clip)
         if self.sigma > 0.0:
-            found += self.sigma * noise.at(
-                x.shape, x.tobytes(), repr((step, number)).encode(), model.tobytes()
-            )
+            asked = x.tobytes(), repr((step, number)).encode(), model.tobytes()
+            found += self.sigma * noise.generator(*asked).standard_normal(x.shape)
         return found
 
 
@@ -97,12 +96,14 @@ class NoisyShuffled(Local):
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         first = Stream(self.seed, 0).at(position)
         noisy = NoisyPass.of(client, self.order, self.batch, first, self.clip, self.sigma)
+        noise = RepeatedNoise()
 
         def epoch(
             x: Array, step: float, number: int, stream: Stream, control: Array | None
         ) -> Array:
             model = x.copy()
-            noisy(model, stream.at(position), number, step, factor)
+            secret = noise.generator(x.tobytes(), repr((step, number)).encode())
+            noisy(model, stream.at(position), number, step, secret, factor=factor)
             return model
 
         return epoch

@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import cache
 from math import sqrt
 
+import numpy as np
+
 from reshuffle.errors import InputError, extra
 
 
@@ -34,7 +36,8 @@ def epsilon_of_releases(noise: float, releases: int, delta: float) -> float:
     require_accountant()
     from dp_accounting import get_epsilon_gaussian
 
-    return float(get_epsilon_gaussian(noise / sqrt(releases), delta))
+    with np.errstate(divide="ignore"):  # log(0) where the noise is next to nothing
+        return float(get_epsilon_gaussian(noise / sqrt(releases), delta))
 
 
 @cache

@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
+from reshuffle.errors import InputError, shown
+
 NEIGHBOURS = {
     "client": "zero-out: two federations of equal size are neighbours if one client's change of the model is zero in one "
     "of them",
@@ -43,8 +45,13 @@ class Guarantee:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The guarantee of a header; a ``ValueError`` where the text is none."""
-        return cls.from_record(json.loads(text))
+        """The guarantee of a header."""
+        try:
+            return cls.from_record(json.loads(text))
+        except (ValueError, TypeError):
+            raise InputError(
+                f"privacy of a result must be a guarantee, got {shown(text)}"
+            ) from None
 
     @classmethod
     def from_record(cls, record: Any) -> Self:
@@ -52,9 +59,11 @@ class Guarantee:
         names = {field.name for field in fields(cls)}
         if not isinstance(record, dict) or set(record) != names:
             raise ValueError("what it says about privacy is no guarantee")
-        numbers = {n: float(record[n]) for n in ("epsilon", "delta", "clip", "noise")}
-        texts = {n: str(record[n]) for n in ("unit", "neighbours", "account")}
-        if not (numbers["epsilon"] >= 0 and 0 < numbers["delta"] < 1):
+        epsilon, delta = float(record["epsilon"]), float(record["delta"])
+        if not (epsilon >= 0 and 0 < delta < 1):
             raise ValueError("its ε and δ are none")
-        assumed = tuple(map(str, record["assumed"]))
-        return cls(**numbers, **texts, releases=int(record["releases"]), assumed=assumed)
+        return cls(
+            epsilon, delta, str(record["unit"]), str(record["neighbours"]), float(record["clip"]),
+            float(record["noise"]), int(record["releases"]), str(record["account"]),
+            tuple(map(str, record["assumed"])),
+        )  # fmt: skip

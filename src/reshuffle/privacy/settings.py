@@ -35,7 +35,9 @@ def check_private(solver: Any, *levels: type[Level]) -> None:
             f"would tell of it; give a number of {solver.counted}"
         )
     if getattr(solver, "importance", False):
-        raise InputError("importance must be False with privacy: copies are made by the size of rows")
+        raise InputError(
+            "importance must be False with privacy: copies are made by the size of rows"
+        )
     if allocates and level.noise is None:
         raise InputError(
             "SampleLevel needs noise= where the order is Allocation(): its account takes seconds for each noise that "

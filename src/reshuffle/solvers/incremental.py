@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from reshuffle.errors import StepWarning, warn_user
@@ -18,6 +20,9 @@ WIPED_OUT = 0.05
 
 class Incremental(Method):
     """An epoch: gradient steps over the visits; a prox after each of them, or one at the end."""
+
+    instead: ClassVar[str] = ", or ExactProxRR(), which needs no step"
+    """What else to try where the prox takes away nearly all."""
 
     def __init__(
         self,
@@ -74,8 +79,8 @@ class Incremental(Method):
             warn_user(
                 f"the prox at the end of the epoch took away {1 - left / moved:.0%} of the iterate: "
                 f"with step {step:.3g} its parameter step·n = {step * self.sampling.steps:.3g} is "
-                f"too strong for this penalty; try step={self._bearable(before, step):.2g} or smaller, "
-                "or ExactProxRR(), which needs no step",
+                f"too strong for this penalty; try step={self._bearable(before, step):.2g} or smaller"
+                f"{self.instead}",
                 StepWarning,
             )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +30,8 @@ PIECE = 1 << 20
 """Noise is drawn for about this many numbers at a time: eight megabytes."""
 
 Ends = NDArray[np.int64]
-Batches = Callable[[np.random.Generator, int], tuple[Visits, Ends]]
-"""(the run's random numbers of the epoch, the epoch) -> the visits, and the ends of its batches among them."""
+Batches = Callable[[np.random.Generator, int, np.random.Generator], tuple[Visits, Ends]]
+"""(the run's random numbers, the epoch, secret random numbers) -> the visits, and the ends of batches among them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +58,17 @@ class NoisyPass:
         sampling = permuted(problem, Reshuffle() if allocate else order, batch, False, first)
         n, length = problem.n, sampling.batch
 
-        def in_turn(rng: np.random.Generator, epoch: int) -> tuple[Visits, Ends]:
+        def in_turn(
+            rng: np.random.Generator, epoch: int, secret: np.random.Generator
+        ) -> tuple[Visits, Ends]:
             visits = sampling.visits(rng, epoch)
             return visits, np.minimum(np.arange(length, n + length, length), n).astype(np.int64)
 
-        def in_secret(rng: np.random.Generator, epoch: int) -> tuple[Visits, Ends]:
+        def in_secret(
+            rng: np.random.Generator, epoch: int, secret: np.random.Generator
+        ) -> tuple[Visits, Ends]:
             pool = np.arange(n, dtype=np.uint32)
-            found: tuple[Visits, Ends] = allocate(pool, sampling.steps, secret_generator())
+            found: tuple[Visits, Ends] = allocate(pool, sampling.steps, secret)
             return found
 
         return cls(sampling, in_secret if allocate else in_turn, clip, sigma)
@@ -74,12 +79,17 @@ class NoisyPass:
         rng: np.random.Generator,
         epoch: int,
         step: float,
+        secret: np.random.Generator,
+        *,
         factor: float = 1.0,
         prox_step: float = 0.0,
     ) -> None:
-        """The pass, which changes x in place; ``factor`` is that of a client (see ``federated.plan``)."""
-        visits, ends = self.batches(rng, epoch)
-        secret, average = secret_generator(), factor * self.sampling.average
+        """The pass, which changes x in place. ``rng`` has the run's random numbers, ``secret`` those that nobody may know.
+
+        ``factor`` is that of a client (see ``federated.plan``).
+        """
+        visits, ends = self.batches(rng, epoch, secret)
+        average = factor * self.sampling.average
         some, begin = max(1, PIECE // x.size), 0
         for k in range(0, ends.size, some):
             part = ends[k : k + some]
@@ -96,6 +106,7 @@ class PrivateEpochs(Incremental):
     """The epochs of ProxRR with privacy. P(x) is not evaluated: it is known from the data without noise."""
 
     evaluates = False
+    instead: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -114,7 +125,8 @@ class PrivateEpochs(Incremental):
 
     def sweep(self, x: Array, epoch: int, step: float) -> int:
         prox = step if self.prox_each_step else 0.0
-        self.noisy(x, generator(self.seed, epoch), epoch, step, prox_step=prox)
+        rng = generator(self.seed, epoch)
+        self.noisy(x, rng, epoch, step, secret_generator(), prox_step=prox)
         return self.problem.n
 
 

@@ -98,7 +98,12 @@ class ProxRR(Solver):
         sigma, first = account.multiplier * level.clip, generator(self.seed, 0)
         noisy = NoisyPass.of(problem, self.order, self.batch_size, first, level.clip, sigma)
         setting = Setting(
-            np.nan, problem.strong_convexity, problem.contraction, noisy.sampling.steps, self.epochs, np.nan
+            np.nan,
+            problem.strong_convexity,
+            problem.contraction,
+            noisy.sampling.steps,
+            self.epochs,
+            np.nan,
         )  # nothing that is read off the data
         schedule = bind_step(self.step, setting, problem)
         return PrivateEpochs(problem, noisy, schedule, self.seed, self.prox == "step", account)
