@@ -13,6 +13,7 @@ from reshuffle.federated.server import Averaging, ControlVariates, Server
 from reshuffle.federated.site import Site
 from reshuffle.federated.sites import Sites
 from reshuffle.federated.solvers import FederatedSolver, FedRR, LocalSGD
+from reshuffle.federated.transport import RandomK, TopK
 
 __all__ = [
     "Averaging",
@@ -30,8 +31,10 @@ __all__ = [
     "LocalSGD",
     "Plan",
     "Quality",
+    "RandomK",
     "Server",
     "Site",
     "Sites",
+    "TopK",
     "split",
 ]

@@ -88,7 +88,7 @@ class Rounds(Method):
             average,
             federation.called,
             federation.watch,
-            work.local.reply_shape,
+            lambda message: server.reply_shape(work.local.reply_shape(message)),
         )
 
     def start(self, x0: Array) -> State:

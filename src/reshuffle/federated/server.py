@@ -77,6 +77,10 @@ class Server(ABC):
         """Further numbers and texts for all clients, and for each."""
         return {}, {}
 
+    def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the model in a reply, from the one that the local work names."""
+        return shape
+
     def sums(self, shape: tuple[int, ...], shares: Array) -> Sums | None:
         """The sums that replies are added to as they come; None for a server that is given the models themselves."""
         return None

@@ -29,6 +29,9 @@ from reshuffle.validation import check_positive, check_start
 LIMITS = frozenset({"tol", "check_every", "eval_every", "time_limit"})
 """Hyper-parameters that may differ between a run and its continuation."""
 
+ADDED = {"privacy": None, "transport": "float64"}
+"""Hyper-parameters that files of earlier versions lack, and the defaults that stand for them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BaseSolver:
@@ -208,10 +211,11 @@ class BaseSolver:
         free = self.limits if horizon else self.limits | {self.counted}
         names = _settings(type(self))  # type: ignore[arg-type]
         config = {n: _described(getattr(self, n)) for n in names if n not in free}
+        for name, default in ADDED.items():  # as in files of versions that had none
+            if config.get(name) == repr(default):
+                del config[name]
         level = getattr(self, "privacy", None)
-        if level is None:
-            config.pop("privacy", None)  # as in files of versions that had none
-        elif level.noise is None:
+        if level is not None and level.noise is None:
             config[self.counted] = repr(self.limit)  # the noise was computed for so many
         return {"solver": type(self).__name__} | config
 
