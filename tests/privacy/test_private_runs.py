@@ -30,8 +30,8 @@ def test_a_run_with_hardly_any_noise_is_the_run_without() -> None:
     for prox in ("epoch", "step"):
         problem = problem_of(ridge=0.1, fit_intercept=True)
         level = SampleLevel(clip=1e3, noise=1e-15, delta=1e-4)
-        private = rs.ProxRR(privacy=level, prox=prox, **common).solve(problem)  # type: ignore[arg-type]
-        plain = rs.ProxRR(prox=prox, **common).solve(problem)  # type: ignore[arg-type]
+        private = rs.ProxRR(privacy=level, prox=prox, **common).solve(problem)
+        plain = rs.ProxRR(prox=prox, **common).solve(problem)
         np.testing.assert_allclose(private.x, plain.x, atol=1e-9)
 
 

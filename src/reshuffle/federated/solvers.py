@@ -133,9 +133,9 @@ class FederatedSolver(BaseSolver):
 
     def server(self, federation: Federation, work: Plan) -> Server:
         """The server, which combines the clients' models."""
-        level: Level | None = getattr(self, "privacy", None)
-        if getattr(level, "noise_at", "") == "driver":
-            sigma = self.account(federation).multiplier * level.clip
+        account = self.account(federation)
+        if account is not None and getattr(account.level, "noise_at", "") == "driver":
+            sigma = account.multiplier * account.level.clip
             return NoisyAveraging(federation.prox, work.totals, sigma)
         made: Server = self.server_class(federation.prox, work.totals)
         return made

@@ -9,7 +9,7 @@ does (Mishchenko et al. 2019). Fixed points stay what they are, so the solution 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, ClassVar, Protocol
@@ -99,7 +99,7 @@ class RandomK:
 
 DRAWS = 5
 """Names the random numbers of ``RandomK`` among those of the package."""
-SPARSE = {"TopK": TopK, "RandomK": RandomK}
+SPARSE: Mapping[str, Callable[[float], Transport]] = {"TopK": TopK, "RandomK": RandomK}
 
 
 def transport_of(given: object) -> Transport | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class NoisyPass:
         sigma: float,
     ) -> NoisyPass:
         """``first`` is the generator of the first epoch, from which a fixed order is drawn."""
-        allocate = getattr(order, "allocate", None)
+        allocate: Any = getattr(order, "allocate", None)
         sampling = permuted(problem, Reshuffle() if allocate else order, batch, False, first)
         n, length = problem.n, sampling.batch
 
@@ -127,7 +127,7 @@ class PrivateEpochs(Incremental):
         prox = step if self.prox_each_step else 0.0
         rng = generator(self.seed, epoch)
         self.noisy(x, rng, epoch, step, secret_generator(), prox_step=prox)
-        return self.problem.n
+        return self.sampling.problem.n
 
 
 def account_of_epochs(

@@ -75,7 +75,7 @@ class BaseSolver:
                 f"{cls.__name__} counts {cls.counted}, not {other}: "
                 f"give {cls.counted}={settings[other]!r}"
             )
-        if settings.get("privacy") is not None and "privacy" not in _settings(cls):
+        if settings.get("privacy") is not None and not hasattr(cls, "privacy"):
             raise InputError(
                 f"{cls.__name__} has no differential privacy: its steps use the data again and again without a bound on "
                 "one sample's influence; use ProxRR or FedRR with privacy.SampleLevel, or FedRR or LocalSGD with "
