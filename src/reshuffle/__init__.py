@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         RRRegressorCV,
         rr_path,
     )
-    from reshuffle.federated import ExactFedRR, FedNewton, FedRR, LocalSGD
+    from reshuffle.federated import ExactDistributed, ExactFedRR, FedNewton, FedRR, LocalSGD
     from reshuffle.labels import encode_labels
     from reshuffle.objective import FiniteSum, Objective
     from reshuffle.oracle import OracleProblem
@@ -54,7 +54,7 @@ _NAMES = {
     "comparison": "Comparison compare",
     "errors": "ClientError ConversionWarning DivergenceError InputError StepWarning",
     "estimators": "RRClassifier RRClassifierCV RRRegressor RRRegressorCV rr_path",
-    "federated": "ExactFedRR FedNewton FedRR LocalSGD",
+    "federated": "ExactDistributed ExactFedRR FedNewton FedRR LocalSGD",
     "labels": "encode_labels",
     "objective": "FiniteSum Objective",
     "oracle": "OracleProblem",
@@ -73,6 +73,7 @@ __all__ = [
     "Comparison",
     "ConversionWarning",
     "DivergenceError",
+    "ExactDistributed",
     "ExactFedRR",
     "ExactProxRR",
     "FedNewton",

@@ -15,6 +15,7 @@ from reshuffle import digests
 ROOT = Path(rs.__file__).parent
 LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer and those before it
     {
+        "arrays",
         "cached",
         "errors",
         "randomness",

@@ -1,4 +1,4 @@
-"""Sites as a file says them: ``sites.toml``, also in a folder, or a folder with a file for each."""
+"""Sites as described by a ``sites.toml``, by a folder that contains one, or by a folder with one data file per site."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ SETTINGS = {
     "objective": bool, "power_rounds": int, "target": str, "impute": bool, "drop": list, "columns": list,
     "categories": list, "missing": list,
 }  # fmt: skip
-WORDS: dict[Any, str] = {
+WORDS: dict[object, str] = {
     str: "a text", (int, float): "a number", int: "a whole number", bool: "true or false", list: "a list",
 }  # fmt: skip
-"""Kinds of values, as messages say them."""
+"""The names that messages use for kinds of values."""
 TABLES = ("impute", "drop", "columns", "categories", "missing")
-"""Settings of how tables are read, which ``Sites`` has under the same names."""
+"""Settings for reading tables; ``Sites`` has parameters of the same names."""
 SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target"), str) | {"drop": list}
 PATHS = ("data", "test", "audit", "state")
 SINGLE = re.compile(rb"^\s*\[site\]", re.MULTILINE)
-"""A site that begins with single brackets, of which TOML allows only one."""
+"""A site that begins with single brackets, of which TOML allows only one: a likely slip."""
 NAME = "sites.toml"
-"""A file of this name in a folder says which sites it has."""
+"""The name of the file in a folder that describes its sites."""
 
 
 def is_sites(data: str) -> bool:
@@ -43,7 +43,7 @@ def is_sites(data: str) -> bool:
 
 
 def sites_of(data: str, l1: float, l2: float | None, engine: str) -> Sites:
-    """The sites. The file's l1 and l2 go before those of the command."""
+    """The sites. The file's l1 and l2 take precedence over those of the command."""
     settings, sites = settings_of(data)
     loss = settings.get("loss", "logistic")
     if loss not in LOSSES:
@@ -56,14 +56,14 @@ def sites_of(data: str, l1: float, l2: float | None, engine: str) -> Sites:
         "power_rounds": settings.get("power_rounds", 0),
     } | {name: settings[name] for name in TABLES if name in settings}
     l1, l2 = settings.get("l1", l1), settings.get("l2", l2)
-    if l2 is None:  # L_f/N, which the sites are asked for
+    if l2 is None:  # The default is L_f/N, for which the sites are asked.
         with Sites(sites, **common).gather(check_engine(engine)) as gathered:
             l2 = gathered.smoothness.L_f / gathered.n
     return Sites(sites, penalty=ElasticNet(l1, l2), **common)
 
 
 def settings_of(data: str) -> tuple[dict[str, Any], list[Site]]:
-    """What a file or a folder says of its sites: the settings of all, and the sites."""
+    """The common settings and the list of sites that a file or a folder describes."""
     path = Path(data)
     return _folder(path) if path.is_dir() else _toml(path)
 
@@ -106,7 +106,7 @@ def _toml(path: Path) -> tuple[dict[str, Any], list[Site]]:
 
 
 def _check(where: str, found: Any, known: dict[str, Any]) -> None:
-    """Refuse words that are not known, and values of another kind."""
+    """Refuse unknown keys and values of the wrong kind."""
     if not isinstance(found, dict):
         raise InputError(f"{where} must be a table, got {found!r}")
     for name, value in found.items():

@@ -1,5 +1,7 @@
 """Federated learning: the single-machine methods on the product space, with one driver."""
 
+from reshuffle.federated.distributed import ExactDistributed
+from reshuffle.federated.divided_folder import DividedFolder
 from reshuffle.federated.exact import ExactFedRR
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import EarlyStopping
@@ -18,7 +20,9 @@ from reshuffle.federated.transport import RandomK, TopK
 __all__ = [
     "Averaging",
     "ControlVariates",
+    "DividedFolder",
     "EarlyStopping",
+    "ExactDistributed",
     "ExactFedRR",
     "FedNewton",
     "FedRR",

@@ -231,7 +231,7 @@ class Sums:
         for name in ARRAYS:
             part = reply.more.get(name)
             if part is not None:
-                total = self.totals.setdefault(name, Total(self.shape))
+                total = self.totals.setdefault(name, Total(np.shape(part)))
                 total.add(float(self.shares[reply.client]) * np.asarray(part))
         added = (*ARRAYS, VALUES, PLACES)
         rest = {name: part for name, part in reply.more.items() if name not in added}

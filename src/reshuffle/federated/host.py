@@ -208,10 +208,13 @@ def _of_rows(problem: Problem, words: list[str], x: Array) -> dict[str, Plain]:
     """The parts of an answer that a generalised linear model alone can give."""
     fit, found = problem.datafit, dict[str, Plain]()
     if "rising" in words:
-        slopes = np.maximum(fit.slopes(x)[0], 0.0)
-        zero, rising = np.zeros(slopes.shape), fit.combined(slopes)
-        # l(z) = z·s - l*(s), summed over the samples whose slope is positive: the others add l*(0) to both sums
-        conjugates = fit.conjugates(slopes, 1.0) - fit.conjugates(zero, 1.0)
+        rising, conjugates = np.zeros(fit.shape), 0.0
+        for _, some in fit.windows():  # one pass, where the rows lie on disk
+            slopes = np.maximum(some.slopes(x)[0], 0.0)
+            rising += some.combined(slopes) * (some.n / fit.n)
+            # l(z) = z·s - l*(s), summed over the samples whose slope is positive: the others add l*(0) to both sums
+            zero = np.zeros(slopes.shape)
+            conjugates += some.conjugates(slopes, 1.0) - some.conjugates(zero, 1.0)
         found["rising"] = rising
         found["rising_excess"] = float(np.vdot(x, rising)) - conjugates / fit.n
     if "floor" in words:

@@ -23,6 +23,7 @@ from reshuffle.orders import (
     Order,
     Reshuffle,
     ShuffleOnce,
+    in_windows,
     is_fixed,
     visits_of,
     with_replacement,
@@ -279,9 +280,10 @@ class Corrected(Local):
         owner, weights, _ = resampled(client, self.importance)
         slopes = slope_table_of(client, owner, weights)
         pool = np.arange(owner.size or client.n, dtype=np.uint32)
+        order = in_windows(self.order, client.datafit)
 
         def draw(rng: np.random.Generator, number: int) -> list[Visits]:
-            return [visits_of(self.order, pool.copy(), rng, number) for _ in range(self.passes)]
+            return [visits_of(order, pool.copy(), rng, number) for _ in range(self.passes)]
 
         fixed = draw(Stream(self.seed, 0).at(position), 0) if is_fixed(self.order) else None
 

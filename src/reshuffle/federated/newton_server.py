@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.core import native
+from reshuffle.engines import Record
 from reshuffle.errors import InputError
+from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.curvature import LENGTHS, Answer, Curved, Question
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.server import Server
@@ -40,6 +42,10 @@ STEEP = 1e9
 """The most damping for a loss without a bound on its curvature, which may be e^20 times as large one step further."""
 LEAST_SLOPE = 1e-100
 """A slope that is as good as zero, and whose square is still not zero in floating point."""
+
+
+class TooWide(InputError):
+    """More features matter than a Hessian is written out for."""
 
 
 class Search(NamedTuple):
@@ -104,12 +110,18 @@ class NewtonServer(Server):
 
     # --- a round -------------------------------------------------------------------------------
 
+    def sums(self, shape: tuple[int, ...], shares: Array) -> Sums:
+        """Answers are added up as they come: the server holds one Hessian, whatever the number of clients."""
+        return Sums(shape, shares)
+
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
+        raise NotImplementedError("this server adds up what comes, and keeps no answer")
+
+    def add_up(
+        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
+    ) -> State:
         active, search = state["active"] != 0.0, Search(*state["search"].tolist())
         x, base = state["x"], state["base"]
-        total = np.zeros_like(next(iter(models.values())))
-        for answer in models.values():  # one after the other: the same sum on every engine
-            total += answer
         found = Answer.of(total / self.n, self.shape, self.local.width(active))
         points = [base + t * (x - base) for t in LENGTHS]
         heights = np.array(
@@ -192,7 +204,7 @@ class NewtonServer(Server):
         held = self._closed((pressing == np.inf) | self.smooth)
         room = LARGEST // int(np.prod(self.shape[1:])) - (self.shape[0] - self.features)
         if np.count_nonzero(held) > room:
-            raise InputError(
+            raise TooWide(
                 "FedNewton writes out the Hessian of the features that no penalty holds at zero, at most "
                 f"{room} here, and there are {np.count_nonzero(held)}: take ExactFedRR, or a stronger ℓ1"
             )

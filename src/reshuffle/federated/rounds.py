@@ -139,7 +139,8 @@ class Rounds(Method):
 
     def _ask(self, task: Task) -> tuple[Found, Sums | None]:
         """The replies; added up as they come, where the server wants sums alone."""
-        sums = self.server.sums(task.x.shape, self.problem.sizes / self.problem.n)
+        shape = self.plan.local.reply_shape(task.x)
+        sums = self.server.sums(shape, self.problem.sizes / self.problem.n)
         return self.gathering(task, None if sums is None else sums.take), sums
 
     def _combine(

@@ -113,6 +113,10 @@ class Model:
         columns = table.columns
         if columns is None:
             shape, parts = self._rows(table)
+            if moments and isinstance(table.X, Shards):
+                raise InputError(
+                    "standardise: rows on disk are not standardised on the way; standardise them before they are converted"
+                )
             more = _moments(table.X, shape[2]) if moments else {}
         else:
             shape = (table.y.shape[0], len(columns.columns), np.empty(0), True)
@@ -159,10 +163,6 @@ class Model:
             X = sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], d))
         if isinstance(X, Shards):
             X = X.widened(d)
-        if "deviation" in agreed and isinstance(X, Shards):
-            raise InputError(
-                "rows on disk are not standardised on the way: standardise them before they are converted"
-            )
         if "deviation" in agreed:
             X = standardised(X, np.asarray(agreed["mean"]), np.asarray(agreed["deviation"]))
         convex = L2(float(agreed["mu"])) if agreed["mu"] else None  # all that local work asks of ψ

@@ -25,6 +25,8 @@ from reshuffle.federated.scales import moments
 from reshuffle.federated.site import Model, Site
 from reshuffle.federated.site_data import SiteTable
 from reshuffle.problem import Problem
+from reshuffle.smoothness import Smoothness
+from reshuffle.solvers.exact.sample_start import sample_of
 
 NOTHING = np.empty(0)
 
@@ -123,9 +125,7 @@ class SiteHost:
         )
         bounded = problem.loss.curvature < np.inf
         largest = constants.L_max if bounded else typical
-        curvature = (
-            constants.L_f if bounded and largest != 0.0 else typical
-        )  # 0 where all rows are zero
+        curvature = _steepest(problem, constants) if bounded and largest != 0.0 else typical
         return {
             "visits": load.visits, "steps": float(load.steps), "smoothness": float(load.smoothness),
             "L_max": largest, "L_mean": typical, "L_f": curvature,
@@ -218,6 +218,15 @@ class SiteHost:
 
     def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"_tables": {}, "_ready": {}, "_memory": ClientStates()}
+
+
+def _steepest(problem: Problem, constants: Smoothness) -> float:
+    """L_f. On disk it is that of a window of random pieces: the power method would take tens of passes over the files."""
+    fit: Any = problem.datafit
+    if not fit.on_disk:
+        return constants.L_f
+    sample = problem.with_datafit(sample_of(fit, 0))
+    return min(sample.smoothness.L_f, constants.L_mean)
 
 
 Stamp = dict[str, tuple[int, ...]]

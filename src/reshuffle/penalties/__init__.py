@@ -1,4 +1,4 @@
-"""Penalties ψ(x) with their prox, one small file each; what else they can do is in ``abilities``.
+"""Penalties ψ(x) with their prox, one small file each; ``abilities`` lists what else they may provide.
 
 A new penalty is one file and one line here: the conformance tests find it in ``PENALTIES``.
 """

@@ -20,9 +20,10 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.cached import cached_property
 from reshuffle.datafit import Datafit
-from reshuffle.objective import Array, Objective
+from reshuffle.objective import Objective
 from reshuffle.penalties import Able, ability
 from reshuffle.penalties.forms import Form
 from reshuffle.penalties.inexact import COLD

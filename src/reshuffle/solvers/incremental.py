@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import StepWarning, warn_user
-from reshuffle.objective import Array, FiniteSum
+from reshuffle.objective import FiniteSum
 from reshuffle.randomness import generator
 from reshuffle.solvers.method import Epoch, Method, State
 from reshuffle.solvers.prox_call import beginning, columns, taken

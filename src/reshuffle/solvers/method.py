@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array, Visits
 from reshuffle.cached import cached_property
-from reshuffle.objective import Array, Objective, Visits
+from reshuffle.objective import Objective
 from reshuffle.orders import shuffled
 from reshuffle.penalties.inexact import COLD
 from reshuffle.privacy import Account
@@ -19,7 +19,7 @@ from reshuffle.solvers.certificate import certificate_of
 from reshuffle.solvers.sampling import bind_step, inverse, smoothness_of
 from reshuffle.steps import Schedule, Setting, check_step
 
-State = dict[str, NDArray[Any]]
+State = dict[str, AnyArray]
 """All that an epoch changes, as arrays: ``x``, and whatever else the method carries. Never changed in place."""
 
 
@@ -82,7 +82,7 @@ class Method(ABC):
     header: dict[str, str]
     """The choices that the method made by itself, for the header of the trace."""
 
-    def __init__(self, problem: Objective, solver: Any = None) -> None:
+    def __init__(self, problem: Objective, solver: object = None) -> None:
         self.problem, self.solver, self.header = problem, solver, {}
         self.measure = certificate_of(problem)
         self.certificate = self.measure.name
@@ -155,7 +155,7 @@ class Method(ABC):
         arrays: State = state
         return arrays
 
-    def resumed(self, arrays: State) -> Any:
+    def resumed(self, arrays: State) -> object:
         """The state that was saved as these arrays."""
         return arrays
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.core import native
-from reshuffle.objective import Array
 from reshuffle.penalties.forms import Form, native_form
 
 FEW = 100

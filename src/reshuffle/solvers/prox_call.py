@@ -7,12 +7,12 @@ saved with it, so that equal runs stay equal and a resumed run has the bits of a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from reshuffle.objective import Array, Objective
+from reshuffle.arrays import AnyArray, Array
+from reshuffle.objective import Objective
 from reshuffle.penalties import ability
 from reshuffle.penalties.inexact import COLD, Approximate
 
@@ -37,7 +37,7 @@ class WarmStart(NamedTuple):
         return {"warm": self.start, "inner": np.array([self.iterations])}
 
     @classmethod
-    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> WarmStart | None:
+    def of(cls, arrays: Mapping[str, AnyArray]) -> WarmStart | None:
         """The warm start of a saved state; ``None`` where the prox is direct."""
         return cls(arrays["warm"], float(arrays["inner"][0])) if "warm" in arrays else None
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from reshuffle.objective import Array, Objective
+from reshuffle.arrays import Array
+from reshuffle.objective import Objective
 
 NO_MINIMISER = "P has no minimiser"
 FAR = 1e100

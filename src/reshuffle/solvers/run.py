@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.callbacks import Callback
 from reshuffle.errors import DivergenceError, InputError, not_converged, shown, warn_user
 from reshuffle.interruption import OutOfTime, until
-from reshuffle.objective import Array, Objective
+from reshuffle.objective import Objective
 from reshuffle.solvers.certificate import RelativeMapping
 from reshuffle.solvers.method import Check, Epoch, Method
 from reshuffle.solvers.recession import why_endless
@@ -291,7 +292,7 @@ class Run:
     def _x(self) -> Array:
         return self.method.x_of(self.state)
 
-    def _checked(self, state: Any, name: str) -> Any:
+    def _checked(self, state: object, name: str) -> Any:
         """A state of the method, refused where it lacks x or has one of another shape."""
         shape, kind = self.problem.shape, self.method.state_type
         typed = (
@@ -354,5 +355,5 @@ def _answer(callback: Callback, answer: object) -> bool:
     )
 
 
-def _refuse(part: Any, wanted: str, found: Any) -> NoReturn:
+def _refuse(part: object, wanted: str, found: object) -> NoReturn:
     raise InputError(f"{type(part).__name__}: {wanted}, got {shown(found)}")

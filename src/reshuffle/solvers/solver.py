@@ -13,11 +13,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.callbacks import Callback, ProgressBar
 from reshuffle.capacity import check_unknown
 from reshuffle.digests import Fingerprint, digest
 from reshuffle.errors import InputError, held_warnings, shown
-from reshuffle.objective import Array, FiniteSum, Objective
+from reshuffle.objective import FiniteSum, Objective
 from reshuffle.penalties.abilities import check_convex
 from reshuffle.privacy import public_fingerprint
 from reshuffle.randomness import check_seed
@@ -67,7 +68,7 @@ class BaseSolver:
     takes_weakly_convex: ClassVar[bool] = False
     """Whether it runs with a penalty that is not convex (ability ``weak_convexity``)."""
 
-    def __new__(cls, *_: Any, **settings: Any) -> Self:
+    def __new__(cls, *_: object, **settings: object) -> Self:
         """Refuse the word that belongs to the other kind of solver."""
         other = "rounds" if cls.counted == "epochs" else "epochs"
         if other in settings:
@@ -134,7 +135,7 @@ class BaseSolver:
     def solve(
         self,
         problem: Objective,
-        x0: Any = None,
+        x0: object = None,
         *,
         callbacks: Sequence[Callback] = (),
         progress: bool = False,
@@ -184,7 +185,7 @@ class BaseSolver:
         """The loop that runs the method on this problem."""
         return Run
 
-    def check_problem(self, problem: Any) -> None:
+    def check_problem(self, problem: object) -> None:
         """Refuse what this solver cannot minimise."""
         name = type(self).__name__
         if isinstance(problem, self.takes):

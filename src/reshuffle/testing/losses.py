@@ -1,4 +1,4 @@
-"""Properties of a loss: derivatives, curvature and conjugate agree with its value."""
+"""Checks of a loss: derivatives, curvature and conjugate agree with its value."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from reshuffle.testing.failure import CheckFailed, run_checks
 STEP = 1e-5
 """The width of a central difference, whose error is then near 1e-10 of the third derivative."""
 NEAR = 1e-4
-"""The relative error of a derivative that is let pass."""
+"""The relative error of a derivative that is accepted."""
 FAR = (-40.0, 40.0)
-"""Margins at which a careless exp overflows in its square."""
+"""Margins at which the square of a carelessly written exp overflows."""
 
 
 def check_loss(loss: Any, y: Any = None, *, seed: int = 0, trials: int = 200) -> list[str]:
-    """Check a loss l(z, y) at random margins z; the names of the properties that hold.
+    """Check a loss l(z, y) at random margins z; returns the names of the properties that hold.
 
     - ``derivative``: l' is the slope of value, by central differences.
     - ``convex``: l' does not fall.
@@ -32,7 +32,7 @@ def check_loss(loss: Any, y: Any = None, *, seed: int = 0, trials: int = 200) ->
     Parameters
     ----------
     loss : an instance of a subclass of ``reshuffle.losses.Loss``; of a vector loss the derivative alone is checked.
-    y : targets to check with, where ``loss.targets`` cannot tell some.
+    y : targets to check with, if ``loss.targets`` cannot provide them.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def _far(loss: Any, y: Any) -> None:
 
 
 def _pairs(z: Any) -> tuple[Any, Any]:
-    """Margins and others, near and far."""
+    """Pairs of margins, near to each other and far apart."""
     rng = np.random.default_rng(1)
     return z, z + np.where(np.arange(z.size) % 2, 1e-2, 1.0) * rng.standard_normal(z.size)
 
