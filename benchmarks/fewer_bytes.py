@@ -1,12 +1,13 @@
 """Bytes of ExactFedRR to an accuracy, by how its residuals travel, on the eight settings of docs/federated-convergence.md.
 
-    RESHUFFLE_DATA=FOLDER python -m benchmarks.fewer_bytes
+    RESHUFFLE_DATA=FOLDER python -m benchmarks.fewer_bytes [--split label] [--no-plain]
 
 Bytes are those up and down, of all clients. FedNewton, whose Hessians travel whole, stands beside.
 """
 
 from __future__ import annotations
 
+import argparse
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -54,23 +55,31 @@ def bytes_to(solver: Any, clients: Any, minimum: float) -> list[str]:
     return cells
 
 
-def settings() -> Iterator[Setting]:
-    for by in ("label", "iid"):
+def settings(splits: list[str]) -> Iterator[Setting]:
+    for by in splits:
         for data in ("mushrooms", "a9a"):
             for count in (10, 100):
                 yield Setting(data, by, count)
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--split", choices=["label", "iid"], action="append", dest="splits")
+    parser.add_argument(
+        "--no-plain", action="store_true", help="leave out rounds without acceleration"
+    )
+    given = parser.parse_args()
     warnings.simplefilter("ignore")
     print("| setting | transport | to 1e-4 | to 1e-6 |\n| --- | --- | --- | --- |")
-    for setting in settings():
+    for setting in settings(given.splits or ["label", "iid"]):
         X, y = load_libsvm(setting.data)
         plain = rs.Problem(X, y)
         pooled = rs.Problem(X, y, ridge=plain.smoothness.L_f / plain.n)
         minimum = pooled.objective(rs.theory.solve(pooled))
         clients = rs.federated.split(pooled, setting.clients, setting.by, seed=0)
         for name, solver in CONTESTANTS.items():
+            if given.no_plain and "plain" in name:
+                continue
             cells = bytes_to(solver, clients, minimum)
             print(f"| {setting.title} | {name} | {' | '.join(cells)} |", flush=True)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.arrays import AnyArray, Array, Visits
+from reshuffle.arrays import AnyArray, Array, Ends, Visits
 from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.digests import digest
@@ -330,7 +330,7 @@ class Datafit(Samples):
         self,
         x: Array,
         visits: Visits,
-        ends: NDArray[np.int64],
+        ends: Ends,
         step: float,
         *,
         ridge: float,

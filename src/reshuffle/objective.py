@@ -9,6 +9,7 @@ from typing import TypeGuard
 import numpy as np
 
 from reshuffle.arrays import Array as Array
+from reshuffle.arrays import Ends
 from reshuffle.arrays import Visits as Visits
 from reshuffle.cached import cached_property
 from reshuffle.datafit import ALONE, Copies, Datafit
@@ -227,7 +228,7 @@ class FiniteSum(Objective):
         self,
         x: Array,
         visits: Visits,
-        ends: NDArray[np.int64],
+        ends: Ends,
         step: float,
         *,
         average: float,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.arrays import AnyArray, Array, Visits
+from reshuffle.arrays import AnyArray, Array, Ends, Visits
 from reshuffle.cached import cached_property, keep
 from reshuffle.capacity import check_unknown
 from reshuffle.core import native
@@ -308,7 +308,7 @@ class Problem(FiniteSum):
         self,
         x: Array,
         visits: Visits,
-        ends: NDArray[np.int64],
+        ends: Ends,
         step: float,
         *,
         average: float,

@@ -10,7 +10,7 @@ import pytest
 import reshuffle as rs
 from reshuffle.engines import Reply
 from reshuffle.federated import RandomK, TopK
-from reshuffle.federated.client_state_server import Sums
+from reshuffle.federated.packed_server import PackedSums
 from reshuffle.federated.transport import (
     PLACES,
     VALUES,
@@ -125,7 +125,7 @@ def test_a_run_is_resumed_with_the_same_transport_only() -> None:
     ],
 )
 def test_a_client_that_packs_something_else_is_named(parts: dict[str, Any]) -> None:
-    sums = Sums((5,), np.ones(3) / 3, TopK(0.4))
+    sums = PackedSums((5,), np.ones(3) / 3, TopK(0.4))
     reply = Reply("run", 4, 2, "digest", np.empty(0), more=parts)
     with pytest.raises(rs.ClientError, match="round 4: client 2"):
         sums.take(reply)

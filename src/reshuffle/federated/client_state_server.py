@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.engines import Plain, Record, Reply
-from reshuffle.errors import ClientError, InputError
+from reshuffle.errors import InputError
 from reshuffle.federated.extrapolation import (
     ResidualMonitor,
     check_slots,
@@ -21,7 +21,6 @@ from reshuffle.federated.extrapolation import (
 )
 from reshuffle.federated.host import ARRAYS
 from reshuffle.federated.server import Prox, Server
-from reshuffle.federated.transport import PLACES, VALUES, Transport, name_of
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
 
@@ -42,22 +41,12 @@ class ClientStateServer(Server):
     and the h_m: z_m ← x - ½(x - z_m) at every client, and so for the mean. x = prox_τ(z) is the prox_{τ/2} of that.
     """
 
-    def __init__(
-        self,
-        prox: Prox,
-        totals: Array,
-        memory: int,
-        adaptive: bool = False,
-        transport: Transport | None = None,
-    ) -> None:
+    def __init__(self, prox: Prox, totals: Array, memory: int, adaptive: bool = False) -> None:
         super().__init__(prox, totals)
-        self.memory, self.adaptive, self.transport = memory, adaptive, transport
+        self.memory, self.adaptive = memory, adaptive
 
     def sums(self, shape: tuple[int, ...], shares: Array) -> Sums:
-        return Sums(shape, shares, self.transport)
-
-    def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return shape if self.transport is None else (0,)
+        return Sums(shape, shares)
 
     @property
     def needs_all(self) -> bool:  # type: ignore[override]
@@ -109,7 +98,7 @@ class ClientStateServer(Server):
         return {
             "key": key, "base": base, "start": start, "stop": stop, "weights": state["weights"],
             "ratio": ratio, "back": int(back),
-        } | ({} if self.transport is None else {"transport": name_of(self.transport)}), own  # fmt: skip
+        }, own  # fmt: skip
 
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         raise NotImplementedError("this server adds up what comes, and keeps no model")
@@ -218,34 +207,21 @@ class Total:
 class Sums:
     """Adds up the arrays of replies and forgets them: residuals as they are, gradients (``ARRAYS``) by N_m/N."""
 
-    def __init__(
-        self, shape: tuple[int, ...], shares: Array, transport: Transport | None = None
-    ) -> None:
-        self.shape, self.shares, self.transport = shape, shares, transport
+    def __init__(self, shape: tuple[int, ...], shares: Array) -> None:
+        self.shares = shares
         self.model = Total(shape)
         self.totals: dict[str, Total] = {}
 
     def take(self, reply: Reply) -> Reply:
         """The reply without what was added."""
-        self.model.add(self._residual(reply))
+        self.model.add(reply.model)
         for name in ARRAYS:
             part = reply.more.get(name)
             if part is not None:
                 total = self.totals.setdefault(name, Total(np.shape(part)))
                 total.add(float(self.shares[reply.client]) * np.asarray(part))
-        added = (*ARRAYS, VALUES, PLACES)
-        rest = {name: part for name, part in reply.more.items() if name not in added}
+        rest = {name: part for name, part in reply.more.items() if name not in ARRAYS}
         return replace(reply, model=np.empty(0), more=rest)
-
-    def _residual(self, reply: Reply) -> Array:
-        if self.transport is None:
-            return reply.model
-        try:
-            return self.transport.unpack(reply.more, self.shape, reply.round)
-        except ValueError as error:
-            raise ClientError(
-                f"round {reply.round}: client {reply.client}: {error}", [reply.client]
-            ) from None
 
 
 SMALL = 1 << 19

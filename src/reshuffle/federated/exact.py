@@ -12,6 +12,7 @@ from reshuffle.federated.client_state_server import ClientStateServer
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Corrected, Local
 from reshuffle.federated.newton import FedNewton
+from reshuffle.federated.packed_server import PackedServer
 from reshuffle.federated.plan import Plan, plan
 from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.scales import (
@@ -177,7 +178,9 @@ class ExactFedRR(FederatedSolver):
         chosen = self._chosen  # and so the server's to halve
         if self.state == "clients":
             how = transport_of(self.transport)
-            return ClientStateServer(prox, work.totals, self.acceleration, chosen, how)
+            if how is not None:
+                return PackedServer(prox, work.totals, self.acceleration, chosen, how)
+            return ClientStateServer(prox, work.totals, self.acceleration, adaptive=chosen)
         if self.acceleration and hasattr(self.step, "value"):  # a step that does not change
             return Extrapolated(prox, work.totals, self.acceleration, adaptive=chosen)
         return ControlVariates(prox, work.totals)

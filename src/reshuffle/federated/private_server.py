@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ ANSWERS = "every client of a round answers; what sites tell before the first rou
 
 class NoisyAveraging(Averaging):
     """x⁺ = prox_{γ(S/M)R}( (1/M)(Σ_m x̂_m + N(0, z²C²I)) ), with fresh noise in each round."""
+
+    sums_only: ClassVar[bool] = True
+    """It uses nothing but the sum of the replies."""
 
     def __init__(self, prox: Prox, totals: Array, sigma: float) -> None:
         super().__init__(prox, totals)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from reshuffle.objective import Array, FiniteSum, Visits
+from reshuffle.arrays import Array, Ends, Visits
+from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle
 from reshuffle.privacy import Account, SampleLevel
 from reshuffle.privacy.noise import secret_generator
@@ -29,7 +29,6 @@ from reshuffle.steps import Schedule
 PIECE = 1 << 20
 """Noise is drawn for about this many numbers at a time: eight megabytes."""
 
-Ends = NDArray[np.int64]
 Batches = Callable[[np.random.Generator, int, np.random.Generator], tuple[Visits, Ends]]
 """(the run's random numbers, the epoch, secret random numbers) -> the visits, and the ends of batches among them."""
 
