@@ -113,7 +113,7 @@ def every_step(noise: float, epochs: int, steps: int) -> Attack:
                 before = x[COLUMN]
                 problem.clipped_sweep(
                     x, visits[begin:stop], np.array([stop - begin]), 1e-3, average=1.0, clip=1.0,
-                    noise=noise * secret.standard_normal((1, 6)),
+                    noise=noise * secret.standard_normal((1, 6)), share=1.0,
                 )  # fmt: skip
                 total += x[COLUMN] - before if k == at else 0.0
                 begin = stop

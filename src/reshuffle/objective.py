@@ -234,13 +234,14 @@ class FiniteSum(Objective):
         average: float,
         clip: float,
         noise: Array,
+        share: float,
         prox_step: float = 0.0,
     ) -> None:
-        """x ← x - step·average·(Σ_{i in batch} clip_C(∇f_i(x)) + noise_k + |batch|·ridge·x), batch after batch, in place.
+        """x ← x - step·average·(Σ_{i in batch} clip_C(∇f_i(x)) + noise_k + share·ridge·x), batch after batch, in place.
 
         clip_C(g) = g·min(1, C/‖g‖), over all unknowns; ∇f_i is without the ridge here, which is not clipped. Batch k
-        ends before visit ``ends[k]``, may be empty, and has row k of the noise. A gradient that is not a number counts
-        as zero.
+        ends before visit ``ends[k]``, may be empty, and has row k of the noise. ``share`` is the mean length of a batch: were
+        the ridge that of its own length, the model would tell this length. A gradient that is not a number counts as zero.
         """
         start, features = 0, slice(self.features)
         for stop, disturbance in zip(ends.tolist(), noise, strict=True):
@@ -248,7 +249,7 @@ class FiniteSum(Objective):
             for i in visits[start:stop]:
                 listen()
                 direction += clipped(np.nan_to_num(self._without_ridge(int(i), x), nan=0.0), clip)
-            direction[features] += (stop - start) * self.ridge * x[features]
+            direction[features] += share * self.ridge * x[features]
             x -= step * average * direction
             if prox_step > 0:
                 x[...] = self.prox(x, prox_step)

@@ -314,6 +314,7 @@ class Problem(FiniteSum):
         average: float,
         clip: float,
         noise: Array,
+        share: float,
         prox_step: float = 0.0,
     ) -> None:
         if self.datafit.on_disk:
@@ -321,12 +322,28 @@ class Problem(FiniteSum):
         visits = read_only(check_visits(visits, self.n))
         if prox_step > 0 and self.form is None:
             super().clipped_sweep(
-                x, visits, ends, step, average=average, clip=clip, noise=noise, prox_step=prox_step
+                x,
+                visits,
+                ends,
+                step,
+                average=average,
+                clip=clip,
+                noise=noise,
+                share=share,
+                prox_step=prox_step,
             )
             return
         form: dict[str, Any] = {"prox_step": prox_step, "form": self.form} if prox_step > 0 else {}
         self.datafit.clipped_sweep(
-            x, visits, ends, step, ridge=self.ridge, average=average, clip=clip, noise=noise, **form
+            x,
+            visits,
+            ends,
+            step,
+            ridge=share * self.ridge,
+            average=average,
+            clip=clip,
+            noise=noise,
+            **form,
         )
 
     def slopes(self, x: Array) -> tuple[Array, Array]:

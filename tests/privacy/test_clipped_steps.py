@@ -20,7 +20,7 @@ def steps_of(problem: FiniteSum, x: Array, sweep: Any, noise: Array, **settings:
     visits = np.random.default_rng(1).permutation(problem.n).astype(np.uint32)
     ends = np.array([3, 3, 7, problem.n])
     model = x.copy()
-    sweep(problem, model, visits, ends, 0.3, average=0.2, noise=noise, **settings)
+    sweep(problem, model, visits, ends, 0.3, average=0.2, noise=noise, share=3.0, **settings)
     return model
 
 
@@ -74,7 +74,7 @@ def test_no_sample_moves_the_model_by_more_than_the_clip(
     x, silence = np.zeros(problem.shape), np.zeros((1, *problem.shape))
     visits, ends = np.zeros(1, dtype=np.uint32), np.array([1])
     with np.errstate(over="ignore"):
-        problem.clipped_sweep(x, visits, ends, 1.0, average=1.0, clip=0.5, noise=silence)
+        problem.clipped_sweep(x, visits, ends, 1.0, average=1.0, clip=0.5, noise=silence, share=1.0)
     assert np.isfinite(x).all()
     assert np.linalg.norm(x) <= 0.5 * (1 + 1e-12)
 
@@ -85,7 +85,7 @@ def test_a_gradient_that_is_no_number_counts_as_zero() -> None:
     x, silence = np.full(2, 1e3), np.zeros((1, 2))
     before = x.copy()
     one = np.zeros(1, dtype=np.uint32), np.array([1])
-    problem.clipped_sweep(x, *one, 1.0, average=1.0, clip=0.5, noise=silence)
+    problem.clipped_sweep(x, *one, 1.0, average=1.0, clip=0.5, noise=silence, share=1.0)
     assert np.linalg.norm(x - before) <= 0.5 * (1 + 1e-12)
 
 

@@ -103,7 +103,7 @@ def test_samples_of_all_clients_are_protected_alike() -> None:
 
 def test_sample_level_without_noise_is_the_same_run() -> None:
     common: dict[str, Any] = {"step": 0.05, "rounds": 3, "batch_size": 4, "seed": 2}
-    clients = clients_of(ridge=0.1, fit_intercept=True)
+    clients = clients_of(5, 100, ridge=0.1, fit_intercept=True)  # batches of equal length
     level = SampleLevel(clip=1e6, noise=1e-20, delta=1e-3)
     private = rs.FedRR(privacy=level, **common).solve(clients)
     np.testing.assert_allclose(private.x, rs.FedRR(**common).solve(clients).x, atol=1e-9)

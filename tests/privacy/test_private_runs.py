@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,10 @@ def problem_of(n: int = 103, seed: int = 0, **settings: Any) -> rs.Problem:
 
 
 def test_a_run_with_hardly_any_noise_is_the_run_without() -> None:
-    """Of the same seed, with a clip that cuts nothing, and a last batch that is shorter than the others."""
+    """Of the same seed, with a clip that cuts nothing. Without a ridge the last batch may be shorter than the others."""
     common: dict[str, Any] = {"step": 0.5, "epochs": 3, "batch_size": 10, "seed": 3}
-    for prox in ("epoch", "step"):
-        problem = problem_of(ridge=0.1, fit_intercept=True)
+    problems = problem_of(fit_intercept=True), problem_of(100, ridge=0.1, fit_intercept=True)
+    for prox, problem in product(("epoch", "step"), problems):
         level = SampleLevel(clip=1e3, noise=1e-15, delta=1e-4)
         private = rs.ProxRR(privacy=level, prox=prox, **common).solve(problem)
         plain = rs.ProxRR(prox=prox, **common).solve(problem)
@@ -172,3 +173,24 @@ def test_model_files_carry_the_guarantee(tmp_path: Path) -> None:
     with read_archive(tmp_path / "model.npz", "model file", 2) as stored:
         assert stored.about["data"] is None
     assert rs.RRClassifier().fit(X, y).privacy_ is None
+
+
+def test_the_ridge_does_not_tell_how_long_a_secret_batch_was() -> None:
+    """With steps of noise and ridge alone, x shrinks by the same factor in each, whatever was allocated to it."""
+    problem = rs.Problem(np.zeros((20, 2)), np.arange(20) % 2, ridge=0.5)
+    models = []
+    for ends in ([10, 20], [0, 20], [20, 20]):
+        x, visits = np.ones(2), np.arange(20, dtype=np.uint32)
+        problem.clipped_sweep(
+            x,
+            visits,
+            np.array(ends),
+            0.1,
+            average=0.1,
+            clip=1.0,
+            noise=np.zeros((2, 2)),
+            share=10.0,
+        )
+        models.append(x.tolist())
+    assert models[0] == models[1] == models[2]
+    assert models[0][0] == pytest.approx((1 - 0.1 * 0.1 * 10.0 * 0.5) ** 2)

@@ -4,8 +4,8 @@
 //     clip_C(g) = g min(1, C / |g|),    |g| over all unknowns, the intercept with the others
 //
 // The gradient of one sample is an outer product of its row (with a 1 for the intercept) and its slopes, so that clipping
-// it scales the slopes. A batch ends where `ends` says, and may be empty: its noise is added all the same. The ridge does
-// not depend on data and is neither clipped nor noised. A prox, of one's own or of `prox_step`, comes after the noise.
+// it scales the slopes. A batch ends where `ends` says, and may be empty: its noise is added all the same. The ridge is that
+// of a whole step, does not depend on data, and is neither clipped nor noised. A prox, of one's own or of `prox_step`, comes after the noise.
 #pragma once
 #include "sweep.hpp"
 
@@ -78,7 +78,7 @@ double clipped_batches(const R &rows, const Sweep &s, const Clipping &c, const F
             slopes_of(s.visits[v], scale, own);
             clip(own, outputs, length_with_intercept(rows, s.visits[v], bias), c.bound);
         }
-        scale = shrunk(s, stop - start, x, penalised, scale);
+        scale = shrunk(s, 1, x, penalised, scale);  // the same in every step: the length of a batch may be a secret
         const double factor = -s.step * s.average;
         for (Index v = start; v < stop; v++) {
             const double *own = coefs + (v - start) * outputs;

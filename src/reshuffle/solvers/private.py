@@ -89,6 +89,7 @@ class NoisyPass:
         """
         visits, ends = self.batches(rng, epoch, secret)
         average = factor * self.sampling.average
+        share = self.sampling.problem.n / self.sampling.steps
         some, begin = max(1, PIECE // x.size), 0
         for k in range(0, ends.size, some):
             part = ends[k : k + some]
@@ -96,7 +97,7 @@ class NoisyPass:
             stop = int(part[-1])
             self.sampling.problem.clipped_sweep(
                 x, visits[begin:stop], part - begin, step,
-                average=average, clip=self.clip, noise=noise, prox_step=prox_step,
+                average=average, clip=self.clip, noise=noise, share=share, prox_step=prox_step,
             )  # fmt: skip
             begin = stop
 
