@@ -133,21 +133,16 @@ def federation(noise: float, rounds: int, noise_at: Any) -> Attack:
         rng = np.random.default_rng(0)
         parts = []
         for c in range(10):
-            X = rng.normal(size=(4, 6))
-            X[:, COLUMN] = (100.0 if canary else 0.0) if c == 0 else 0.0
-            if c == 0:
-                X[:, 1:] = 0.0
-            parts.append(
-                rs.Problem(
-                    X,
-                    np.array([1.0, -1.0, 1.0, -1.0]) if c else np.ones(4),
-                    loss=rs.losses.Squared(),
-                )
-            )
+            X, y = rng.normal(size=(4, 6)), rng.normal(size=4)
+            X[:, COLUMN] = 0.0
+            if c == 0:  # its change is clipped, and along its own column
+                X, y = np.zeros((4, 6)), np.full(4, 100.0)
+                X[:, COLUMN] = float(canary)
+            parts.append(rs.Problem(X, y, loss=rs.losses.Squared()))
         return rs.federated.Federation(parts)
 
     level = ClientLevel(clip=1.0, noise=noise, delta=CLIENT_DELTA, noise_at=noise_at)
-    solver = rs.FedRR(step=1e-5, rounds=rounds, privacy=level, eval_every=None, engine="threads")
+    solver = rs.FedRR(step=0.1, rounds=rounds, privacy=level, eval_every=None, engine="threads")
     federations = {word: clients(word) for word in (False, True)}
     return Attack(
         f"FedRR, z = {noise:g}, {rounds} rounds, noise by the {noise_at}",

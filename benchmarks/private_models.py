@@ -3,8 +3,8 @@
     RESHUFFLE_DATA=FOLDER python -m benchmarks.private_models
 
 Rows are divided by a bound on their length that is known without looking (√14 non-zero features of a9a, √22 of mushrooms).
-A fifth of the rows is held out. Clips, steps and passes are the same for both sets and all ε; they were not chosen on the
-test rows. DP-FedAvg is Flower's server-side fixed clipping run in this process: its own functions clip the clients' changes
+A fifth of the rows is held out. Clips, steps and passes are the same for both sets and all ε; they were chosen by a few trials
+on the first split. DP-FedAvg is Flower's server-side fixed clipping run in this process: its own functions clip the clients' changes
 (``compute_clip_model_update``) and give the noise of the mean (``compute_stdv``), between local passes of ours. Its noise
 comes from ``numpy.random`` as Flower draws it. diffprivlib's models are pure ε-private (δ = 0) by noise in the objective.
 """

@@ -29,7 +29,8 @@ def test_a_run_with_hardly_any_noise_is_the_run_without() -> None:
     """Of the same seed, with a clip that cuts nothing. Without a ridge the last batch may be shorter than the others."""
     common: dict[str, Any] = {"step": 0.5, "epochs": 3, "batch_size": 10, "seed": 3}
     problems = problem_of(fit_intercept=True), problem_of(100, ridge=0.1, fit_intercept=True)
-    for prox, problem in product(("epoch", "step"), problems):
+    steps: Any = ("epoch", "step")
+    for prox, problem in product(steps, problems):
         level = SampleLevel(clip=1e3, noise=1e-15, delta=1e-4)
         private = rs.ProxRR(privacy=level, prox=prox, **common).solve(problem)
         plain = rs.ProxRR(prox=prox, **common).solve(problem)
