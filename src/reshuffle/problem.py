@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.arrays import AnyArray, Array, Visits
+from reshuffle.arrays import AnyArray, Array, Ends, Visits
 from reshuffle.cached import cached_property, keep
 from reshuffle.capacity import check_unknown
 from reshuffle.core import native
@@ -317,6 +317,48 @@ class Problem(FiniteSum):
                 x[...] = self.prox(x, prox_step)
             return
         self.datafit.sweep(x, visits, step, **settings)
+
+    def clipped_sweep(
+        self,
+        x: Array,
+        visits: Visits,
+        ends: Ends,
+        step: float,
+        *,
+        average: float,
+        clip: float,
+        noise: Array,
+        share: float,
+        prox_step: float = 0.0,
+    ) -> None:
+        if self.datafit.on_disk:
+            raise InputError("privacy=SampleLevel(...) needs rows in memory, and these lie on disk")
+        visits = read_only(check_visits(visits, self.n))
+        if prox_step > 0 and self.form is None:
+            super().clipped_sweep(
+                x,
+                visits,
+                ends,
+                step,
+                average=average,
+                clip=clip,
+                noise=noise,
+                share=share,
+                prox_step=prox_step,
+            )
+            return
+        form: dict[str, Any] = {"prox_step": prox_step, "form": self.form} if prox_step > 0 else {}
+        self.datafit.clipped_sweep(
+            x,
+            visits,
+            ends,
+            step,
+            ridge=share * self.ridge,
+            average=average,
+            clip=clip,
+            noise=noise,
+            **form,
+        )
 
     def slopes(self, x: Array) -> tuple[Array, Array]:
         return self.datafit.slopes(x)

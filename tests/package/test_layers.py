@@ -38,7 +38,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"objective"},
     {"own_loops", "twice_differentiable"},
     {"problem", "oracle", "survival"},
-    {"trace", "callbacks", "orders", "steps", "run_cache"},
+    {"trace", "callbacks", "orders", "steps", "run_cache", "privacy"},
     {"datasets"},
     {"solvers"},
     {"inference"},

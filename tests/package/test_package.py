@@ -138,6 +138,7 @@ def test_the_lowest_versions_are_those_of_the_project() -> None:
         *extras["flower"],
         *extras["tables"],
         *extras["export"],
+        *extras["privacy"],
         *extras["test"],
     ]
     named = [*project["dependencies"], *optional]

@@ -111,6 +111,22 @@ def sweep(
     form: Form,
     scale: float,
 ) -> float: ...
+def clipped_sweep(
+    samples: Samples,
+    weights: Array,
+    visits: Visits,
+    ends: Numbers,
+    average: float,
+    x: Array,
+    step: float,
+    ridge: float,
+    bound: float,
+    sigma: float,
+    noise: Array,
+    prox_step: float,
+    form: Form,
+    scale: float,
+) -> float: ...
 def clients(
     samples: Samples,
     bounds: Numbers,

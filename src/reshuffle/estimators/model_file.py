@@ -20,6 +20,7 @@ from reshuffle.files import Location
 from reshuffle.losses import Loss
 from reshuffle.losses.squared import SquaredOutputs
 from reshuffle.npz_archive import read_archive, write_archive
+from reshuffle.privacy import Guarantee
 from reshuffle.shards import Shards
 
 KIND, VERSION = "model file", 2
@@ -61,6 +62,12 @@ def save(model: Any, path: Location, X: object = None, y: object = None) -> None
         "shifted_by": list(getattr(model, "shifted_by_", ())),
         "data": None if X is None else fingerprint(X, y),
     }
+    private = getattr(model, "privacy_", None)
+    if private is not None:
+        about |= {
+            "privacy": asdict(private),
+            "data": None,
+        }  # a digest would tell who is in the data
     write_archive(path, KIND, VERSION, about, arrays)
 
 
@@ -125,6 +132,8 @@ def _model(about: dict[str, Any], arrays: dict[str, AnyArray]) -> Any:
     model.penalty_ = Described(str(about["penalty"]))
     model.converged_, model.message_ = bool(about["converged"]), str(about["message"])
     model.certificate_ = Certificate(**about["certificate"])
+    spent = about.get("privacy")
+    model.privacy_ = None if spent is None else Guarantee.from_record(spent)
     for name, value in about["numbers"].items():
         if name in NUMBERS:
             setattr(model, name, int(value) if name.startswith("n_") else float(value))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.errors import InputError, shown
+from reshuffle.estimators.private_fit import refuse_private
 from reshuffle.problem import Problem
 from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
 from reshuffle.solvers.exact.newton_compiled import is_small
@@ -62,6 +63,8 @@ def solver_of(given: object, tol: Any, max_iter: Any, seed: int, *, traced: bool
         return SOLVERS[name](**limits if traced else limits | {"eval_every": int(max_iter)})
     if isinstance(given, type) or not callable(getattr(given, "solve", None)):
         raise InputError(f"solver must be a name or have a method solve, got {shown(given)}")
+    if not traced:
+        refuse_private(given, "a path of models or a cross-validation")
     return given
 
 

@@ -268,6 +268,9 @@ class Rescaling(Server):
     def needs_all(self) -> bool:  # type: ignore[override]
         return self.server.needs_all
 
+    def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return self.server.reply_shape(shape)
+
     def sums(self, shape: tuple[int, ...], shares: Array) -> Sums | None:
         return self.server.sums(shape, shares)
 

@@ -80,6 +80,10 @@ class Server(ABC):
         """Further numbers and texts for all clients, and for each."""
         return {}, {}
 
+    def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the model in a reply, from the one that the local work names."""
+        return shape
+
     def sums(self, shape: tuple[int, ...], shares: Array) -> Sums | None:
         """The sums that replies are added to as they come; None for a server that is given the models themselves."""
         return None
@@ -104,7 +108,11 @@ class Server(ABC):
         for model in models.values():  # one after the other: the same sum on every engine
             total += model
         length = step * (self.totals[list(models)].sum() / len(models))
-        return self.prox(total / len(models), length)
+        return self.prox(self.combined(total) / len(models), length)
+
+    def combined(self, total: Array) -> Array:
+        """Hook: transforms Σ_m x̂_m before it is divided and the prox is taken. The default is the identity."""
+        return total
 
 
 class Averaging(Server):
