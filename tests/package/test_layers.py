@@ -34,6 +34,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"datafit"},
     {"disk_visits"},
     {"disk_datafit"},
+    {"gpu"},
     {"objective"},
     {"own_loops"},
     {"problem", "oracle"},

@@ -5,7 +5,7 @@
 // `with(samples, go)` calls go(rows, loss, targets) with their true types, so that loops are compiled for each layout
 // and each loss. `with_rows` and `with_loss` do so for one of the two.
 #pragma once
-#include "losses.hpp"
+#include "loss_sums.hpp"
 #include "penalties.hpp"
 #include "rows.hpp"
 #include "vector_losses.hpp"

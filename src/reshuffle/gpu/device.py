@@ -1,0 +1,117 @@
+"""What the rounds ask of a device, and how a kernel is laid out on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Launch(NamedTuple):
+    """The blocks of a kernel, the threads of each, and the bytes of their shared memory."""
+
+    blocks: int
+    threads: int
+    memory: int = 0
+
+
+class Kernels(Protocol):
+    """Compiled kernels."""
+
+    def run(self, name: str, launch: Launch, *arguments: Any) -> None:
+        """Start a kernel. An argument is an array of the device, a numpy number, or None for no array."""
+        ...
+
+
+class Device(Protocol):
+    """Where the clients' data lies and the kernels run."""
+
+    lanes: tuple[int, ...]
+    """How many threads may share a client, in rising order."""
+    ahead: int
+    """How many visits before its turn a row is read, at most."""
+    processors: int
+    block_memory: int
+    """The most bytes of shared memory that a block can have."""
+    processor_memory: int
+    """The bytes of shared memory that the blocks of a processor have together."""
+
+    def put(self, array: Any, dtype: Any) -> Any:
+        """An array on the device; one that is there already, with this type, is not copied."""
+        ...
+
+    def room(self, size: int, dtype: Any) -> Any:
+        """An array on the device, whose contents do not matter."""
+        ...
+
+    def get(self, array: Any) -> NDArray[Any]:
+        """The array in the memory of the processor."""
+        ...
+
+    def compile(self, settings: Mapping[str, str]) -> Kernels:
+        """The kernels with these settings (see entries.cuh)."""
+        ...
+
+
+RESERVED = 1024
+"""Bytes of shared memory that CUDA keeps for itself in every block."""
+REGISTERS = 512
+"""Threads of a processor whose registers fit, of which the kernels use up to 128 each and a processor has 65,536."""
+LARGEST_BLOCK = 256
+"""Threads of a block, at most: its clients wait for each other, so that larger blocks wait longer."""
+HELD = 8
+"""Entries of a row that a thread keeps in registers, at most."""
+FEW = 4
+"""As many entries of a row as this for each thread make the shortest chain of operations from one visit to the next."""
+
+
+class Geometry(NamedTuple):
+    """How clients are laid out: threads of each, clients of each block."""
+
+    lanes: int
+    held: int
+    ahead: int
+    whole: bool
+    """Whether the entries that are held are all that a row has."""
+    shared: bool
+    """Whether the models lie in shared memory."""
+    groups: int
+    memory: int
+    resident: int
+    """Blocks that a processor works on at a time."""
+
+    @property
+    def threads(self) -> int:
+        return self.lanes * self.groups
+
+
+def geometry(device: Device, longest: int, width: int, number: np.dtype[Any]) -> Geometry:
+    """The layout for rows of at most so many entries, and models of so many numbers.
+
+    As few threads share a client as leave each with four entries, and of the numbers of clients in a block
+    the one that lets a processor work on the most clients at a time is chosen.
+    """
+    enough = [k for k in device.lanes if -(-longest // k) <= FEW]
+    lanes = enough[0] if enough else device.lanes[-1]
+    held = max(1, min(HELD, -(-longest // lanes)))
+    ahead = min(device.ahead, lanes, 4 if held <= FEW else 2)
+    warp = max(device.lanes)
+    per_warp = warp // lanes
+    best: tuple[int, int, int, int] | None = None
+    for groups in range(per_warp, LARGEST_BLOCK // lanes + 1, per_warp):
+        memory = (groups * (width + 1) + width) * number.itemsize
+        if memory > device.block_memory:
+            break
+        resident = min(
+            device.processor_memory // (memory + RESERVED), REGISTERS // (groups * lanes)
+        )
+        if resident and (best is None or resident * groups > best[0]):
+            best = resident * groups, groups, memory, resident
+    whole = held * lanes >= longest
+    if best is None:
+        groups = 2 * per_warp
+        memory, resident = groups * number.itemsize, REGISTERS // (groups * lanes)
+        return Geometry(lanes, held, ahead, whole, False, groups, memory, resident)
+    return Geometry(lanes, held, ahead, whole, True, *best[1:])

@@ -1,0 +1,62 @@
+"""Rounds of FedRR, FedSO and LocalSGD on a device: x ↦ mean_m x_m."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.gpu.clients import Array, DeviceClients, LocalPasses
+
+
+class DeviceRounds:
+    """The mean of the clients' models, round after round; the visits are those of every other engine.
+
+    ``positions`` say where each client's random numbers begin in those of a round.
+    """
+
+    def __init__(
+        self,
+        clients: DeviceClients,
+        passes: LocalPasses,
+        seed: int,
+        positions: NDArray[np.int64],
+    ) -> None:
+        self.clients, self.passes, self.seed = clients, passes, seed
+        device = clients.device
+        self._bounds = clients.bounds(passes.visits)
+        self._positions = device.put(positions, np.int64)
+        self._averages = device.put(passes.averages, clients.number)
+        self._fixed = self._first_visits() if passes.fixed else None
+
+    def mean(
+        self, x: Array, step: float, number: int, chosen: NDArray[np.int64] | None = None
+    ) -> Array:
+        """(1/M) Σ_m x_m over the chosen clients, or over all, in the round ``number``."""
+        visits = self.visits(number)
+        changes = self.clients.sum_of_changes(
+            x, step, visits, self._bounds, self._averages, self.passes.batch, chosen
+        )
+        count = self.clients.clients if chosen is None else len(chosen)
+        return x + changes.reshape(x.shape) / count
+
+    def start(self, x: Any, step: float, number: int) -> Any:
+        """A round of all clients from an x on the device; the array that will hold Σ_m (x_m - x)."""
+        visits = self.visits(number)
+        return self.clients.start_passes(
+            x, step, visits, self._bounds, self._averages, self.passes.batch
+        )
+
+    def visits(self, number: int) -> Any:
+        """The visits of a round, on the device."""
+        return self._drawn(number) if self._fixed is None else self._fixed
+
+    def _first_visits(self) -> Any:
+        return self.clients.in_order() if self.passes.order == "cyclic" else self._drawn(0)
+
+    def _drawn(self, number: int) -> Any:
+        total = int(self.passes.visits.sum())
+        return self.clients.drawn(
+            self.passes.order, self._bounds, self._positions, total, self.seed, number
+        )
