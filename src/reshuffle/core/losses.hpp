@@ -31,7 +31,7 @@ RESHUFFLE_DEVICE T between(T x, T low, T high) { return smaller(larger(x, low), 
 
 // l = log(1 + exp(-y z)), y = -1 or 1. The value exponentiates a negative number, so that no margin overflows.
 struct Logistic {
-    static constexpr bool has_conjugate() { return true; }
+    RESHUFFLE_DEVICE static constexpr bool has_conjugate() { return true; }
     template <class M = InRows, class T>
     RESHUFFLE_DEVICE T value(T z, T y) const {
         const T m = y * z;
@@ -55,7 +55,7 @@ struct Logistic {
 
 // l = (z - y)^2 / 2.
 struct Squared {
-    static constexpr bool has_conjugate() { return true; }
+    RESHUFFLE_DEVICE static constexpr bool has_conjugate() { return true; }
     template <class M = InRows, class T>
     RESHUFFLE_DEVICE T value(T z, T y) const { return T(0.5) * (z - y) * (z - y); }
     template <class M = InRows, class T>
@@ -69,7 +69,7 @@ struct Squared {
 // l = r^2 / 2 where |r| <= delta, and delta (|r| - delta / 2) beyond, with r = z - y.
 struct Huber {
     double delta;
-    static constexpr bool has_conjugate() { return true; }
+    RESHUFFLE_DEVICE static constexpr bool has_conjugate() { return true; }
     template <class M = InRows, class T>
     RESHUFFLE_DEVICE T value(T z, T y) const {
         const T r = std::fabs(z - y);
@@ -85,7 +85,7 @@ struct Huber {
 
 // l = max(0, 1 - y z)^2 / 2, y = -1 or 1.
 struct SquaredHinge {
-    static constexpr bool has_conjugate() { return true; }
+    RESHUFFLE_DEVICE static constexpr bool has_conjugate() { return true; }
     template <class M = InRows, class T>
     RESHUFFLE_DEVICE T value(T z, T y) const {
         const T slack = larger(T(1.0) - y * z, T(0.0));
@@ -102,7 +102,7 @@ struct SquaredHinge {
 // l = max_s { s (z - y) - (width / 2) s^2 : -level <= s <= 1 - level }.
 struct Quantile {
     double level, width;
-    static constexpr bool has_conjugate() { return true; }
+    RESHUFFLE_DEVICE static constexpr bool has_conjugate() { return true; }
     template <class M = InRows, class T>
     RESHUFFLE_DEVICE T slope(T z, T y) const { return between((z - y) / T(width), -T(level), T(1.0) - T(level)); }
     template <class M = InRows, class T>
@@ -120,7 +120,7 @@ struct Quantile {
 
 // l = exp(z) - y z + y log(y) - y, y >= 0: half the deviance of counts with mean exp(z).
 struct Poisson {
-    static constexpr bool has_conjugate() { return true; }
+    RESHUFFLE_DEVICE static constexpr bool has_conjugate() { return true; }
     template <class M, class T>
     RESHUFFLE_DEVICE static T own(T y) { return y > T(0.0) ? y * M::log(y) - y : T(0.0); }
     template <class M = InRows, class T>

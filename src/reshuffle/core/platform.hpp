@@ -17,7 +17,6 @@ using int64_t = long long;
 using uint16_t = unsigned short;
 using uint32_t = unsigned int;
 using uint64_t = unsigned long long;
-using size_t = unsigned long long;
 using ::exp, ::fabs, ::log, ::log1p, ::sqrt;
 
 template <class A, class B>

@@ -85,14 +85,17 @@ class DeviceClients:
         if n >= 2**32:
             raise InputError(f"a device takes fewer than 2^32 samples at a time, got {n}")
         values = rows.values.dtype if rows.values.dtype == np.float32 else np.dtype(np.float64)
-        start = np.dtype(np.uint32 if rows.dense or rows.stored < 2**32 else np.uint64)
-        self._rows = (
+        start = np.dtype(np.uint32 if rows.stored < 2**32 else np.uint64)
+        if not rows.stored:  # a lane without an entry reads the first one of all
+            one = np.zeros(1, dtype=np.uint32)
+            rows = rows._replace(values=rows.values if rows.unit else one.astype(values), indices=one)
+        self.rows_on_device = (  # values, columns and starts; None for what is not there
             None if rows.unit else device.put(rows.values, values),
             None if rows.dense else device.put(rows.indices, np.uint32),
             None if rows.dense else device.put(rows.indptr, start),
         )
-        self.longest = features if rows.dense else _longest(device, self._rows[2])
-        self._targets = device.put(targets, self.number)
+        self.longest = features if rows.dense else _longest(device, self.rows_on_device[2])
+        self.targets_on_device = device.put(targets, self.number)
         self._weights = device.put(weights, self.number) if len(weights) else None
         self._first = device.put(first, np.int64)
         self.layout: Geometry = geometry(device, self.longest, self.width, self.number)
@@ -108,6 +111,8 @@ class DeviceClients:
                 "AHEAD": str(at.ahead),
                 "WHOLE": str(int(at.whole)),
                 "IN_SHARED": str(int(at.shared)),
+                "BIAS": str(int(bias)),
+                "RIDGE": str(int(ridge > 0.0)),
                 "LOSS": compiled_loss,
             }
         )
@@ -136,12 +141,12 @@ class DeviceClients:
         name, launch = "draw_visits", self._launch(4 * WARP, 0)
         if order == "shuffle":
             largest = int(self.sizes.max())
-            fitting = min(self.device.block_memory, SHUFFLING) // (2 * largest)
+            fitting = min(self.device.block_memory, SHUFFLING) // (2 * largest) - 2
             lanes = max(self.device.lanes)
-            threads = min(4 * lanes, fitting // lanes * lanes)
+            threads = min(4 * lanes, max(fitting // lanes, 0) * lanes)
             name, launch = "shuffle_global", self._launch(lanes, 0)
             if threads and largest < PLACES:
-                name, launch = "shuffle_shared", self._launch(threads, 2 * largest * threads)
+                name, launch = "shuffle_shared", self._launch(threads, 2 * largest * (threads + 2))
         self.kernels.run(
             name,
             launch,
@@ -200,8 +205,8 @@ class DeviceClients:
         self.kernels.run(
             "local_passes",
             Launch(blocks, at.threads, at.memory),
-            *self._rows,
-            self._targets,
+            *self.rows_on_device,
+            self.targets_on_device,
             self._weights,
             visits,
             bounds,
@@ -210,7 +215,6 @@ class DeviceClients:
             np.int64(count),
             x,
             np.int32(self.features),
-            np.int32(self.bias),
             np.int32(batch),
             real(step),
             real(self.ridge),

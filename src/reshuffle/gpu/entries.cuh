@@ -1,4 +1,5 @@
-// The kernels by name. THE_REAL, THE_VALUE, THE_START, THE_DENSE, THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED and THE_LOSS are given to the compiler.
+// The kernels by name. The compiler is given THE_REAL (of models), THE_VALUE (of rows), THE_START (of where rows begin),
+// THE_DENSE, THE_LOSS, and what a Setting has: THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE.
 //
 // On a processor a kernel is a function that does the work of all blocks in turn, each of one thread.
 #pragma once
@@ -29,27 +30,29 @@ namespace reshuffle::gpu {
     const Index *first, const Index *bounds, const Index *positions, Index clients, std::uint64_t s1,             \
         std::uint64_t s0, std::uint64_t c1, std::uint64_t c0, const Jump *jumps, Visit *visits
 
-RESHUFFLE_ENTRY(shuffle_shared, shuffle<true>(DRAWN, here), DRAWN_FROM)
-RESHUFFLE_ENTRY(shuffle_global, shuffle<false>(DRAWN, here), DRAWN_FROM)
+RESHUFFLE_ENTRY(shuffle_shared, shuffle_in_shared(DRAWN, here), DRAWN_FROM)
+RESHUFFLE_ENTRY(shuffle_global, shuffle(DRAWN, here), DRAWN_FROM)
 RESHUFFLE_ENTRY(draw_visits, draw(DRAWN, here), DRAWN_FROM)
 
 #if THE_DENSE
-using TheRows = DenseRows<THE_VALUE>;
-#define ROWS (TheRows{values, Index(features)})
+using TheRows = DenseRows<THE_VALUE, THE_START>;
+#define ROWS (TheRows{values, features})
 #else
 using TheRows = SparseRows<THE_VALUE, THE_START>;
 #define ROWS (TheRows{values, indices, starts})
 #endif
 
 #define ROUND                                                                                                      \
-    (Round<TheRows, THE_REAL>{ROWS, targets, weights, visits, bounds, averages, chosen, count, x, features + bias,     \
-                          features, bias, batch, step, ridge, models, coefs, sums})
+    (Round<TheRows, THE_REAL>{ROWS, targets, weights, visits, bounds, averages, chosen, count, x,                  \
+                              features + THE_BIAS, features, batch, step, ridge, models, coefs, sums})
 
-RESHUFFLE_ENTRY(local_passes, (passes<THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_VALUE>(ROUND, reshuffle::THE_LOSS, here)),
-                const THE_VALUE *values, const Visit *indices, const THE_START *starts, const THE_REAL *targets, const THE_REAL *weights,
-                const Visit *visits, const Index *bounds, const THE_REAL *averages, const Index *chosen, Index count,
-                const THE_REAL *x, int features, int bias, int batch, THE_REAL step, THE_REAL ridge, THE_REAL *models, THE_REAL *coefs,
-                THE_REAL *sums)
+using TheSetting = Setting<THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE>;
+
+RESHUFFLE_ENTRY(local_passes, (passes<TheSetting, THE_VALUE>(ROUND, reshuffle::THE_LOSS, here)),
+                const THE_VALUE *values, const Visit *indices, const THE_START *starts, const THE_REAL *targets,
+                const THE_REAL *weights, const Visit *visits, const Index *bounds, const THE_REAL *averages,
+                const Index *chosen, Index count, const THE_REAL *x, int features, int batch, THE_REAL step,
+                THE_REAL ridge, THE_REAL *models, THE_REAL *coefs, THE_REAL *sums)
 
 RESHUFFLE_ENTRY(sum_of_blocks, add_up(sums, blocks_added, width, out, here), const THE_REAL *sums, Index blocks_added,
                 int width, double *out)

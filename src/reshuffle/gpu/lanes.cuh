@@ -31,6 +31,7 @@ struct Here {
 
 #if defined(__CUDACC__)
 constexpr unsigned everyone = 0xffffffffu;
+constexpr int warp = 32;
 
 template <int LANES, class T>
 __device__ __forceinline__ T summed(T v) {
@@ -52,6 +53,8 @@ __device__ __forceinline__ void among(int thread) {
 __device__ __forceinline__ std::uint64_t high_product(std::uint64_t a, std::uint64_t b) { return __umul64hi(a, b); }
 #define RESHUFFLE_KERNEL __device__ __forceinline__
 #else
+constexpr int warp = 1;
+
 template <int LANES, class T>
 T summed(T v) {
     return v;

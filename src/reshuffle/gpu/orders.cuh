@@ -69,32 +69,48 @@ struct Drawn {
 };
 
 // Fisher and Yates' shuffle as on the processor: the last place is exchanged with one drawn up to it, and so on down.
-// While it lasts, the places of a client lie in shared memory, those of all threads side by side, or in the visits.
-template <bool SHARED>
+// While it lasts, the places of a client lie in shared memory, those of a block's clients side by side. Then the threads of
+// a warp write the visits of one client after the other, so that neighbours write neighbours. (Two places more for each
+// step, so that they do not all read from the same bank.)
+RESHUFFLE_KERNEL void shuffle_in_shared(const Drawn &d, const Here &here) {
+    std::uint16_t *places = static_cast<std::uint16_t *>(here.shared);
+    const int stride = here.threads + 2, lane = here.thread % warp;
+    for (Index base = here.block * here.threads; base < d.clients; base += here.blocks * here.threads) {
+        const Index c = base + here.thread;
+        if (c < d.clients) {
+            std::uint16_t *own = places + here.thread;
+            const int n = int(d.first[c + 1] - d.first[c]);
+            Stream stream = d.of(c);
+            for (int k = 0; k < n; k++) own[k * stride] = std::uint16_t(k);
+            for (int last = n - 1; last > 0; last--) {
+                const int other = int(stream.next() * double(last + 1));
+                const std::uint16_t kept = own[last * stride];
+                own[last * stride] = own[other * stride];
+                own[other * stride] = kept;
+            }
+        }
+        together();
+        for (int t = here.thread - lane; t < here.thread - lane + warp && base + t < d.clients; t++) {
+            const Index first = d.first[base + t], n = d.first[base + t + 1] - first;
+            Visit *visits = d.visits + d.bounds[base + t];
+            for (int k = lane; k < int(n); k += warp) visits[k] = Visit(first + places[k * stride + t]);
+        }
+        together();
+    }
+}
+
+// The same in the visits themselves, for clients of any size.
 RESHUFFLE_KERNEL void shuffle(const Drawn &d, const Here &here) {
     for (Index c = here.block * here.threads + here.thread; c < d.clients; c += here.blocks * here.threads) {
         const Index first = d.first[c], n = d.first[c + 1] - first;
         Visit *visits = d.visits + d.bounds[c];
-        Stream own = d.of(c);
-        if constexpr (SHARED) {
-            std::uint16_t *places = static_cast<std::uint16_t *>(here.shared) + here.thread;
-            for (int k = 0; k < int(n); k++) places[k * here.threads] = std::uint16_t(k);
-            for (int last = int(n) - 1; last > 0; last--) {
-                const int other = int(own.next() * double(last + 1));
-                const std::uint16_t kept = places[last * here.threads];
-                const std::uint16_t taken = places[other * here.threads];
-                places[other * here.threads] = kept;
-                visits[last] = Visit(first + taken);
-            }
-            visits[0] = Visit(first + places[0]);
-        } else {
-            for (Index k = 0; k < n; k++) visits[k] = Visit(first + k);
-            for (Index last = n - 1; last > 0; last--) {
-                const Index other = Index(own.next() * double(last + 1));
-                const Visit kept = visits[last];
-                visits[last] = visits[other];
-                visits[other] = kept;
-            }
+        Stream stream = d.of(c);
+        for (Index k = 0; k < n; k++) visits[k] = Visit(first + k);
+        for (Index last = n - 1; last > 0; last--) {
+            const Index other = Index(stream.next() * double(last + 1));
+            const Visit kept = visits[last];
+            visits[last] = visits[other];
+            visits[other] = kept;
         }
     }
 }

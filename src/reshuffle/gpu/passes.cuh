@@ -8,8 +8,9 @@
 // threads add up what changed, each thread its own columns, in the order of the clients; the blocks' sums are added in
 // the order of the blocks. No sum depends on which thread comes first, so that a round gives the same bits each time.
 //
-// A visit waits for the one before it, and its row for the memory. So the first HELD entries a lane has of a row are read
-// AHEAD visits before their turn, and where a row begins, LANES visits before that.
+// A visit waits for the one before it, and its row for the memory. So the first HELD entries that a lane has of a row are
+// read AHEAD visits before their turn, where a row begins LANES visits before that, and which row it is LANES before that.
+// A lane without an entry reads the row's first one instead of none: an entry that may be read or not would be waited for.
 #pragma once
 #include "lanes.cuh"
 #include "losses.hpp"
@@ -17,29 +18,31 @@
 namespace reshuffle::gpu {
 
 // Row i: its entries p = 0 ... length - 1 are value(start + p) in column(start, p).
-template <class Value>
+template <class Value, class Start>
 struct DenseRows {
+    using Offset = Start;
     const Value *values;
-    Index width;
-    RESHUFFLE_KERNEL Index start(Visit i) const { return Index(i) * width; }
-    RESHUFFLE_KERNEL int length(Visit) const { return int(width); }
-    RESHUFFLE_KERNEL Visit column(Index, int p) const { return Visit(p); }
-    RESHUFFLE_KERNEL Value value(Index start, int p) const { return values[start + p]; }
+    int width;
+    RESHUFFLE_KERNEL Offset start(Visit i) const { return Offset(i) * Offset(width); }
+    RESHUFFLE_KERNEL int length(Visit) const { return width; }
+    RESHUFFLE_KERNEL Visit column(Offset, int p) const { return Visit(p); }
+    RESHUFFLE_KERNEL Value value(Offset start, int p) const { return values[start + Offset(p)]; }
 };
 
 template <class Value, class Start>
 struct SparseRows {
+    using Offset = Start;
     const Value *values;
     const Visit *indices;
     const Start *starts;
-    RESHUFFLE_KERNEL Index start(Visit i) const { return Index(starts[i]); }
+    RESHUFFLE_KERNEL Offset start(Visit i) const { return starts[i]; }
     RESHUFFLE_KERNEL int length(Visit i) const { return int(starts[i + 1] - starts[i]); }
-    RESHUFFLE_KERNEL Visit column(Index start, int p) const { return indices[start + p]; }
-    RESHUFFLE_KERNEL Value value(Index start, int p) const {
+    RESHUFFLE_KERNEL Visit column(Offset start, int p) const { return indices[start + Offset(p)]; }
+    RESHUFFLE_KERNEL Value value(Offset start, int p) const {
         if constexpr (std::is_same_v<Value, bool>)
             return true;  // all values are 1, and none is stored
         else
-            return values[start + p];
+            return values[start + Offset(p)];
     }
 };
 
@@ -53,7 +56,7 @@ struct Round {
     const Index *chosen;            // the clients that take part; nothing where all do
     Index count;                    // how many take part
     const Real *x;
-    int width, penalised, bias, batch;
+    int width, penalised, batch;
     Real step, ridge;
     Real *models, *coefs, *sums;    // room for the models where shared memory has none, for batches, and the blocks' sums
 };
@@ -61,89 +64,107 @@ struct Round {
 template <class Real>
 constexpr Real smallest_scale = Real(1e-9);  // A scale of the iterate below this is folded in before it underflows.
 
-// What a lane knows of one visit that is to come.
-template <class Real>
+// What is fixed when a kernel is compiled: see the beginning of this file. WHOLE says that no row has more entries than
+// are held, SHARED that models lie in shared memory, BIAS and RIDGE that there are an intercept and a ridge.
+template <int LANES_, int HELD_, int AHEAD_, bool WHOLE_, bool SHARED_, bool BIAS_, bool RIDGE_>
+struct Setting {
+    static constexpr int LANES = LANES_, HELD = HELD_, AHEAD = AHEAD_;
+    static constexpr bool WHOLE = WHOLE_, SHARED = SHARED_, BIAS = BIAS_, RIDGE = RIDGE_;
+    static_assert(AHEAD <= LANES && LANES % AHEAD == 0);
+};
+
+// Where a visit to come finds its row, and with which target and weight. Without a visit: a row without entries.
+template <class Offset, class Real>
 struct Meta {
-    Index start;
+    Offset start;
     int length;
     Real y, weight;
 };
 
 // The entries of a row that a lane has, of which the first HELD are kept.
-template <int LANES, int HELD, class Value>
+template <class S, class Rows, class Value>
 struct Entries {
-    Visit column[HELD];
-    Value value[HELD];
-    Index start;
+    Visit column[S::HELD];
+    Value value[S::HELD];
+    typename Rows::Offset start;
     int length;
 
-    template <class Rows>
-    RESHUFFLE_KERNEL void load(const Rows &rows, Index from, int count, int lane) {
+    RESHUFFLE_KERNEL void load(const Rows &rows, typename Rows::Offset from, int count, int lane) {
         start = from, length = count;
 #pragma unroll
-        for (int k = 0; k < HELD; k++) {
-            const int p = lane + k * LANES;
-            const bool inside = p < length;
-            column[k] = inside ? rows.column(start, p) : 0;
-            value[k] = inside ? rows.value(start, p) : Value(0);
+        for (int k = 0; k < S::HELD; k++) {
+            const int p = has(k, lane) ? lane + k * S::LANES : 0;
+            column[k] = rows.column(start, p);
+            value[k] = rows.value(start, p);
         }
     }
+    RESHUFFLE_KERNEL bool has(int k, int lane) const { return lane + k * S::LANES < length; }
 };
 
-template <int LANES, int HELD, int AHEAD, bool WHOLE, bool SHARED, class Rows, class Value, class Real, class Loss>
+template <class S, class Rows, class Value, class Real, class Loss>
 struct Pass {
+    using Offset = typename Rows::Offset;
+    using Row = Entries<S, Rows, Value>;
     const Round<Rows, Real> &r;
     const Loss loss;
     Real *model;
     int lane, thread;
     Real scale, intercept;
 
-    RESHUFFLE_KERNEL Meta<Real> meta(const Visit *visits, int k, int count, Real average) const {
-        if (k >= count) return {0, 0, Real(0), Real(0)};
-        const Visit i = visits[k];
-        return {r.rows.start(i), r.rows.length(i), r.targets[i], r.weights ? average * r.weights[i] : average};
+    RESHUFFLE_KERNEL Meta<Offset, Real> meta(Visit i, bool live, Real average) const {
+        if (!live) return {0, 0, Real(0), Real(0)};
+        const int length = r.rows.length(i);
+        const Real weight = r.weights ? average * r.weights[i] : average;
+        return {length ? r.rows.start(i) : Offset(0), length, r.targets[i], weight};
     }
 
     // The scale after what the ridge does in a batch of so many visits. Entries that were read before are folded too.
     RESHUFFLE_KERNEL void shrink(Real average, int visits, Real *read) {
-        if (!(r.ridge > Real(0))) return;
         scale *= Real(1) - r.step * r.ridge * average * Real(visits);
         if (!(scale < smallest_scale<Real>)) return;
-        for (int j = lane; j < r.penalised; j += LANES) model[j] *= scale;
+        for (int j = lane; j < r.penalised; j += S::LANES) model[j] *= scale;
         if (read)
-            for (int k = 0; k < HELD; k++) read[k] *= scale;
+            for (int k = 0; k < S::HELD; k++) read[k] *= scale;
         scale = Real(1);
-        among<LANES>(thread);
+        among<S::LANES>(thread);
     }
 
-    // a_i^T x_m of the held entries, whose x_j are kept in `read`, and of those beyond.
-    RESHUFFLE_KERNEL Real dot(const Entries<LANES, HELD, Value> &row, Real *read) const {
+    // a_i^T x_m + b, where the x_j of the held entries are kept in `read`.
+    RESHUFFLE_KERNEL Real margin(const Row &row, Real *read) const {
         Real z = 0;
 #pragma unroll
-        for (int k = 0; k < HELD; k++) {
+        for (int k = 0; k < S::HELD; k++) {
             read[k] = model[row.column[k]];
-            z += Real(row.value[k]) * read[k];
+            if (row.has(k, lane)) z += Real(row.value[k]) * read[k];
         }
-        if constexpr (!WHOLE)
-            for (int p = lane + HELD * LANES; p < row.length; p += LANES)
+        if constexpr (!S::WHOLE)
+            for (int p = lane + S::HELD * S::LANES; p < row.length; p += S::LANES)
                 z += Real(r.rows.value(row.start, p)) * model[r.rows.column(row.start, p)];
-        return summed<LANES>(z);
+        z = summed<S::LANES>(z);
+        if constexpr (S::RIDGE) z *= scale;
+        return S::BIAS ? z + intercept : z;
     }
 
-    RESHUFFLE_KERNEL void add(const Entries<LANES, HELD, Value> &row, Real factor, const Real *read) {
+    // x_m <- x_m + factor a_i, and the same for the intercept, which no ridge shrinks.
+    RESHUFFLE_KERNEL void add(const Row &row, Real coef, const Real *read) {
+        const Real change = -r.step * coef, factor = S::RIDGE ? change / scale : change;
 #pragma unroll
-        for (int k = 0; k < HELD; k++)
-            if (lane + k * LANES < row.length) model[row.column[k]] = read[k] + factor * Real(row.value[k]);
-        if constexpr (!WHOLE)
-            for (int p = lane + HELD * LANES; p < row.length; p += LANES)
+        for (int k = 0; k < S::HELD; k++)
+            if (row.has(k, lane)) model[row.column[k]] = read[k] + factor * Real(row.value[k]);
+        if constexpr (!S::WHOLE)
+            for (int p = lane + S::HELD * S::LANES; p < row.length; p += S::LANES)
                 model[r.rows.column(row.start, p)] += factor * Real(r.rows.value(row.start, p));
+        if constexpr (S::BIAS) intercept += change;
     }
 
     // Steps of one visit each.
     RESHUFFLE_KERNEL void one_by_one(const Visit *visits, int count, int longest, Real average) {
-        static_assert(AHEAD <= LANES && LANES % AHEAD == 0);
-        Meta<Real> now = meta(visits, lane, count, average), next = meta(visits, LANES + lane, count, average);
-        Entries<LANES, HELD, Value> ring[AHEAD];
+        constexpr int LANES = S::LANES, AHEAD = S::AHEAD;
+        const auto visit = [&](int k) { return k < count ? visits[k] : Visit(0); };
+        Meta<Offset, Real> now = meta(visit(lane), lane < count, average);
+        Meta<Offset, Real> next = meta(visit(LANES + lane), LANES + lane < count, average);
+        Visit soon = visit(2 * LANES + lane);
+        Row ring[AHEAD];
 #pragma unroll
         for (int s = 0; s < AHEAD; s++)
             ring[s].load(r.rows, from<LANES>(now.start, s), from<LANES>(now.length, s), lane);
@@ -152,15 +173,14 @@ struct Pass {
 #pragma unroll
                 for (int s = 0; s < AHEAD; s++) {
                     const int place = part + s;
-                    Real read[HELD];
-                    Real z = scale * dot(ring[s], read);
-                    if (r.bias) z += intercept;
+                    Real read[S::HELD];
+                    const Real z = margin(ring[s], read);
+                    const Real y = from<LANES>(now.y, place), weight = from<LANES>(now.weight, place);
                     const bool live = first + place < count;
-                    const Real slope = loss.template slope<Library>(z, from<LANES>(now.y, place));
-                    const Real coef = live ? from<LANES>(now.weight, place) * slope : Real(0);
-                    if (live) shrink(average, 1, read);
-                    if (live) add(ring[s], (r.ridge > Real(0) ? -r.step / scale : -r.step) * coef, read);
-                    if (r.bias) intercept += -r.step * coef;
+                    const Real coef = live ? weight * loss.template slope<Library>(z, y) : Real(0);
+                    if constexpr (S::RIDGE)
+                        if (live) shrink(average, 1, read);
+                    add(ring[s], coef, read);
                     together();
                     const int later = place + AHEAD;
                     const bool own = later < LANES;
@@ -170,50 +190,50 @@ struct Pass {
                 }
             }
             now = next;
-            next = meta(visits, first + 2 * LANES + lane, count, average);
+            next = meta(soon, first + 2 * LANES + lane < count, average);
+            soon = visit(first + 3 * LANES + lane);
         }
     }
 
     // Steps of a batch each: all slopes at the same x_m, and then all changes, one row after the other.
     RESHUFFLE_KERNEL void in_batches(const Visit *visits, int count, int longest, Real average, Real *coefs) {
-        Entries<LANES, HELD, Value> row;
-        Real read[HELD];
+        Row row;
+        Real read[S::HELD];
+        const auto at = [&](int k) { return meta(k < count ? visits[k] : Visit(0), k < count, average); };
         for (int first = 0; first < longest; first += r.batch) {
             const int last = first + r.batch < longest ? first + r.batch : longest;
             for (int k = first; k < last; k++) {
-                const Meta<Real> at = meta(visits, k, count, average);
-                row.load(r.rows, at.start, at.length, lane);
-                Real z = scale * dot(row, read);
-                if (r.bias) z += intercept;
-                if (lane == 0) coefs[k - first] = k < count ? at.weight * loss.template slope<Library>(z, at.y) : Real(0);
+                const Meta<Offset, Real> own = at(k);
+                row.load(r.rows, own.start, own.length, lane);
+                const Real z = margin(row, read);
+                if (lane == 0) coefs[k - first] = k < count ? own.weight * loss.template slope<Library>(z, own.y) : Real(0);
             }
-            const int own = last < count ? last - first : count - first;
-            if (own > 0) shrink(average, own, nullptr);
+            const int visited = last < count ? last - first : count - first;
+            if constexpr (S::RIDGE)
+                if (visited > 0) shrink(average, visited, nullptr);
             together();
-            const Real factor = -r.step / scale;
             for (int k = first; k < last; k++) {
-                const Meta<Real> at = meta(visits, k, count, average);
-                row.load(r.rows, at.start, at.length, lane);
-                const Real coef = coefs[k - first];
+                const Meta<Offset, Real> own = at(k);
+                row.load(r.rows, own.start, own.length, lane);
 #pragma unroll
-                for (int e = 0; e < HELD; e++) read[e] = model[row.column[e]];
-                add(row, factor * coef, read);
-                if (r.bias) intercept += -r.step * coef;
+                for (int e = 0; e < S::HELD; e++) read[e] = model[row.column[e]];
+                add(row, coefs[k - first], read);
                 together();
             }
         }
     }
 };
 
-template <int LANES, int HELD, int AHEAD, bool WHOLE, bool SHARED, class Value, class Rows, class Real, class Loss>
+template <class S, class Value, class Rows, class Real, class Loss>
 RESHUFFLE_KERNEL void passes(const Round<Rows, Real> &r, const Loss &loss, const Here &here) {
-    const int groups = here.threads / LANES, group = here.thread / LANES, width = r.width;
+    constexpr bool SHARED = S::SHARED;
+    const int groups = here.threads / S::LANES, group = here.thread / S::LANES, width = r.width;
     Real *shared = static_cast<Real *>(here.shared);
     Real *scales = shared;  // one for each client of the block; negative where there is none
     Real *models = SHARED ? scales + groups : r.models + here.block * groups * Index(width);
     Real *total = SHARED ? models + groups * width : r.sums + here.block * Index(width);
-    Pass<LANES, HELD, AHEAD, WHOLE, SHARED, Rows, Value, Real, Loss> pass{
-        r, loss, models + group * Index(width), here.thread % LANES, here.thread, Real(1), Real(0)};
+    Pass<S, Rows, Value, Real, Loss> pass{
+        r, loss, models + group * Index(width), here.thread % S::LANES, here.thread, Real(1), Real(0)};
     for (int j = here.thread; j < width; j += here.threads) {
         total[j] = Real(0);
         for (int g = 0; g < groups; g++) models[g * Index(width) + j] = r.x[j];
@@ -233,7 +253,7 @@ RESHUFFLE_KERNEL void passes(const Round<Rows, Real> &r, const Loss &loss, const
                             r.coefs + (here.block * groups + group) * Index(r.batch));
         if (pass.lane == 0) {
             scales[group] = present ? pass.scale : Real(-1);
-            if (r.bias) pass.model[width - 1] = pass.intercept;
+            if (S::BIAS) pass.model[width - 1] = pass.intercept;
         }
         here.sync();
         for (int j = here.thread; j < width; j += here.threads) {
