@@ -113,6 +113,7 @@ class DeviceClients:
                 "IN_SHARED": str(int(at.shared)),
                 "BIAS": str(int(bias)),
                 "RIDGE": str(int(ridge > 0.0)),
+                "WEIGHTED": str(int(len(weights) > 0)),
                 "LOSS": compiled_loss,
             }
         )

@@ -93,7 +93,6 @@ class CudaDevice:
 
     def compile(self, settings: Mapping[str, str]) -> CudaModule:
         given = tuple(f"-DTHE_{name}={value}" for name, value in settings.items())
-        module = self.cupy.RawModule(
-            code=kernel_source(), options=("-std=c++20", *given), backend="nvrtc"
-        )
+        options = ("-std=c++20", "--prec-div=false", "--ftz=true", *given)  # of float32 alone
+        module = self.cupy.RawModule(code=kernel_source(), options=options, backend="nvrtc")
         return CudaModule(module)

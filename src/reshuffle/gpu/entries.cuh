@@ -1,5 +1,6 @@
 // The kernels by name. The compiler is given THE_REAL (of models), THE_VALUE (of rows), THE_START (of where rows begin),
-// THE_DENSE, THE_LOSS, and what a Setting has: THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE.
+// THE_DENSE, THE_LOSS, and what a Setting has: THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE,
+// THE_WEIGHTED.
 //
 // On a processor a kernel is a function that does the work of all blocks in turn, each of one thread.
 #pragma once
@@ -46,7 +47,8 @@ using TheRows = SparseRows<THE_VALUE, THE_START>;
     (Round<TheRows, THE_REAL>{ROWS, targets, weights, visits, bounds, averages, chosen, count, x,                  \
                               features + THE_BIAS, features, batch, step, ridge, models, coefs, sums})
 
-using TheSetting = Setting<THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE>;
+using TheSetting = Setting<THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE,
+                           THE_WEIGHTED>;
 
 RESHUFFLE_ENTRY(local_passes, (passes<TheSetting, THE_VALUE>(ROUND, reshuffle::THE_LOSS, here)),
                 const THE_VALUE *values, const Visit *indices, const THE_START *starts, const THE_REAL *targets,

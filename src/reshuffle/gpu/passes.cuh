@@ -10,21 +10,22 @@
 //
 // A visit waits for the one before it, and its row for the memory. So the first HELD entries that a lane has of a row are
 // read AHEAD visits before their turn, where a row begins LANES visits before that, and which row it is LANES before that.
-// A lane without an entry reads the row's first one instead of none: an entry that may be read or not would be waited for.
+// What is read ahead is read without a condition (a lane without an entry reads the first one of the row), and nothing is
+// computed from it before its turn: a warp waits for a number as soon as it computes with it, if only to leave it out.
 #pragma once
 #include "lanes.cuh"
 #include "losses.hpp"
 
 namespace reshuffle::gpu {
 
-// Row i: its entries p = 0 ... length - 1 are value(start + p) in column(start, p).
+// Row i: its entries are value(start, p) in column(start, p), for start = begin(i) and p up to end(i) - start.
 template <class Value, class Start>
 struct DenseRows {
     using Offset = Start;
     const Value *values;
     int width;
-    RESHUFFLE_KERNEL Offset start(Visit i) const { return Offset(i) * Offset(width); }
-    RESHUFFLE_KERNEL int length(Visit) const { return width; }
+    RESHUFFLE_KERNEL Offset begin(Visit i) const { return Offset(i) * Offset(width); }
+    RESHUFFLE_KERNEL Offset end(Visit i) const { return begin(i) + Offset(width); }
     RESHUFFLE_KERNEL Visit column(Offset, int p) const { return Visit(p); }
     RESHUFFLE_KERNEL Value value(Offset start, int p) const { return values[start + Offset(p)]; }
 };
@@ -35,8 +36,8 @@ struct SparseRows {
     const Value *values;
     const Visit *indices;
     const Start *starts;
-    RESHUFFLE_KERNEL Offset start(Visit i) const { return starts[i]; }
-    RESHUFFLE_KERNEL int length(Visit i) const { return int(starts[i + 1] - starts[i]); }
+    RESHUFFLE_KERNEL Offset begin(Visit i) const { return starts[i]; }
+    RESHUFFLE_KERNEL Offset end(Visit i) const { return starts[i + 1]; }
     RESHUFFLE_KERNEL Visit column(Offset start, int p) const { return indices[start + Offset(p)]; }
     RESHUFFLE_KERNEL Value value(Offset start, int p) const {
         if constexpr (std::is_same_v<Value, bool>)
@@ -65,19 +66,19 @@ template <class Real>
 constexpr Real smallest_scale = Real(1e-9);  // A scale of the iterate below this is folded in before it underflows.
 
 // What is fixed when a kernel is compiled: see the beginning of this file. WHOLE says that no row has more entries than
-// are held, SHARED that models lie in shared memory, BIAS and RIDGE that there are an intercept and a ridge.
-template <int LANES_, int HELD_, int AHEAD_, bool WHOLE_, bool SHARED_, bool BIAS_, bool RIDGE_>
+// are held, SHARED that models lie in shared memory, BIAS, RIDGE and WEIGHTED that there are an intercept, a ridge and
+// weights of samples.
+template <int LANES_, int HELD_, int AHEAD_, bool WHOLE_, bool SHARED_, bool BIAS_, bool RIDGE_, bool WEIGHTED_>
 struct Setting {
     static constexpr int LANES = LANES_, HELD = HELD_, AHEAD = AHEAD_;
-    static constexpr bool WHOLE = WHOLE_, SHARED = SHARED_, BIAS = BIAS_, RIDGE = RIDGE_;
+    static constexpr bool WHOLE = WHOLE_, SHARED = SHARED_, BIAS = BIAS_, RIDGE = RIDGE_, WEIGHTED = WEIGHTED_;
     static_assert(AHEAD <= LANES && LANES % AHEAD == 0);
 };
 
-// Where a visit to come finds its row, and with which target and weight. Without a visit: a row without entries.
+// Where a visit to come finds its row, and with which target and weight, as they lie in memory.
 template <class Offset, class Real>
 struct Meta {
-    Offset start;
-    int length;
+    Offset begin, end;
     Real y, weight;
 };
 
@@ -89,8 +90,9 @@ struct Entries {
     typename Rows::Offset start;
     int length;
 
-    RESHUFFLE_KERNEL void load(const Rows &rows, typename Rows::Offset from, int count, int lane) {
-        start = from, length = count;
+    RESHUFFLE_KERNEL void load(const Rows &rows, typename Rows::Offset begin, typename Rows::Offset end, bool live, int lane) {
+        length = live ? int(end - begin) : 0;
+        start = length ? begin : 0;
 #pragma unroll
         for (int k = 0; k < S::HELD; k++) {
             const int p = has(k, lane) ? lane + k * S::LANES : 0;
@@ -111,11 +113,10 @@ struct Pass {
     int lane, thread;
     Real scale, intercept;
 
-    RESHUFFLE_KERNEL Meta<Offset, Real> meta(Visit i, bool live, Real average) const {
-        if (!live) return {0, 0, Real(0), Real(0)};
-        const int length = r.rows.length(i);
-        const Real weight = r.weights ? average * r.weights[i] : average;
-        return {length ? r.rows.start(i) : Offset(0), length, r.targets[i], weight};
+    RESHUFFLE_KERNEL Meta<Offset, Real> meta(Visit i) const {
+        Real weight = 1;
+        if constexpr (S::WEIGHTED) weight = r.weights[i];
+        return {r.rows.begin(i), r.rows.end(i), r.targets[i], weight};
     }
 
     // The scale after what the ridge does in a batch of so many visits. Entries that were read before are folded too.
@@ -157,40 +158,46 @@ struct Pass {
         if constexpr (S::BIAS) intercept += change;
     }
 
-    // Steps of one visit each.
+    // Steps of one visit each. The visits of a client are at least one.
     RESHUFFLE_KERNEL void one_by_one(const Visit *visits, int count, int longest, Real average) {
         constexpr int LANES = S::LANES, AHEAD = S::AHEAD;
-        const auto visit = [&](int k) { return k < count ? visits[k] : Visit(0); };
-        Meta<Offset, Real> now = meta(visit(lane), lane < count, average);
-        Meta<Offset, Real> next = meta(visit(LANES + lane), LANES + lane < count, average);
+        const auto visit = [&](int k) { return visits[k < count ? k : 0]; };
+        Meta<Offset, Real> now = meta(visit(lane)), next = meta(visit(LANES + lane));
         Visit soon = visit(2 * LANES + lane);
         Row ring[AHEAD];
 #pragma unroll
         for (int s = 0; s < AHEAD; s++)
-            ring[s].load(r.rows, from<LANES>(now.start, s), from<LANES>(now.length, s), lane);
+            ring[s].load(r.rows, from<LANES>(now.begin, s), from<LANES>(now.end, s), s < count, lane);
         for (int first = 0; first < longest; first += LANES) {
-            for (int part = 0; part < LANES && first + part < longest; part += AHEAD) {
+            const auto step = [&](Row &row, int place) {
+                const bool live = !(S::BIAS || S::RIDGE) || first + place < count;  // else no entries are enough
+                Real read[S::HELD];
+                const Real z = margin(row, read);
+                const Real y = from<LANES>(now.y, place);
+                const Real weight = S::WEIGHTED ? average * from<LANES>(now.weight, place) : average;
+                const Real coef = live ? weight * loss.template slope<Library>(z, y) : Real(0);
+                if constexpr (S::RIDGE)
+                    if (live) shrink(average, 1, read);
+                add(row, coef, read);
+                together();
+            };
+            const auto refill = [&](Row &row, const Meta<Offset, Real> &meta, int at, int k) {
+                row.load(r.rows, from<LANES>(meta.begin, at), from<LANES>(meta.end, at), k < count, lane);
+            };
+            for (int part = 0; part < LANES - AHEAD && first + part < longest; part += AHEAD) {
 #pragma unroll
                 for (int s = 0; s < AHEAD; s++) {
-                    const int place = part + s;
-                    Real read[S::HELD];
-                    const Real z = margin(ring[s], read);
-                    const Real y = from<LANES>(now.y, place), weight = from<LANES>(now.weight, place);
-                    const bool live = first + place < count;
-                    const Real coef = live ? weight * loss.template slope<Library>(z, y) : Real(0);
-                    if constexpr (S::RIDGE)
-                        if (live) shrink(average, 1, read);
-                    add(ring[s], coef, read);
-                    together();
-                    const int later = place + AHEAD;
-                    const bool own = later < LANES;
-                    const int at = own ? later : later - LANES;
-                    ring[s].load(r.rows, from<LANES>(own ? now.start : next.start, at),
-                                 from<LANES>(own ? now.length : next.length, at), lane);
+                    step(ring[s], part + s);
+                    refill(ring[s], now, part + s + AHEAD, first + part + s + AHEAD);
                 }
             }
+#pragma unroll
+            for (int s = 0; s < AHEAD; s++) {  // the rows of the next visits, of which `now` does not know
+                step(ring[s], LANES - AHEAD + s);
+                refill(ring[s], next, s, first + LANES + s);
+            }
             now = next;
-            next = meta(soon, first + 2 * LANES + lane < count, average);
+            next = meta(soon);
             soon = visit(first + 3 * LANES + lane);
         }
     }
@@ -199,22 +206,21 @@ struct Pass {
     RESHUFFLE_KERNEL void in_batches(const Visit *visits, int count, int longest, Real average, Real *coefs) {
         Row row;
         Real read[S::HELD];
-        const auto at = [&](int k) { return meta(k < count ? visits[k] : Visit(0), k < count, average); };
         for (int first = 0; first < longest; first += r.batch) {
             const int last = first + r.batch < longest ? first + r.batch : longest;
             for (int k = first; k < last; k++) {
-                const Meta<Offset, Real> own = at(k);
-                row.load(r.rows, own.start, own.length, lane);
-                const Real z = margin(row, read);
-                if (lane == 0) coefs[k - first] = k < count ? own.weight * loss.template slope<Library>(z, own.y) : Real(0);
+                const Meta<Offset, Real> at = meta(visits[k < count ? k : 0]);
+                row.load(r.rows, at.begin, at.end, k < count, lane);
+                const Real z = margin(row, read), weight = average * at.weight;
+                if (lane == 0) coefs[k - first] = k < count ? weight * loss.template slope<Library>(z, at.y) : Real(0);
             }
             const int visited = last < count ? last - first : count - first;
             if constexpr (S::RIDGE)
                 if (visited > 0) shrink(average, visited, nullptr);
             together();
             for (int k = first; k < last; k++) {
-                const Meta<Offset, Real> own = at(k);
-                row.load(r.rows, own.start, own.length, lane);
+                const Meta<Offset, Real> at = meta(visits[k < count ? k : 0]);
+                row.load(r.rows, at.begin, at.end, k < count, lane);
 #pragma unroll
                 for (int e = 0; e < S::HELD; e++) read[e] = model[row.column[e]];
                 add(row, coefs[k - first], read);
