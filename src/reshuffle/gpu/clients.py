@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
-from reshuffle.gpu.device import Device, Geometry, Launch, geometry
+from reshuffle.gpu.device import Device, Geometry, Launch, geometry, stride_of
 from reshuffle.gpu.source import LOSSES
 from reshuffle.gpu.stream import jumps, stream_state
 from reshuffle.losses import Loss
@@ -98,7 +98,8 @@ class DeviceClients:
         self.targets_on_device = device.put(targets, self.number)
         self._weights = device.put(weights, self.number) if len(weights) else None
         self._first = device.put(first, np.int64)
-        self.layout: Geometry = geometry(device, self.longest, self.width, self.number)
+        self.stride = stride_of(self.width, self.number)
+        self.layout: Geometry = geometry(device, self.longest, self.stride, self.number)
         at = self.layout
         self.kernels = device.compile(
             {
@@ -200,9 +201,9 @@ class DeviceClients:
         at, device, real = self.layout, self.device, self.number.type
         blocks = min(device.processors * at.resident, -(-count // at.groups))
         groups = blocks * at.groups
-        models = None if at.shared else self._keep("models", groups * self.width, self.number)
+        models = None if at.shared else self._keep("models", groups * self.stride, self.number)
         coefs = self._keep("coefs", groups * batch, self.number) if batch > 1 else None
-        sums = self._keep("sums", blocks * self.width, self.number)
+        sums = self._keep("sums", blocks * self.stride, self.number)
         self.kernels.run(
             "local_passes",
             Launch(blocks, at.threads, at.memory),

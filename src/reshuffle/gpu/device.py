@@ -87,8 +87,14 @@ class Geometry(NamedTuple):
         return self.lanes * self.groups
 
 
+def stride_of(width: int, number: np.dtype[Any]) -> int:
+    """The numbers of a model in memory: packs of 16 bytes, as collect in passes.cuh reads them."""
+    pack = 16 // number.itemsize
+    return -(-width // pack) * pack
+
+
 def geometry(device: Device, longest: int, width: int, number: np.dtype[Any]) -> Geometry:
-    """The layout for rows of at most so many entries, and models of so many numbers.
+    """The layout for rows of at most so many entries, and models of so many numbers in memory.
 
     As few threads share a client as leave each with four entries, and of the numbers of clients in a block
     the one that lets a processor work on the most clients at a time is chosen.

@@ -10,7 +10,7 @@
 #if defined(__CUDACC__)
 #define RESHUFFLE_ENTRY(name, call, ...)              \
     extern "C" __global__ void name(__VA_ARGS__) {    \
-        extern __shared__ double memory[];            \
+        extern __shared__ __align__(16) double memory[]; \
         const Here here = Here::now(memory);          \
         call;                                         \
     }

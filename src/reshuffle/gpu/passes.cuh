@@ -230,19 +230,57 @@ struct Pass {
     }
 };
 
+// Columns that are read and written together, 16 bytes.
+template <class Real>
+struct alignas(16) Pack {
+    static constexpr int size = 16 / int(sizeof(Real));
+    Real of[size];
+};
+
+// The numbers of a model in memory: whole packs.
+template <class Real>
+RESHUFFLE_KERNEL constexpr int stride_of(int width) {
+    return (width + Pack<Real>::size - 1) / Pack<Real>::size * Pack<Real>::size;
+}
+
+// total_j <- total_j + sum over the first `count` models of (scale_g x_gj - x_j), and x_gj <- x_j.
+template <class S, class Rows, class Real>
+RESHUFFLE_KERNEL void collect(const Round<Rows, Real> &r, Real *models, const Real *scales, int count, Real *total,
+                              const Here &here) {
+    using Numbers = Pack<Real>;
+    const int stride = stride_of<Real>(r.width);
+    for (int j = Numbers::size * here.thread; j < stride; j += Numbers::size * here.threads) {
+        Numbers x, changed = {};
+#pragma unroll
+        for (int v = 0; v < Numbers::size; v++) x.of[v] = j + v < r.width ? r.x[j + v] : Real(0);
+        Numbers *place = reinterpret_cast<Numbers *>(models + j);
+        for (int g = 0; g < count; g++, place += stride / Numbers::size) {
+            Numbers found = *place;
+            *place = x;
+#pragma unroll
+            for (int v = 0; v < Numbers::size; v++) {
+                if constexpr (S::RIDGE) found.of[v] *= j + v < r.penalised ? scales[g] : Real(1);
+                changed.of[v] += found.of[v] - x.of[v];
+            }
+        }
+#pragma unroll
+        for (int v = 0; v < Numbers::size; v++) total[j + v] += changed.of[v];
+    }
+}
+
 template <class S, class Value, class Rows, class Real, class Loss>
 RESHUFFLE_KERNEL void passes(const Round<Rows, Real> &r, const Loss &loss, const Here &here) {
-    constexpr bool SHARED = S::SHARED;
     const int groups = here.threads / S::LANES, group = here.thread / S::LANES, width = r.width;
-    Real *shared = static_cast<Real *>(here.shared);
-    Real *scales = shared;  // one for each client of the block; negative where there is none
-    Real *models = SHARED ? scales + groups : r.models + here.block * groups * Index(width);
-    Real *total = SHARED ? models + groups * width : r.sums + here.block * Index(width);
+    const int stride = stride_of<Real>(width);
+    Real *shared = static_cast<Real *>(here.shared);  // of the models and their sum where they fit, and of the scales
+    Real *models = S::SHARED ? shared : r.models + here.block * groups * Index(stride);
+    Real *total = S::SHARED ? models + groups * stride : r.sums + here.block * Index(stride);
+    Real *scales = S::SHARED ? total + stride : shared;
     Pass<S, Rows, Value, Real, Loss> pass{
-        r, loss, models + group * Index(width), here.thread % S::LANES, here.thread, Real(1), Real(0)};
-    for (int j = here.thread; j < width; j += here.threads) {
+        r, loss, models + group * Index(stride), here.thread % S::LANES, here.thread, Real(1), Real(0)};
+    for (int j = here.thread; j < stride; j += here.threads) {
         total[j] = Real(0);
-        for (int g = 0; g < groups; g++) models[g * Index(width) + j] = r.x[j];
+        for (int g = 0; g < groups; g++) models[g * Index(stride) + j] = j < width ? r.x[j] : Real(0);
     }
     here.sync();
     for (Index begin = here.block * groups; begin < r.count; begin += here.blocks * groups) {
@@ -258,35 +296,27 @@ RESHUFFLE_KERNEL void passes(const Round<Rows, Real> &r, const Loss &loss, const
             pass.in_batches(r.visits + first, count, longest, average,
                             r.coefs + (here.block * groups + group) * Index(r.batch));
         if (pass.lane == 0) {
-            scales[group] = present ? pass.scale : Real(-1);
-            if (S::BIAS) pass.model[width - 1] = pass.intercept;
+            scales[group] = pass.scale;
+            if (S::BIAS && present) pass.model[width - 1] = pass.intercept;
         }
         here.sync();
-        for (int j = here.thread; j < width; j += here.threads) {
-            const Real x = r.x[j];
-            Real changed = 0;
-            for (int g = 0; g < groups; g++) {
-                Real &entry = models[g * Index(width) + j];
-                const Real scaled = j < r.penalised ? scales[g] * entry : entry;
-                if (!(scales[g] < Real(0))) changed += scaled - x;
-                entry = x;
-            }
-            total[j] += changed;
-        }
+        const Index left = r.count - begin;
+        collect<S>(r, models, scales, left < groups ? int(left) : groups, total, here);
         here.sync();
     }
-    if constexpr (SHARED)
-        for (int j = here.thread; j < width; j += here.threads) r.sums[here.block * Index(width) + j] = total[j];
+    if constexpr (S::SHARED)
+        for (int j = here.thread; j < stride; j += here.threads) r.sums[here.block * Index(stride) + j] = total[j];
 }
 
 // out_j = sum over the blocks of sums_bj, in four sums, each of which waits for a fourth of the others.
 template <class Real>
 RESHUFFLE_KERNEL void add_up(const Real *sums, Index blocks, int width, double *out, const Here &here) {
+    const int stride = stride_of<Real>(width);
     for (Index j = here.block * here.threads + here.thread; j < width; j += here.blocks * here.threads) {
         double part[4] = {0.0, 0.0, 0.0, 0.0};
         for (Index b = 0; b < blocks; b += 4)
 #pragma unroll
-            for (int k = 0; k < 4; k++) part[k] += b + k < blocks ? double(sums[(b + k) * width + j]) : 0.0;
+            for (int k = 0; k < 4; k++) part[k] += b + k < blocks ? double(sums[(b + k) * stride + j]) : 0.0;
         out[j] = (part[0] + part[1]) + (part[2] + part[3]);
     }
 }
