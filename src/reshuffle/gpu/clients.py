@@ -218,6 +218,7 @@ class DeviceClients:
             x,
             np.int32(self.features),
             np.int32(batch),
+            np.uint32(0),
             real(step),
             real(self.ridge),
             models,

@@ -57,14 +57,17 @@ class Device(Protocol):
 
 RESERVED = 1024
 """Bytes of shared memory that CUDA keeps for itself in every block."""
-REGISTERS = 512
-"""Threads of a processor whose registers fit, of which the kernels use up to 128 each and a processor has 65,536."""
-LARGEST_BLOCK = 256
-"""Threads of a block, at most: its clients wait for each other, so that larger blocks wait longer."""
+THREADS = {4: 896, 8: 512}
+"""Threads of a processor whose registers fit, by the bytes of a number: of 65,536 registers each thread takes up to 72
+where models are float32, and up to 126 where they are float64."""
+LARGEST_BLOCK = 448
+"""Threads of a block, at most: half of those that fit where models are float32, so that one block works while another
+collects its models."""
 HELD = 8
 """Entries of a row that a thread keeps in registers, at most."""
-FEW = 4
-"""As many entries of a row as this for each thread make the shortest chain of operations from one visit to the next."""
+FEW = {4: 2, 8: 4}
+"""Entries of a row for each thread, by the bytes of a number, at which a round was fastest on an H200: fewer threads for
+each client take fewer instructions in all, and more of them wait less for each other."""
 
 
 class Geometry(NamedTuple):
@@ -96,13 +99,13 @@ def stride_of(width: int, number: np.dtype[Any]) -> int:
 def geometry(device: Device, longest: int, width: int, number: np.dtype[Any]) -> Geometry:
     """The layout for rows of at most so many entries, and models of so many numbers in memory.
 
-    As few threads share a client as leave each with four entries, and of the numbers of clients in a block
+    As few threads share a client as leave each with ``FEW`` entries, and of the numbers of clients in a block
     the one that lets a processor work on the most clients at a time is chosen.
     """
-    enough = [k for k in device.lanes if -(-longest // k) <= FEW]
+    enough = [k for k in device.lanes if -(-longest // k) <= FEW[number.itemsize]]
     lanes = enough[0] if enough else device.lanes[-1]
     held = max(1, min(HELD, -(-longest // lanes)))
-    ahead = min(device.ahead, lanes, 4 if held <= FEW else 2)
+    ahead = min(device.ahead, lanes, 4 if held <= 4 else 2)  # a row ahead takes registers too
     warp = max(device.lanes)
     per_warp = warp // lanes
     best: tuple[int, int, int, int] | None = None
@@ -110,14 +113,13 @@ def geometry(device: Device, longest: int, width: int, number: np.dtype[Any]) ->
         memory = (groups * (width + 1) + width) * number.itemsize
         if memory > device.block_memory:
             break
-        resident = min(
-            device.processor_memory // (memory + RESERVED), REGISTERS // (groups * lanes)
-        )
+        most = THREADS[number.itemsize] // (groups * lanes)
+        resident = min(device.processor_memory // (memory + RESERVED), most)
         if resident and (best is None or resident * groups > best[0]):
             best = resident * groups, groups, memory, resident
     whole = held * lanes >= longest
     if best is None:
         groups = 2 * per_warp
-        memory, resident = groups * number.itemsize, REGISTERS // (groups * lanes)
+        memory, resident = groups * number.itemsize, THREADS[number.itemsize] // (groups * lanes)
         return Geometry(lanes, held, ahead, whole, False, groups, memory, resident)
     return Geometry(lanes, held, ahead, whole, True, *best[1:])

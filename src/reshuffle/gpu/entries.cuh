@@ -45,7 +45,7 @@ using TheRows = SparseRows<THE_VALUE, THE_START>;
 
 #define ROUND                                                                                                      \
     (Round<TheRows, THE_REAL>{ROWS, targets, weights, visits, bounds, averages, chosen, count, x,                  \
-                              features + THE_BIAS, features, batch, step, ridge, models, coefs, sums})
+                              features + THE_BIAS, features, batch, nothing, step, ridge, models, coefs, sums})
 
 using TheSetting = Setting<THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE,
                            THE_WEIGHTED>;
@@ -53,8 +53,8 @@ using TheSetting = Setting<THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHA
 RESHUFFLE_ENTRY(local_passes, (passes<TheSetting, THE_VALUE>(ROUND, reshuffle::THE_LOSS, here)),
                 const THE_VALUE *values, const Visit *indices, const THE_START *starts, const THE_REAL *targets,
                 const THE_REAL *weights, const Visit *visits, const Index *bounds, const THE_REAL *averages,
-                const Index *chosen, Index count, const THE_REAL *x, int features, int batch, THE_REAL step,
-                THE_REAL ridge, THE_REAL *models, THE_REAL *coefs, THE_REAL *sums)
+                const Index *chosen, Index count, const THE_REAL *x, int features, int batch, unsigned nothing,
+                THE_REAL step, THE_REAL ridge, THE_REAL *models, THE_REAL *coefs, THE_REAL *sums)
 
 RESHUFFLE_ENTRY(sum_of_blocks, add_up(sums, blocks_added, width, out, here), const THE_REAL *sums, Index blocks_added,
                 int width, double *out)

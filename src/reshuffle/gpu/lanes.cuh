@@ -5,6 +5,7 @@
 //     from          the number that another lane of the client has
 //     most          the largest number in the warp
 //     together      the lanes of the warp wait for each other, and see what each has written
+//     after         0, but not before a number is known; `nothing` is 0, which the compiler does not know
 //     among         the same for the lanes of one client, where those of others are elsewhere
 #pragma once
 #include "platform.hpp"
@@ -50,6 +51,8 @@ __device__ __forceinline__ void among(int thread) {
     const unsigned own = LANES == 32 ? everyone : ((1u << (LANES % 32)) - 1) << (thread % 32 / LANES * LANES);
     __syncwarp(own);
 }
+__device__ __forceinline__ unsigned after(float v, unsigned nothing) { return __float_as_uint(v) & nothing; }
+__device__ __forceinline__ unsigned after(double v, unsigned nothing) { return unsigned(__double2loint(v)) & nothing; }
 __device__ __forceinline__ std::uint64_t high_product(std::uint64_t a, std::uint64_t b) { return __umul64hi(a, b); }
 #define RESHUFFLE_KERNEL __device__ __forceinline__
 #else
@@ -67,6 +70,10 @@ inline int most(int v) { return v; }
 inline void together() {}
 template <int LANES>
 void among(int) {}
+template <class T>
+unsigned after(T, unsigned) {
+    return 0;
+}
 inline std::uint64_t high_product(std::uint64_t a, std::uint64_t b) {
     return std::uint64_t((static_cast<unsigned __int128>(a) * b) >> 64);
 }

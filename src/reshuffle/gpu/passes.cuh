@@ -11,7 +11,8 @@
 // A visit waits for the one before it, and its row for the memory. So the first HELD entries that a lane has of a row are
 // read AHEAD visits before their turn, where a row begins LANES visits before that, and which row it is LANES before that.
 // What is read ahead is read without a condition (a lane without an entry reads the first one of the row), and nothing is
-// computed from it before its turn: a warp waits for a number as soon as it computes with it, if only to leave it out.
+// computed from it before its turn: a warp waits for a number as soon as it computes with it, if only to leave it out. The
+// compiler would compute places in shared memory as soon as it can, and so they depend on the margin before (`turn`).
 #pragma once
 #include "lanes.cuh"
 #include "losses.hpp"
@@ -58,6 +59,7 @@ struct Round {
     Index count;                    // how many take part
     const Real *x;
     int width, penalised, batch;
+    unsigned nothing;               // 0: see `after` in lanes.cuh
     Real step, ridge;
     Real *models, *coefs, *sums;    // room for the models where shared memory has none, for batches, and the blocks' sums
 };
@@ -112,6 +114,7 @@ struct Pass {
     Real *model;
     int lane, thread;
     Real scale, intercept;
+    unsigned turn = 0;  // 0, from when the last margin is known
 
     RESHUFFLE_KERNEL Meta<Offset, Real> meta(Visit i) const {
         Real weight = 1;
@@ -131,11 +134,11 @@ struct Pass {
     }
 
     // a_i^T x_m + b, where the x_j of the held entries are kept in `read`.
-    RESHUFFLE_KERNEL Real margin(const Row &row, Real *read) const {
+    RESHUFFLE_KERNEL Real margin(const Row &row, Real *read) {
         Real z = 0;
 #pragma unroll
         for (int k = 0; k < S::HELD; k++) {
-            read[k] = model[row.column[k]];
+            read[k] = model[row.column[k] + turn];
             if (row.has(k, lane)) z += Real(row.value[k]) * read[k];
         }
         if constexpr (!S::WHOLE)
@@ -151,7 +154,7 @@ struct Pass {
         const Real change = -r.step * coef, factor = S::RIDGE ? change / scale : change;
 #pragma unroll
         for (int k = 0; k < S::HELD; k++)
-            if (row.has(k, lane)) model[row.column[k]] = read[k] + factor * Real(row.value[k]);
+            if (row.has(k, lane)) model[row.column[k] + turn] = read[k] + factor * Real(row.value[k]);
         if constexpr (!S::WHOLE)
             for (int p = lane + S::HELD * S::LANES; p < row.length; p += S::LANES)
                 model[r.rows.column(row.start, p)] += factor * Real(r.rows.value(row.start, p));
@@ -174,11 +177,13 @@ struct Pass {
                 Real read[S::HELD];
                 const Real z = margin(row, read);
                 const Real y = from<LANES>(now.y, place);
+                const unsigned later = after(z, r.nothing);
                 const Real weight = S::WEIGHTED ? average * from<LANES>(now.weight, place) : average;
                 const Real coef = live ? weight * loss.template slope<Library>(z, y) : Real(0);
                 if constexpr (S::RIDGE)
                     if (live) shrink(average, 1, read);
                 add(row, coef, read);
+                turn = later;
                 together();
             };
             const auto refill = [&](Row &row, const Meta<Offset, Real> &meta, int at, int k) {
@@ -277,7 +282,7 @@ RESHUFFLE_KERNEL void passes(const Round<Rows, Real> &r, const Loss &loss, const
     Real *total = S::SHARED ? models + groups * stride : r.sums + here.block * Index(stride);
     Real *scales = S::SHARED ? total + stride : shared;
     Pass<S, Rows, Value, Real, Loss> pass{
-        r, loss, models + group * Index(stride), here.thread % S::LANES, here.thread, Real(1), Real(0)};
+        r, loss, models + group * Index(stride), here.thread % S::LANES, here.thread, Real(1), Real(0), 0};
     for (int j = here.thread; j < stride; j += here.threads) {
         total[j] = Real(0);
         for (int g = 0; g < groups; g++) models[g * Index(stride) + j] = j < width ? r.x[j] : Real(0);
