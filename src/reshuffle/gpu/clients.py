@@ -79,7 +79,7 @@ class DeviceClients:
         compiled_loss = check_loss_on_device(loss)
         self.device, self.features, self.bias, self.ridge = device, features, bias, ridge
         self.number = np.dtype(number)
-        self.first, self.sizes = first, np.diff(first)
+        self.first = first
         self.clients, self.width = len(first) - 1, features + bias
         n = int(first[-1])
         if n >= 2**32:
@@ -115,9 +115,12 @@ class DeviceClients:
                 "BIAS": str(int(bias)),
                 "RIDGE": str(int(ridge > 0.0)),
                 "WEIGHTED": str(int(len(weights) > 0)),
+                "THREADS": str(at.threads),
+                "RESIDENT": str(at.resident),
                 "LOSS": compiled_loss,
             }
         )
+        self._largest = int(np.diff(first).max())
         self._jumps = device.put(jumps(), np.uint64)
         self._out = device.room(self.width, np.float64)
         self._room: dict[str, Any] = {}
@@ -142,7 +145,7 @@ class DeviceClients:
         visits = self._keep("visits", total, np.uint32)
         name, launch = "draw_visits", self._launch(4 * WARP, 0)
         if order == "shuffle":
-            largest = int(self.sizes.max())
+            largest = self._largest
             fitting = min(self.device.block_memory, SHUFFLING) // (2 * largest) - 2
             lanes = max(self.device.lanes)
             threads = min(4 * lanes, max(fitting // lanes, 0) * lanes)

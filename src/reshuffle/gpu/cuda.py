@@ -39,11 +39,14 @@ class CudaModule:
 
     def __init__(self, module: Any) -> None:
         self.module = module
+        self._kernels: dict[tuple[str, int], Any] = {}
 
     def run(self, name: str, launch: Launch, *arguments: Any) -> None:
-        kernel = self.module.get_function(name)
-        if launch.memory > STATIC:
-            kernel.max_dynamic_shared_size_bytes = launch.memory
+        kernel = self._kernels.get((name, launch.memory))
+        if kernel is None:
+            kernel = self._kernels[name, launch.memory] = self.module.get_function(name)
+            if launch.memory > STATIC:
+                kernel.max_dynamic_shared_size_bytes = launch.memory
         given = tuple(np.uint64(0) if a is None else a for a in arguments)
         kernel((launch.blocks,), (launch.threads,), given, shared_mem=launch.memory)
 

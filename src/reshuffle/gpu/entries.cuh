@@ -1,6 +1,6 @@
 // The kernels by name. The compiler is given THE_REAL (of models), THE_VALUE (of rows), THE_START (of where rows begin),
 // THE_DENSE, THE_LOSS, and what a Setting has: THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE,
-// THE_WEIGHTED.
+// THE_WEIGHTED; and THE_THREADS of a block, of which a processor works on THE_RESIDENT at a time.
 //
 // On a processor a kernel is a function that does the work of all blocks in turn, each of one thread.
 #pragma once
@@ -8,14 +8,16 @@
 #include "passes.cuh"
 
 #if defined(__CUDACC__)
-#define RESHUFFLE_ENTRY(name, call, ...)              \
-    extern "C" __global__ void name(__VA_ARGS__) {    \
+#define RESHUFFLE_BOUNDS __launch_bounds__(THE_THREADS, THE_RESIDENT)  // so that the registers of all threads fit
+#define RESHUFFLE_ENTRY(name, bounds, call, ...)             \
+    extern "C" __global__ void bounds name(__VA_ARGS__) {    \
         extern __shared__ __align__(16) double memory[]; \
         const Here here = Here::now(memory);          \
         call;                                         \
     }
 #else
-#define RESHUFFLE_ENTRY(name, call, ...)                                       \
+#define RESHUFFLE_BOUNDS
+#define RESHUFFLE_ENTRY(name, bounds, call, ...)                               \
     extern "C" void name(Index blocks, void *memory, __VA_ARGS__) {            \
         for (Index block = 0; block < blocks; block++) {                       \
             const Here here{block, blocks, 0, 1, memory};                      \
@@ -31,9 +33,9 @@ namespace reshuffle::gpu {
     const Index *first, const Index *bounds, const Index *positions, Index clients, std::uint64_t s1,             \
         std::uint64_t s0, std::uint64_t c1, std::uint64_t c0, const Jump *jumps, Visit *visits
 
-RESHUFFLE_ENTRY(shuffle_shared, shuffle_in_shared(DRAWN, here), DRAWN_FROM)
-RESHUFFLE_ENTRY(shuffle_global, shuffle(DRAWN, here), DRAWN_FROM)
-RESHUFFLE_ENTRY(draw_visits, draw(DRAWN, here), DRAWN_FROM)
+RESHUFFLE_ENTRY(shuffle_shared, , shuffle_in_shared(DRAWN, here), DRAWN_FROM)
+RESHUFFLE_ENTRY(shuffle_global, , shuffle(DRAWN, here), DRAWN_FROM)
+RESHUFFLE_ENTRY(draw_visits, , draw(DRAWN, here), DRAWN_FROM)
 
 #if THE_DENSE
 using TheRows = DenseRows<THE_VALUE, THE_START>;
@@ -50,13 +52,13 @@ using TheRows = SparseRows<THE_VALUE, THE_START>;
 using TheSetting = Setting<THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE,
                            THE_WEIGHTED>;
 
-RESHUFFLE_ENTRY(local_passes, (passes<TheSetting, THE_VALUE>(ROUND, reshuffle::THE_LOSS, here)),
-                const THE_VALUE *values, const Visit *indices, const THE_START *starts, const THE_REAL *targets,
+RESHUFFLE_ENTRY(local_passes, RESHUFFLE_BOUNDS,
+                (passes<TheSetting, THE_VALUE>(ROUND, reshuffle::THE_LOSS, here)), const THE_VALUE *values, const Visit *indices, const THE_START *starts, const THE_REAL *targets,
                 const THE_REAL *weights, const Visit *visits, const Index *bounds, const THE_REAL *averages,
                 const Index *chosen, Index count, const THE_REAL *x, int features, int batch, unsigned nothing,
                 THE_REAL step, THE_REAL ridge, THE_REAL *models, THE_REAL *coefs, THE_REAL *sums)
 
-RESHUFFLE_ENTRY(sum_of_blocks, add_up(sums, blocks_added, width, out, here), const THE_REAL *sums, Index blocks_added,
+RESHUFFLE_ENTRY(sum_of_blocks, , add_up(sums, blocks_added, width, out, here), const THE_REAL *sums, Index blocks_added,
                 int width, double *out)
 
 }  // namespace reshuffle::gpu

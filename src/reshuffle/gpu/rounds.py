@@ -26,6 +26,7 @@ class DeviceRounds:
         self.clients, self.passes, self.seed = clients, passes, seed
         device = clients.device
         self._bounds = clients.bounds(passes.visits)
+        self._total = int(passes.visits.sum())
         self._positions = device.put(positions, np.int64)
         self._averages = device.put(passes.averages, clients.number)
         self._fixed = self._first_visits() if passes.fixed else None
@@ -63,7 +64,6 @@ class DeviceRounds:
         return self.clients.in_order() if self.passes.order == "cyclic" else self._drawn(0)
 
     def _drawn(self, number: int) -> Any:
-        total = int(self.passes.visits.sum())
         return self.clients.drawn(
-            self.passes.order, self._bounds, self._positions, total, self.seed, number
+            self.passes.order, self._bounds, self._positions, self._total, self.seed, number
         )
