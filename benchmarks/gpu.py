@@ -32,8 +32,6 @@ from reshuffle.rows import Rows
 SAMPLES, VALUES, COLUMNS = 64, 20, 1000
 STEP = 0.05
 REPEATS = 15
-BARS = {"float32": 6.0, "float64": 15.0}
-"""Milliseconds that a round of a million clients may take."""
 
 
 def data_on_card(cupy: Any, clients: int, number: str) -> tuple[Rows, Any]:
@@ -92,50 +90,53 @@ def bandwidth(cupy: Any) -> float:
 def measure_rounds(clients: int = 1_000_000, peer: bool = True) -> list[dict[str, Any]]:
     """Both kinds of numbers; of ten million clients, float32 alone fits on the card."""
     device = CudaDevice("this benchmark")
-    cupy, found = device.cupy, []
-    speed = bandwidth(cupy)
+    speed, found = bandwidth(device.cupy), []
     print(f"copy on the card: {speed / 1e12:.2f} TB/s")
     for number in ("float32", "float64")[: 1 if clients > 5_000_000 else 2]:
-        rounds = rounds_on_card(device, clients, number)
-        card_x = device.put(np.zeros(COLUMNS), np.dtype(number))
-        both = milliseconds(cupy, lambda: rounds.start(card_x, STEP, 3))  # noqa: B023
-        drawing = milliseconds(cupy, lambda: rounds.visits(3))  # noqa: B023
-        x, digests = np.zeros(COLUMNS), set()
-        for _ in range(3):
-            digests.add(hashlib.sha256(rounds.mean(x, STEP, 3).tobytes()).hexdigest())
-        walls = []
-        for k in range(REPEATS):
-            clock = time.perf_counter()
-            x = rounds.mean(x, STEP, k)
-            walls.append(1e3 * (time.perf_counter() - clock))
-        item = np.dtype(number).itemsize
-        read = clients * SAMPLES * (VALUES * (item + 4) + item + 8)  # and a start and a visit
-        share = read / (1e-3 * (both - drawing)) / speed
-        row = {
-            "clients": clients,
-            "number": number,
-            "kernels_ms": both,
-            "drawing_ms": drawing,
-            "end_to_end_ms": float(np.median(walls)),
-            "share_of_copy": share,
-            "digests": len(digests),
-        }
-        if peer:
-            row["torch_ms"] = torch_round(cupy, rounds, number)
-        found.append(row)
-        bar = BARS[number] if clients == 1_000_000 else np.nan
-        print(
-            f"{clients:>10,} clients {number}: kernels {both:8.3f} ms (of which permutations {drawing:.3f}), end to end "
-            f"{row['end_to_end_ms']:8.3f} ms, bar {bar} ms, {share:.2f} of the copy's bytes a second, "
-            f"{len(digests)} digest(s) in 3 runs, PyTorch {row.get('torch_ms', np.nan):.1f} ms; {rounds.clients.layout}",
-            flush=True,
-        )
-        del rounds
-        cupy.get_default_memory_pool().free_all_blocks()
+        found.append(measure(device, clients, number, speed, peer))
+        device.cupy.get_default_memory_pool().free_all_blocks()
     return found
 
 
-def torch_round(cupy: Any, rounds: DeviceRounds, number: str) -> float:
+def measure(
+    device: CudaDevice, clients: int, number: str, speed: float, peer: bool
+) -> dict[str, Any]:
+    cupy, rounds = device.cupy, rounds_on_card(device, clients, number)
+    card_x = device.put(np.zeros(COLUMNS), np.dtype(number))
+    both = milliseconds(cupy, lambda: rounds.start(card_x, STEP, 3))
+    drawing = milliseconds(cupy, lambda: rounds.visits(3))
+    x = np.zeros(COLUMNS)
+    means = [rounds.mean(x, STEP, 3).tobytes() for _ in range(3)]
+    digests = {hashlib.sha256(mean).hexdigest() for mean in means}
+    walls = []
+    for k in range(REPEATS):
+        clock = time.perf_counter()
+        x = rounds.mean(x, STEP, k)
+        walls.append(1e3 * (time.perf_counter() - clock))
+    item = np.dtype(number).itemsize
+    read = clients * SAMPLES * (VALUES * (item + 4) + item + 8)  # and a start and a visit
+    share = read / (1e-3 * (both - drawing)) / speed
+    row = {
+        "clients": clients,
+        "number": number,
+        "kernels_ms": both,
+        "drawing_ms": drawing,
+        "end_to_end_ms": float(np.median(walls)),
+        "share_of_copy": share,
+        "digests": len(digests),
+    }
+    if peer:
+        row["torch_ms"] = torch_round(rounds)
+    print(
+        f"{clients:>10,} clients {number}: kernels {both:8.3f} ms (of which permutations {drawing:.3f}), end to end "
+        f"{row['end_to_end_ms']:8.3f} ms, {share:.2f} of the copy's bytes a second, {len(digests)} digest(s) in 3 runs, "
+        f"PyTorch {row.get('torch_ms', np.nan):.1f} ms; {rounds.clients.layout}",
+        flush=True,
+    )
+    return row
+
+
+def torch_round(rounds: DeviceRounds) -> float:
     """The same round with PyTorch: the models of all clients in one matrix, or of as many as fit."""
     import torch
 
@@ -200,7 +201,9 @@ def draw(source: Path, target: Path) -> None:
         rows = list(csv.DictReader(file))
     figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
     for number in ("float64", "float32"):
-        own = sorted((int(r["clients"]), float(r["kernels_ms"])) for r in rows if r["number"] == number)
+        own = sorted(
+            (int(r["clients"]), float(r["kernels_ms"])) for r in rows if r["number"] == number
+        )
         axes.loglog(*zip(*own, strict=True), marker="o", label=number)
     axes.set_xlabel("clients of 64 samples")
     axes.set_ylabel("milliseconds of a round")

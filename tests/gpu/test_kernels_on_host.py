@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from gpu.host_device import COMPILER, HostDevice, OnHost
 from oracles import random_data, sparse
 
 import reshuffle as rs
+from reshuffle.gpu import DeviceClients, DeviceRounds, LocalPasses
 from reshuffle.gpu.stream import jumps, stream_state
 from reshuffle.randomness import Stream
+from reshuffle.rows import Rows
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not there")
 
@@ -163,3 +168,80 @@ def test_losses_without_a_kernel_are_refused(folder: Path) -> None:
     problem = rs.Problem(X, y, loss=Own())
     with pytest.raises(rs.InputError, match="has no kernel on the device"):
         rs.FedRR(rounds=2, engine=engine).solve(rs.federated.split(problem, clients=3))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"indices": [0, 1, 0, 9]}, "column indices must lie in 0 … 2"),
+        ({"indices": [0, 0, 0, 2]}, "must rise within each row"),
+        ({"indices": [1, 0, 0, 2]}, "must rise within each row"),
+        ({"indptr": [0, 2, 1, 4]}, "indptr must rise"),
+        ({"indptr": [0, 2, 3, 5]}, "indptr ends at 5"),
+        ({"first": [0, 2, 2, 3]}, "first must rise"),
+        ({"first": [0, 2]}, "first must rise"),
+        ({"weights": [1.0]}, "weights must be 3 or none"),
+        ({"number": "float16"}, "number must be"),
+    ],
+    ids=str,
+)
+def test_arrays_that_kernels_would_misread_are_refused(
+    change: dict[str, Any], said: str, folder: Path
+) -> None:
+    given: dict[str, Any] = {
+        "indices": [0, 1, 0, 2], "indptr": [0, 2, 2, 4], "first": [0, 2, 3], "weights": [], "number": "float64",
+    } | change  # fmt: skip
+    rows = Rows(
+        np.ones(4), np.array(given["indices"], dtype=np.uint32), np.array(given["indptr"], dtype=np.uint32)
+    )  # fmt: skip
+    with pytest.raises(rs.InputError, match=said):
+        DeviceClients(
+            HostDevice(folder), rows, np.ones(3), np.array(given["weights"]), rs.losses.Logistic(),
+            np.array(given["first"]), 3, number=given["number"],
+        )  # fmt: skip
+
+
+def test_passes_that_do_not_fit_the_clients_are_refused(folder: Path) -> None:
+    first = np.array([0, 2, 3])
+    clients = DeviceClients(
+        HostDevice(folder), Rows(np.ones((3, 2)), *2 * [np.empty(0, dtype=np.uint32)]), np.ones(3),
+        np.empty(0), rs.losses.Logistic(), first, 2,
+    )  # fmt: skip
+    good = LocalPasses("shuffle", False, 1, np.array([2, 1]), np.ones(2))
+    for wrong, said in (
+        (good._replace(order="sorted"), "order must be one of"),
+        (good._replace(batch=0), "at least 1"),
+        (good._replace(visits=np.array([2, 2])), "visits each sample once"),
+        (good._replace(averages=np.ones(3)), "one entry for each of 2 clients"),
+    ):
+        with pytest.raises(rs.InputError, match=said):
+            DeviceRounds(clients, wrong, 0, first[:-1])
+    with pytest.raises(rs.InputError, match="positions must be"):
+        DeviceRounds(clients, good, 0, np.array([0, -1]))
+
+
+def test_rows_that_are_all_empty(folder: Path) -> None:
+    problem = rs.Problem(sp.csr_matrix((30, 4)), np.sign(np.arange(30) - 9.5), fit_intercept=True)
+    agree(SOLVERS["FedRR"], rs.federated.split(problem, clients=4), HostDevice(folder))
+
+
+def test_without_cupy_a_sentence_comes_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    solver = rs.FedRR(engine="cuda")
+    monkeypatch.setattr(type(solver), "plan", None)  # nothing is planned
+    with pytest.raises(rs.InputError, match=r'engine="cuda" needs cupy: pip install'):
+        solver.solve(federation())
+
+
+def test_without_a_card_a_sentence_comes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoCard(Exception):
+        pass
+
+    def count() -> int:
+        raise NoCard("cudaErrorNoDevice")
+
+    runtime = SimpleNamespace(getDeviceCount=count, CUDARuntimeError=NoCard)
+    fake = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    with pytest.raises(rs.InputError, match="needs an NVIDIA graphics card; CUDA found none"):
+        rs.FedRR(engine="cuda").solve(federation())

@@ -17,8 +17,6 @@ from reshuffle.engines import Cuda
 from reshuffle.gpu import CudaDevice
 
 
-
-
 def card() -> str:
     try:
         CudaDevice()

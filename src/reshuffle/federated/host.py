@@ -12,8 +12,8 @@ import numpy as np
 
 from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum, digest
 from reshuffle.errors import LostState
-from reshuffle.federated.client_state import ClientStates, answer
 from reshuffle.federated.aboard import rounds_aboard
+from reshuffle.federated.client_state import ClientStates, answer
 from reshuffle.federated.local import ClientGroup, GroupEpoch, Local, LocalEpoch
 from reshuffle.gpu import Device, DeviceRounds
 from reshuffle.objective import Array, FiniteSum

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
+from reshuffle.gpu.checks import check_first, check_sparse
 from reshuffle.gpu.device import Device, Geometry, Launch, geometry, stride_of
 from reshuffle.gpu.source import LOSSES
 from reshuffle.gpu.stream import jumps, stream_state
@@ -78,22 +79,31 @@ class DeviceClients:
     ) -> None:
         compiled_loss = check_loss_on_device(loss)
         self.device, self.features, self.bias, self.ridge = device, features, bias, ridge
-        self.number = np.dtype(number)
         self.first = first
         self.clients, self.width = len(first) - 1, features + bias
-        n = int(first[-1])
-        if n >= 2**32:
-            raise InputError(f"a device takes fewer than 2^32 samples at a time, got {n}")
+        n = len(targets)
+        check_first(first, n)
+        if number not in NUMBERS:
+            raise InputError(f'number must be "float64" or "float32", got {number!r}')
+        if len(weights) not in (0, n):
+            raise InputError(f"weights must be {n} or none, got {len(weights)}")
+        if rows.dense and rows.values.shape != (n, features):
+            raise InputError(f"rows must have shape {(n, features)}, got {rows.values.shape}")
+        self.number = np.dtype(number)
         values = rows.values.dtype if rows.values.dtype == np.float32 else np.dtype(np.float64)
         start = np.dtype(np.uint32 if rows.stored < 2**32 else np.uint64)
-        if not rows.stored:  # a lane without an entry reads the first one of all
+        if not rows.dense and not rows.stored:  # a lane without an entry reads the first one of all
             one = np.zeros(1, dtype=np.uint32)
-            rows = rows._replace(values=rows.values if rows.unit else one.astype(values), indices=one)
+            rows = rows._replace(
+                values=rows.values if rows.unit else one.astype(values), indices=one
+            )
         self.rows_on_device = (  # values, columns and starts; None for what is not there
             None if rows.unit else device.put(rows.values, values),
             None if rows.dense else device.put(rows.indices, np.uint32),
             None if rows.dense else device.put(rows.indptr, start),
         )
+        if not rows.dense:
+            check_sparse(self.rows_on_device[1], self.rows_on_device[2], n, features)
         self.longest = features if rows.dense else _longest(device, self.rows_on_device[2])
         self.targets_on_device = device.put(targets, self.number)
         self._weights = device.put(weights, self.number) if len(weights) else None

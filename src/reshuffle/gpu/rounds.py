@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.gpu.checks import check_passes, check_positions
 from reshuffle.gpu.clients import Array, DeviceClients, LocalPasses
 
 
@@ -23,6 +24,9 @@ class DeviceRounds:
         seed: int,
         positions: NDArray[np.int64],
     ) -> None:
+        sizes = np.diff(clients.first)
+        check_passes(passes.order, passes.batch, passes.visits, passes.averages, sizes)
+        check_positions(positions, passes.visits)
         self.clients, self.passes, self.seed = clients, passes, seed
         device = clients.device
         self._bounds = clients.bounds(passes.visits)
