@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from gpu.host_device import COMPILER, HostDevice, OnHost
+from host_device import COMPILER, HostDevice, OnHost
 from oracles import random_data, sparse
 
 import reshuffle as rs

@@ -37,7 +37,6 @@ __all__ = [
     "Task",
     "Threads",
     "balanced",
-    "check_available",
     "check_engine",
     "checksum",
     "digest",

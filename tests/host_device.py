@@ -76,7 +76,7 @@ class HostDevice:
         return HostKernels(library)
 
 
-CORE = str(Path(__file__).parents[2] / "src" / "reshuffle" / "core")
+CORE = str(Path(__file__).parents[1] / "src" / "reshuffle" / "core")
 
 
 @dataclass(frozen=True)
