@@ -32,6 +32,7 @@ import reshuffle as rs
 from reshuffle.datasets import Conversion, convert, open_shards
 from reshuffle.orders import Reshuffle, Windows
 from reshuffle.shards import Block, Manifest, ShardWriter
+from reshuffle.solvers.second_order import SecondOrder
 
 VALUES, FEATURES, SHARD = 20, 1000, 1 << 17
 """Of the generated rows: values of a row, features, rows of a shard (31 MB)."""
@@ -100,23 +101,44 @@ def read(folder: Path) -> None:
 
 
 def passes(folder: Path, memory: int) -> None:
-    """Seconds of one pass in storage order and of one shuffled pass, on disk and, where it fits, in memory."""
+    """Seconds of one pass in storage order and of one shuffled pass, on disk and, where it fits, in memory.
+
+    A pass in storage order takes the value, the slopes and the gradient, by the same kernel in both. The CPU seconds of this thread
+    say how long the pass takes where a core is free for the thread that reads.
+    """
     for held in (memory, 1 << 62):
         problem = problem_of(folder, held, 1e-3, 1e-3)
         problem.prepare()
         name, x = "disk" if problem.datafit.on_disk else "memory", np.zeros(problem.shape)
-        _timed(f"{name:<7} storage order", partial(problem.slopes, x))
+        _timed(f"{name:<7} storage order", _pass(problem))
         _timed(f"{name:<7} shuffled", partial(problem.sweep, x, _visits(problem), 1e-3))
         print(f"{name:<7} peak {peak():,.0f} MB", flush=True)
 
 
 def _timed(what: str, work: Callable[[], Any]) -> None:
     spent = []
-    for _ in range(3):
-        clock = time.perf_counter()
+    for _ in range(6):
+        clock = time.perf_counter(), time.thread_time(), time.process_time()
         work()
-        spent.append(time.perf_counter() - clock)
-    print(f"{what:<22} first {spent[0]:6.2f} s, then {min(spent[1:]):6.2f} s", flush=True)
+        now = time.perf_counter(), time.thread_time(), time.process_time()
+        spent.append([b - a for a, b in zip(clock, now, strict=True)])
+    wall, own, cpu = (min(part) for part in zip(*spent[1:], strict=True))
+    print(
+        f"{what:<22} first {spent[0][0]:6.2f} s, then {wall:6.3f} s; CPU of this thread {own:6.3f} s, of all {cpu:6.3f} s",
+        flush=True,
+    )
+
+
+def _pass(problem: rs.Problem) -> Callable[[], Any]:
+    """Value, slopes and gradient, each time at another point, since a pass at the last one is not made again."""
+    points, fit = (
+        iter(np.random.default_rng(0).normal(size=(100, *problem.shape)) * 1e-2),
+        problem.datafit,
+    )
+    if fit.on_disk:
+        return lambda: fit.slopes(next(points))
+    curves = SecondOrder(fit, np.zeros(problem.features))
+    return lambda: curves.linearise(next(points))
 
 
 def _visits(problem: rs.Problem) -> Any:

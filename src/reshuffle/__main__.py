@@ -5,7 +5,7 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Run the command, or say what to install where its parts are missing."""
+    """Run the command, or say what to install if its dependencies are missing."""
     try:
         from reshuffle.cli import main as command
     except ModuleNotFoundError as error:

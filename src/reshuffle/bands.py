@@ -1,4 +1,4 @@
-"""Runs as curves: what a row of a trace has cost, and several seeds as a median with a band."""
+"""Runs as curves: the cost at each row of a trace, and several seeds as a median with a band."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.objective import Array
 from reshuffle.trace import Result, Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's palette: told apart by colour-blind readers too."""
+"""Okabe and Ito's palette, which colour-blind readers can tell apart."""
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (3, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -32,7 +32,7 @@ LOGARITHMIC = ("prox_evals", "seconds", "bytes")
 FLOOR = 1e-16
 """The lowest gap that is drawn: the rounding error of an objective of order 1."""
 GRID = 200
-"""Runs whose rows are at different places are compared at this many places."""
+"""Runs whose rows lie at different costs are interpolated to this many common ones."""
 
 Run = Trace | Result
 
@@ -62,7 +62,7 @@ def across(run: Run, against: str, n: int | None = None) -> Array:
 def together(
     costs: Sequence[Array], gaps: Sequence[Array], logarithmic: bool
 ) -> tuple[Array, Array]:
-    """Runs on one scale: where their rows lie at other costs, log gap is interpolated between them.
+    """Runs on a common scale: if their rows lie at different costs, the logarithm of the gap is interpolated.
 
     A run that ended earlier keeps its last gap.
     """
@@ -87,10 +87,10 @@ def band(
     style: int,
     quantiles: tuple[float, float, float] = (0.25, 0.5, 0.75),
 ) -> None:
-    """The median of runs (rows of ``gaps``) as a line, what lies between the outer quantiles as a band."""
+    """Draw the median of runs (rows of ``gaps``) as a line, and the range between the outer quantiles as a band."""
     low, middle, high = np.maximum(np.quantile(gaps, quantiles, axis=0), FLOOR)
     logarithmic = ax.get_xscale() == "log"
-    if logarithmic:  # which has no place for the start at zero
+    if logarithmic:  # A logarithmic axis has no place for the start at zero.
         keep = costs > 0
         costs, low, middle, high = costs[keep], low[keep], middle[keep], high[keep]
     colour = COLOURS[style % 7]
@@ -105,7 +105,7 @@ def band(
 
 
 def _spread(positions: Array, style: int) -> list[int]:
-    """Six or so rows, far apart on the axis, and others for another method."""
+    """About six rows for markers, far apart on the axis, and different ones for each method."""
     wanted = np.linspace(positions[0], positions[-1], 7)[1:] - style * np.ptp(positions) / 30
     rows = np.abs(positions[:, None] - wanted).argmin(axis=0)
     return sorted({int(row) for row in rows})

@@ -1,4 +1,4 @@
-"""Values that an object computes when they are first asked for, and keeps."""
+"""Values that an object computes on first use, and keeps."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ T = TypeVar("T")
 class cached_property(functools.cached_property[T]):
     """``functools.cached_property`` without its lock, as Python has it from 3.12 on.
 
-    In 3.11 the lock takes longer than much of what is kept here. Two threads may both compute a value; they get
+    In 3.11 taking the lock costs more than many of these values. Two threads may both compute a value; they get
     the same one.
     """
 
     @overload
-    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+    def __get__(self, instance: None, owner: object = None) -> Self: ...
     @overload
-    def __get__(self, instance: object, owner: Any = None) -> T: ...
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: object = None) -> T: ...
+    def __get__(self, instance: Any, owner: object = None) -> object:
         if instance is None:
             return self
         value = vars(instance)[self.attrname] = self.func(instance)
         return value
 
 
-def keep(made: T, **known: Any) -> T:
-    """An object that was just made, with the values of cached properties that are known already."""
+def keep(made: T, **known: object) -> T:
+    """Set cached properties of a new object whose values are already known; returns the object."""
     vars(made).update(known)
     return made

@@ -1,4 +1,4 @@
-"""Callbacks after each epoch: they look, stop, save or show."""
+"""Callbacks after each epoch, which may observe, stop, save or show the run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from reshuffle.validation import check_positive
 Callback = Callable[[Result], bool | None]
 """Called with the run so far after each evaluated epoch; returning ``True`` stops the run.
 
-The arrays of the result go on changing: use ``result.snapshot()`` to keep it.
+Later epochs change the arrays of the result: use ``result.snapshot()`` to keep it.
 """
 
 
 class Checkpoint:
-    """Saves the run so far every ``every`` evaluations, atomically, to be resumed from.
+    """Saves the run so far every ``every`` evaluations, atomically, so that it can be resumed.
 
-    With ``seconds`` no more often than that, for states that take long to write; what came after the last
+    With ``seconds`` it saves no more often than that, for states that take long to write; what came after the last
     save is then lost with the process.
 
     >>> import reshuffle as rs
@@ -50,7 +50,7 @@ class Checkpoint:
 
 
 class ProgressBar(AbstractContextManager["ProgressBar"]):
-    """A live line on stderr: epochs done, objective, time to go, and at the end how the run ended."""
+    """A live line on stderr: epochs done, objective, time left, and at the end how the run ended."""
 
     def __init__(self, epochs: int, title: str) -> None:
         with extra("cli", "rich", "a progress bar"):
@@ -79,7 +79,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         self._show(result)
 
     def finish(self, result: Result) -> None:
-        """A run that reached its accuracy is whole, however many epochs it might still have had."""
+        """Finish the line; a run that reached its accuracy counts as complete, however many epochs were left."""
         if result.reached:
             end = ", converged" if result.converged else ", stationary"
             self._show(result, end, total=result.epoch)
@@ -110,7 +110,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
 
 @contextmanager
 def progress_bar(title: str, total: int, shown: bool) -> Iterator[Callable[[], None]]:
-    """A bar on stderr, where it is to be ``shown``; call what it yields once for each of ``total`` pieces."""
+    """A bar on stderr if ``shown``; call the function that it yields once for each of ``total`` pieces."""
     if not shown:
         yield lambda: None
         return

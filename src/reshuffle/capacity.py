@@ -1,4 +1,4 @@
-"""Sizes that cannot be: refused with their bytes, before the machine is brought down by them."""
+"""Sizes beyond the machine's memory are refused, with their bytes, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ LEAST = 4
 """A run holds at least this many vectors of the size of x: the start, the state, the next state, and the point of a prox."""
 CGROUP = (
     Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),  # of the first version
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),  # The file of control groups, version 1.
 )
 ANYWHERE = 1 << 20
-"""Every machine has this many bytes. Asking how many are free takes longer than a tiny fit, and is left out below it."""
+"""Every machine has this many bytes: below it the available memory, whose query takes longer than a tiny fit, is not checked."""
 
 
 def memory() -> int:
-    """Bytes that this process can have at most: of the machine, of its container, of its own limit."""
+    """The most bytes that this process can have: the least of the limits of the machine, its container and itself."""
     limits = [sys.maxsize]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for path in CGROUP:
-        with suppress(OSError, ValueError):  # there is none, or it says "max"
+        with suppress(OSError, ValueError):  # There is no such file, or it says "max".
             limits.append(int(path.read_text()))
     if sys.platform != "win32":
         import resource
@@ -37,12 +37,12 @@ def memory() -> int:
 
 
 def check_room(what: str, needed: int) -> None:
-    """Refuse what is larger than all memory there is."""
+    """Refuse what needs more than all available memory."""
     if needed <= ANYWHERE:
         return
     have = memory()
     if needed > have:
-        raise InputError(f"{what} takes {needed:,} bytes, and there are {have:,} here")
+        raise InputError(f"{what} takes {needed:,} bytes, but this process can have {have:,}")
 
 
 def check_unknown(shape: tuple[int, ...]) -> None:

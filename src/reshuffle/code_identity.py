@@ -1,4 +1,4 @@
-"""The identity of a user's function: its code, its constants and what it calls, in any process."""
+"""The identity of a user's function, the same in every process: its code, its constants and what it calls."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def code_parts(function: Function) -> Iterator[str]:
 
 
 def _parts(function: Function, seen: set[int]) -> Iterator[str]:
-    function = getattr(function, "py_func", function)  # a numba dispatcher wraps its source
+    function = getattr(function, "py_func", function)  # A numba dispatcher wraps a Python function.
     if id(function) in seen:
         return
     seen.add(id(function))
     code = getattr(function, "__code__", None)
-    if code is None:  # a builtin or a numpy ufunc: its name is its identity
+    if code is None:  # The name of a builtin or of a numpy ufunc is its identity.
         yield getattr(function, "__qualname__", repr(function))
         return
     yield str(function.__module__)
@@ -35,8 +35,8 @@ def _parts(function: Function, seen: set[int]) -> Iterator[str]:
     yield from _named_parts(function.__globals__, set(_names(code)), seen)
 
 
-def _named_parts(namespace: dict[str, Any], names: set[str], seen: set[int]) -> Iterator[str]:
-    """The values of names in a module, and in the modules that they lead to."""
+def _named_parts(namespace: dict[str, object], names: set[str], seen: set[int]) -> Iterator[str]:
+    """The parts of the values of these names in a namespace, and of the functions that they refer to."""
     for name in sorted(names & namespace.keys()):
         value = namespace[name]
         if not isinstance(value, types.ModuleType):
@@ -46,8 +46,8 @@ def _named_parts(namespace: dict[str, Any], names: set[str], seen: set[int]) -> 
             yield from _named_parts(vars(value), names, seen)
 
 
-def _value_parts(value: Any, seen: set[int]) -> Iterator[str]:
-    if isinstance(value, np.ndarray):  # its repr rounds, and leaves out the middle
+def _value_parts(value: object, seen: set[int]) -> Iterator[str]:
+    if isinstance(value, np.ndarray):  # The repr of an array rounds, and leaves out the middle.
         yield f"{value.dtype} {value.shape} {value.tobytes().hex()}"
     elif isinstance(value, tuple):
         for entry in value:
@@ -55,11 +55,12 @@ def _value_parts(value: Any, seen: set[int]) -> Iterator[str]:
     elif callable(value):
         yield from _parts(value, seen)
     else:
-        yield re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # an address is of one process only
+        # The default repr holds an address, which is valid in one process only.
+        yield re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
-    """Every global and attribute that a code names, those of its inner functions included."""
+    """Every global and attribute that a code object names, including those of its inner functions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

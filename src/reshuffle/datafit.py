@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array, Visits
 from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.digests import digest
@@ -19,18 +20,16 @@ from reshuffle.penalties.forms import NO_PENALTY, Form, native_form
 from reshuffle.samples import Range, Samples
 from reshuffle.validation import read_only
 
-Array = NDArray[np.float64]
-Visits = NDArray[np.uint32]
-SHORT = 1 << 13  # Stored values: fewer are read in less time than they are left out.
+SHORT = 1 << 13  # Stored values: for fewer, reading the ones is faster than leaving them out.
 LEAST = 1 << 10
-"""Visits of one call of the core, where rows are not far too long: a call costs microseconds."""
+"""The least number of visits in one call of the core, unless rows are very long: a call costs microseconds."""
 NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
 NOTHING = np.empty(0)
-"""A table that is not wanted."""
+"""The table argument of a call that needs none."""
 
 
 class Copies(NamedTuple):
-    """Importance copies of samples; empty where every sample is its own only copy."""
+    """Importance copies of samples; empty if every sample has one copy."""
 
     owner: Visits
     """The sample of each copy."""
@@ -46,10 +45,10 @@ class Datafit(Samples):
     """Σ_i w_i·l(a_iᵀx + b, y_i) over the rows a_i of a matrix."""
 
     on_disk = False
-    """Whether the rows lie in files, of which windows are read (``DiskDatafit``)."""
+    """Whether the rows lie in files that are read in windows (``DiskDatafit``)."""
 
     def prepare(self) -> None:
-        """Check the data for the core, and compile a loss of one's own."""
+        """Check the data for the core, and compile a user's own loss."""
         _ = self.core
 
     def identity(self) -> str:
@@ -57,12 +56,25 @@ class Datafit(Samples):
         return digest(*self.rows, self.features, self.bias)
 
     def known_constants(self) -> tuple[float, float] | None:
-        """The largest and the mean smoothness constant of the losses, where they are known without a pass."""
+        """The largest and the mean smoothness constant of the losses, if they are known without a pass."""
         return None
 
-    def fits_in(self, kept: NDArray[Any]) -> bool:
-        """Whether the rows may be copied in these features alone: rows in memory always."""
+    def fits_in(self, kept: AnyArray) -> bool:
+        """Whether there is memory for a copy of the rows in these features; always true for rows in memory."""
         return True
+
+    @cached_property
+    def row_lengths(self) -> tuple[float, float]:
+        """The mean of the number of values that a row stores, and of its square; rows on disk count as equally long."""
+        mean = self.rows.stored / self.n
+        if self.rows.dense or self.on_disk:
+            return mean, mean**2
+        lengths = np.diff(self.rows.indptr).astype(np.float64)
+        return mean, float(np.vdot(lengths, lengths)) / self.n
+
+    def windows(self) -> Iterator[tuple[Range, Datafit]]:
+        """The samples in storage order, as many at a time as are in memory: all of them."""
+        yield Range(0, self.n), self
 
     # --- passes over all rows ------------------------------------------------------------------
 
@@ -85,7 +97,7 @@ class Datafit(Samples):
 
     @cached_property
     def at_zero(self) -> float:
-        """The mean of ``value`` at x = 0, for which no feature need be read where there are many."""
+        """The mean of ``value`` at x = 0, which needs no feature."""
         few = self if self.rows.stored <= SHORT else self.columns(NO_VISITS)
         return few.value(np.zeros(few.shape)) / self.n
 
@@ -129,7 +141,7 @@ class Datafit(Samples):
 
     @cached_property
     def column_squares(self) -> Array:
-        """(1/n) Σ w_i a_ij² of each feature: how curved f is along it, but for the loss."""
+        """(1/n) Σ w_i a_ij² of each feature: the curvature of f along it, up to that of the loss."""
         values, indices, indptr = self.quick
         weights = self.weights if self.weights.size else np.ones(self.n)
         if self.quick.dense:
@@ -160,7 +172,7 @@ class Datafit(Samples):
         return self._summed(product)
 
     def _summed(self, work: Callable[[Range, Array], Array]) -> Array:
-        """The sum of what ``work`` adds to an array of the shape of x, over all rows: stretch after stretch, or piece by piece."""
+        """The sum over all rows of what ``work`` adds to an array of x's shape, in consecutive stretches or in pieces for threads."""
         if self.pieces:
             parts = self.each(lambda part: work(part, np.zeros(self.shape)))
             whole: Array = np.sum(parts, axis=0)
@@ -178,11 +190,11 @@ class Datafit(Samples):
         return found
 
     def constants(self, curvature: float | None = None) -> Array:
-        """w_i·c·(‖a_i‖² + [intercept]): how smooth each loss is in x, for the c of the loss where none is given."""
+        """w_i·c·(‖a_i‖² + [intercept]): the smoothness constant of each loss in x; c is that of the loss by default."""
         c = self.loss.curvature if curvature is None else curvature
         if not c < np.inf:
             raise InputError(
-                f"{self.loss!r} has no bound on its curvature, so that no step can be chosen: use "
+                f"{self.loss!r} has no bound on its curvature, so no step can be chosen: use "
                 "ExactProxRR (over clients FedNewton), whose Newton steps need none"
             )
         constants = self.squared_norms()
@@ -233,7 +245,7 @@ class Datafit(Samples):
         return out
 
     def conjugates(self, slopes: Array, scale: float) -> float:
-        """Σ_i w_i·l*(scale·slopes_i, y_i): what the dual objective is made of."""
+        """Σ_i w_i·l*(scale·slopes_i, y_i), a part of the dual objective."""
         core = self.core
         if self.pieces:
             parts = self.each(
@@ -251,9 +263,9 @@ class Datafit(Samples):
     def calls(
         self, count: int, samples: Callable[[], Visits], besides: float, batch: int = 1
     ) -> Iterator[tuple[int, int]]:
-        """Where calls of a kernel over so many visits begin and end, so that each does work that is bounded.
+        """The boundaries of calls of a kernel over this many visits, so that the work of each is bounded.
 
-        ``samples`` are the visited ones, ``besides`` what a visit costs but for the values of its row.
+        ``samples`` are the visited ones, ``besides`` is the cost of a visit apart from the values of its row.
         """
         most = max(int(CALL.work / (self.longest + besides + 1.0)) // batch, 1) * batch
         if most >= min(count, CALL.visits or LEAST) or self.rows.dense:
@@ -271,7 +283,7 @@ class Datafit(Samples):
 
     @cached_property
     def longest(self) -> int:
-        """The most values that a row has, times the outputs."""
+        """The largest number of values in a row, times the number of outputs."""
         values = self.features
         if not self.rows.dense:
             values = int(np.max(np.diff(self.rows.indptr), initial=0))

@@ -1,4 +1,4 @@
-"""The design matrix as it comes in: checked, and laid out as the kernels read it."""
+"""The design matrix as the user gives it: checked, and brought into the layout that the kernels read."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import ConversionWarning, InputError
 from reshuffle.rows import Rows
 from reshuffle.shards import Shards
@@ -18,8 +18,8 @@ NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
 """The index arrays of dense rows, which have none."""
 
 
-def check_rows(X: Any) -> tuple[Rows | Shards, int, int]:
-    """The rows of X, without a copy where X is C-ordered or canonical CSR, float32 or float64; or those on disk."""
+def check_rows(X: object) -> tuple[Rows | Shards, int, int]:
+    """The rows of X, which is not copied if it is C-ordered or canonical CSR in float32 or float64; or rows on disk."""
     if isinstance(X, Shards):
         _check_size(*X.shape)
         return X, *X.shape
@@ -46,7 +46,7 @@ def _check_sparse(X: Any) -> tuple[Rows, int, int]:
     if X.dtype.kind not in "fiub":
         raise InputError(f"X must hold numbers, got a sparse matrix of dtype {X.dtype}")
     if X.format != "csr":
-        if hasattr(X, "check_format"):  # the conversion trusts the indices
+        if hasattr(X, "check_format"):  # The conversion does not check the indices.
             try:
                 X.check_format(full_check=True)
             except ValueError as error:
@@ -69,7 +69,7 @@ def _check_sparse(X: Any) -> tuple[Rows, int, int]:
 
 
 def _check_csr(X: Any) -> None:
-    """Indices in range. (scipy's own check "prunes" the caller's arrays, which may copy them.)"""
+    """Check that indices are in range. (scipy's own check "prunes" the caller's arrays, which may copy them.)"""
     indptr, stored = X.indptr, int(X.indptr[-1])
     if indptr.size != X.shape[0] + 1 or indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
         fault = f"indptr must rise from 0 in {X.shape[0] + 1} entries"
@@ -82,8 +82,8 @@ def _check_csr(X: Any) -> None:
     raise InputError(f"X is not a valid CSR matrix: {fault}")
 
 
-def _unsigned(index: NDArray[Any], X: Any) -> NDArray[Any]:
-    """32-bit where they fit: int32 is only reinterpreted, int64 is narrowed by a copy."""
+def _unsigned(index: AnyArray, X: Any) -> AnyArray:
+    """Indices as unsigned 32-bit integers: int32 is only reinterpreted, int64 is narrowed by a copy if it fits."""
     if index.dtype == np.int32:
         return read_only(np.ascontiguousarray(index).view(np.uint32))
     if max(X.nnz, X.shape[1]) < 2**32:
@@ -97,5 +97,5 @@ def _check_size(n: int, d: int) -> None:
 
 
 def _note(message: str, depth: int) -> None:
-    """A warning at the line that made the problem, so many calls up."""
+    """Warn at the line that made the problem, this many calls up."""
     warnings.warn(message, ConversionWarning, stacklevel=depth)

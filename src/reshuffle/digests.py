@@ -1,6 +1,6 @@
 """Digests of values: equal contents have equal digests, in any process.
 
-A result remembers the digests of its problem's parts, and a run is resumed on nothing else.
+A result remembers the digests of its problem's parts, and a run is resumed only on a problem with the same digests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reshuffle.cached import cached_property
 from reshuffle.code_identity import code_parts
 
 
-def digest(*values: Any) -> str:
+def digest(*values: object) -> str:
     """sha256 of the contents: numbers, text, arrays, functions, and objects by their attributes."""
     hasher = hashlib.sha256()
     for value in values:
@@ -27,7 +27,7 @@ def digest(*values: Any) -> str:
 
 
 def _feed(hasher: Any, value: Any, above: set[int]) -> None:
-    """``above`` holds the objects that this one is an attribute of: a ring is not followed twice."""
+    """Feed a value to the hasher; ``above`` holds the objects that contain it, so that cycles end."""
     if value is None or isinstance(value, (str, bytes, bool)):
         hasher.update(repr(value).encode())
     elif isinstance(value, (int, float, np.number, np.bool_)):
@@ -50,7 +50,7 @@ def _feed_array(hasher: Any, array: Any, above: set[int]) -> None:
         hasher.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def _parts(value: Any) -> Iterator[object]:
     if isinstance(value, Mapping):
         for name in sorted(value, key=str):
             yield from (name, value[name])
@@ -62,7 +62,9 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from (value.func, value.args, value.keywords)
     elif isinstance(value, ModuleType):
         yield value.__name__
-    elif hasattr(value, "__func__") and hasattr(value, "__self__"):  # a method of an object
+    elif hasattr(value, "__func__") and hasattr(
+        value, "__self__"
+    ):  # A bound method: its object counts, too.
         yield from (value.__func__, value.__self__)
     elif hasattr(value, "__code__") or hasattr(value, "py_func"):
         yield from code_parts(value)
@@ -80,8 +82,8 @@ def on_demand(kind: type) -> frozenset[str]:
     return frozenset(found)
 
 
-def _attributes(value: Any) -> dict[str, Any]:
-    """Parameters of a dataclass; for other objects what they hold, less what they compute on demand."""
+def _attributes(value: object) -> dict[str, object]:
+    """The fields of a dataclass; of other objects their attributes, without cached properties."""
     if is_dataclass(value):
         return {f.name: getattr(value, f.name) for f in fields(value) if f.init}
     kind: Any = type(value)
@@ -93,7 +95,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 class Fingerprint(Mapping[str, str]):
-    """The digests of a problem's parts, computed when they are first asked for, once.
+    """The digests of a problem's parts, computed once, on first use.
 
     Hashing the data takes longer than an epoch of a fast method, so a run that is neither saved nor
     resumed does without it.
@@ -120,7 +122,7 @@ class Fingerprint(Mapping[str, str]):
             self._parts = dict(self._parts())
         return self._parts
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"_parts": dict(self._known())}
 
     def __repr__(self) -> str:

@@ -54,9 +54,12 @@ class DiskDatafit(Datafit):
     # --- windows -------------------------------------------------------------------------------
 
     def _local(self, rows: Rows, targets: Any, weights: Any) -> Datafit:
-        return Datafit(
+        fit = Datafit(
             rows, read_only(targets), read_only(weights), self.loss, self.bias, self.features, self.outputs, self.threads
         )  # fmt: skip
+        return keep(
+            fit, quick=rows
+        )  # rows of ones have no values in the files: no window is searched for them
 
     def windows(self) -> Iterator[tuple[Range, Datafit]]:
         """All rows in storage order, shard by shard. The first pass also counts the values of each column."""
@@ -111,20 +114,34 @@ class DiskDatafit(Datafit):
 
     @cached_property
     def _last(self) -> dict[str, Any]:
-        """The last point at which slopes were taken, and the value there."""
+        """The last point at which a pass took value and gradient, and both."""
         return {}
 
     def value(self, x: Array) -> float:
-        known = self._last.get("x")
-        if known is not None and np.array_equal(known, x):
+        if self.reads_once:
+            return float(self._at(x)["value"])
+        if self._is_last(x):
             return float(self._last["value"])
         return float(self._summed_up(lambda part, fit: fit.value(x)))
+
+    def _is_last(self, x: Array) -> bool:
+        known = self._last.get("x")
+        return known is not None and np.array_equal(known, x)
+
+    def _at(self, x: Array) -> dict[str, Any]:
+        """Value and gradient at x, by one pass unless it was made. Whoever makes it, the bits are the same."""
+        if not self._is_last(x):
+            self.slopes(x)
+        return self._last
 
     @cached_property
     def at_zero(self) -> float:
         return self._bare.value(np.zeros(self._bare.shape)) / self.n
 
     def gradient(self, x: Array, factor: float) -> Array:
+        if self.reads_once:
+            scaled: Array = self._at(x)["gradient"] * (factor * self.n)
+            return scaled
         return self._summed_up(lambda part, fit: fit.gradient(x, factor))
 
     def margins(self, x: Array) -> Array:
@@ -136,36 +153,37 @@ class DiskDatafit(Datafit):
     def slopes(self, x: Array) -> tuple[Array, Array]:
         """Slopes and mean gradient, and on the way the value, which is kept for this x."""
         table, value = np.empty((self.n, *self.outputs)), 0.0
-        mean, at_once = np.zeros(self.shape), self._knows_curvature
+        mean, at_once = np.zeros(self.shape), self.reads_once
         for part, fit in self.windows():
             if at_once:
-                value = self._linearised(fit, x, part.of(table), mean, value)
-                continue
-            part.of(table)[...], own = fit.slopes(x)
+                own_mean, own = self._linearised(fit, x, part.of(table))
+            else:
+                part.of(table)[...], own = fit.slopes(x)
+                own_mean = fit.value(x) / fit.n
             mean += own * (fit.n / self.n)
-            value += fit.value(x)
-        self.remember(x, value)
+            value += fit.n * own_mean
+        self.remember(x, value, mean)
         return table, mean
 
     @property
-    def _knows_curvature(self) -> bool:
+    def reads_once(self) -> bool:
         """Whether the core computes value, slopes and gradient in one reading of a row, with curvatures beside them."""
         return type(self.loss).second is not None and not self.outputs and self.threads is None
 
-    def _linearised(self, fit: Datafit, x: Array, table: Array, mean: Array, value: float) -> float:
-        """Fill in the slopes of a window, and add to the mean gradient and to the value."""
-        core, x = fit.core, fit.checked(x)
+    def _linearised(self, fit: Datafit, x: Array, table: Array) -> tuple[float, Array]:
+        """Fill in the slopes of a window; the mean of its losses, and its mean gradient."""
+        core, x, mean, value = fit.core, fit.checked(x), np.zeros(self.shape), 0.0
         for rows in fit.in_turn():
             margins, curvatures = np.empty((2, rows.end - rows.begin))
             value = native.linearise(
-                core, x, *rows, 1.0 / self.n, margins, rows.of(table), curvatures, mean, value
+                core, x, *rows, 1.0 / fit.n, margins, rows.of(table), curvatures, mean, value
             )  # fmt: skip
         fit.raise_own_errors()
-        return value
+        return value / fit.n, mean
 
-    def remember(self, x: Array, value: float) -> None:
-        """Keep what a pass has found on its way: Σ_i w_i·l(a_iᵀx + b, y_i)."""
-        self._last.update(x=x.copy(), value=value)
+    def remember(self, x: Array, value: float, gradient: Array) -> None:
+        """Keep what a pass has found on its way: Σ_i w_i·l(a_iᵀx + b, y_i), and (1/n) times its gradient."""
+        self._last.update(x=x.copy(), value=value, gradient=gradient.copy())
 
     def combined(self, slopes: Array) -> Array:
         return self._summed_up(lambda part, fit: fit.combined(part.of(slopes)) * (fit.n / self.n))

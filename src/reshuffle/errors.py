@@ -7,14 +7,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reshuffle.trace import Result
 
 
 LONGEST = 200
-"""A value in a message is shown whole up to this many characters."""
+"""A message shows a value in full up to this many characters."""
 
 
 class InputError(ValueError):
@@ -38,7 +38,7 @@ class DivergenceError(ArithmeticError):
 
 
 class ClientError(RuntimeError):
-    """Clients stayed away from a round; ``clients`` are their numbers."""
+    """Clients did not take part in a round; ``clients`` are their numbers."""
 
     def __init__(self, message: str, clients: list[int]) -> None:
         super().__init__(message)
@@ -46,23 +46,23 @@ class ClientError(RuntimeError):
 
 
 class LostState(InputError):
-    """A client has not the state that it should have of earlier rounds."""
+    """A client lacks the state that it should have from earlier rounds."""
 
 
 class ConversionWarning(UserWarning):
-    """Data was copied into the layout that the kernels read."""
+    """Data was copied to bring it into the layout that the kernels read."""
 
 
 class SpeedWarning(UserWarning):
-    """A part of one's own is called from Python where it could be compiled."""
+    """A user's own part is called from Python although it could be compiled."""
 
 
 class StepWarning(UserWarning):
-    """The chosen step is legal but will not give what its user wants."""
+    """The chosen step is allowed, but will not do what the user probably wants."""
 
 
-def shown(value: Any) -> str:
-    """A value as an error message shows it: whole where it is short, by its type where it is not."""
+def shown(value: object) -> str:
+    """A value as an error message shows it: in full if it is short, otherwise its type and size."""
     text = repr(value)
     if len(text) <= LONGEST and "\n" not in text:
         return text
@@ -72,7 +72,7 @@ def shown(value: Any) -> str:
 
 
 def not_converged() -> type[Warning]:
-    """scikit-learn's ``ConvergenceWarning``, loaded where it is needed."""
+    """scikit-learn's ``ConvergenceWarning``, imported on first use."""
     from sklearn.exceptions import ConvergenceWarning
 
     warning: type[Warning] = ConvergenceWarning
@@ -81,7 +81,7 @@ def not_converged() -> type[Warning]:
 
 @contextmanager
 def extra(name: str, package: str, purpose: str) -> Iterator[None]:
-    """Imports of an optional package: where it is missing, an error that says which extra brings it."""
+    """For imports of an optional package: if it is missing, the error names the extra that installs it."""
     try:
         yield
     except ImportError as error:
@@ -96,9 +96,9 @@ _HELD: ContextVar[Held | None] = ContextVar("held", default=None)
 
 @contextmanager
 def held_warnings() -> Iterator[Held]:
-    """Warnings of this package are kept in the list that is given, not shown.
+    """Collect warnings of this package in the list that is yielded, instead of showing them.
 
-    For a layer that says the same in its own words. Other threads are not concerned, which is more than
+    For a layer that gives the same warning in its own words. Other threads are not affected, which is more than
     ``warnings.catch_warnings`` can promise.
     """
     held: Held = []
@@ -110,9 +110,9 @@ def held_warnings() -> Iterator[Held]:
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """A warning at the user's own line: the nearest one up the stack that is not in this package.
+    """Warn at the user's own line: the nearest one up the stack that is not in this package.
 
-    Frames of scikit-learn, whose decorators and searches call the estimators, are passed over too.
+    Frames of scikit-learn, whose decorators and searches call the estimators, are skipped, too.
     """
     held = _HELD.get()
     if held is not None:

@@ -1,4 +1,4 @@
-"""Files that a reader finds whole, the old one or the new one; and files that are read only where they are files.
+"""Atomic writing, after which a reader finds either the old file or the new one, complete; and reading of regular files only.
 
 Writing goes to a fresh temporary file beside the target, which nobody else can have made or opened, and which
 takes the target's place when all of it has reached the disk. Its writer holds a lock on it: a temporary file
@@ -32,13 +32,13 @@ WAITLESS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC",
 
 
 def write_atomically(path: Location, content: bytes) -> None:
-    """Put ``content`` in the place of ``path``, whole or not at all."""
+    """Replace the file at ``path`` by ``content``, completely or not at all."""
     with replacing(path) as file:
         file.write(content)
 
 
 def write_csv(path: Location, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Write a CSV file, whole or not at all."""
+    """Write a CSV file, completely or not at all."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(columns)
@@ -48,19 +48,21 @@ def write_csv(path: Location, columns: Iterable[str], rows: Iterable[Iterable[ob
 
 @contextmanager
 def replacing(path: Location) -> Iterator[BinaryIO]:
-    """A file to write, which takes the place of ``path`` at the end; an error inside leaves all as it was.
+    """A file to write, which replaces ``path`` at the end; an error inside leaves everything as it was.
 
-    A link at ``path`` is replaced, not followed. The permissions are those of the umask. What the system refuses
-    (a full disk, a folder that is not there or cannot be written) is a ``FileError``.
+    A link at ``path`` is replaced, not followed. The permissions are those of the umask. If the system refuses
+    (a full disk, a folder that does not exist or cannot be written), a ``FileError`` is raised.
     """
     target = Path(path)
     if not target.name or not _can_be(target):
         raise InputError(f"{str(path)!r} does not name a file")
     try:
         if not _replaceable(target):
-            raise FileError(f"cannot write {target}: there is something that is not a file")
+            raise FileError(f"cannot write {target}: it exists and is not a regular file")
         _remove_litter(target)
-        names: list[Path] = []  # known before there is such a file: a signal may come at any moment
+        names: list[
+            Path
+        ] = []  # The list exists before the file does, since a signal may come at any moment.
         try:
             with _fresh(target, names) as file:
                 yield file
@@ -81,12 +83,12 @@ def replacing(path: Location) -> Iterator[BinaryIO]:
 
 @contextmanager
 def opened(path: Location) -> Iterator[BinaryIO]:
-    """A regular file to read: no folder, no device, no pipe that would make one wait."""
+    """Open a regular file for reading; folders, devices and pipes, which could block, are refused."""
     try:
         number = os.open(path, WAITLESS)
     except FileNotFoundError:
         raise FileNotFoundError(f"no file {path}") from None
-    except (OSError, ValueError) as error:  # a name with a NUL in it is a ValueError
+    except (OSError, ValueError) as error:  # A name that contains NUL raises ValueError.
         raise FileError(f"cannot read {path}: {_reason(error)}") from None
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
@@ -96,9 +98,9 @@ def opened(path: Location) -> Iterator[BinaryIO]:
 
 
 def check_folder(folder: Location) -> None:
-    """Refuse a folder in which no file could be written, before the work whose result is to go there.
+    """Refuse a folder in which no file can be written, before the work whose result should go there.
 
-    Nothing is made: where it is not there yet, the nearest folder above it is asked.
+    Nothing is created: if the folder does not exist yet, the nearest existing folder above it is checked.
     """
     place = Path(folder).absolute()
     try:
@@ -113,7 +115,7 @@ def check_folder(folder: Location) -> None:
 
 
 def check_apart(target: Location, *sources: Location) -> None:
-    """Refuse to write over a file that is read, which its owner would lose."""
+    """Refuse to overwrite a file that is being read, which would be lost."""
     for source in sources:
         if os.path.exists(target) and os.path.exists(source) and os.path.samefile(target, source):
             raise FileError(f"cannot write {target}: {source} is read from it, and would be lost")
@@ -124,13 +126,13 @@ def _is_there(place: Path) -> bool:
         os.lstat(place)
     except FileNotFoundError:
         return False
-    except NotADirectoryError:  # a file stands above it
+    except NotADirectoryError:  # A part of the path above it is a file.
         return False
     return True
 
 
 def _can_be(target: Path) -> bool:
-    """Whether the system can have a file of that name: without NUL, and in its own encoding."""
+    """Whether a file can have that name: without NUL, and in the system's encoding."""
     try:
         return b"\0" not in os.fsencode(target)
     except UnicodeEncodeError:
@@ -138,7 +140,7 @@ def _can_be(target: Path) -> bool:
 
 
 def _replaceable(target: Path) -> bool:
-    """Whether there is nothing yet, or a file, or a link (to whatever)."""
+    """Whether the path is free, a file, or a link (to anything)."""
     try:
         mode = os.lstat(target).st_mode
     except FileNotFoundError:
@@ -147,18 +149,20 @@ def _replaceable(target: Path) -> bool:
 
 
 def _fresh(target: Path, names: list[Path]) -> BinaryIO:
-    """A new file, locked, of a name that nobody can guess: the last of ``names``."""
+    """A new, locked file with an unguessable name, which is appended to ``names``."""
     while True:
         names.append(target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.tmp"))
         file = os.fdopen(os.open(names[-1], FRESH, 0o666), "w+b")
         _lock(file.fileno(), wait=True)
-        if os.fstat(file.fileno()).st_nlink:  # else a cleaner came between the two lines above
+        if os.fstat(
+            file.fileno()
+        ).st_nlink:  # Otherwise another process removed it between the two lines above.
             return file
         file.close()
 
 
 def _remove_litter(target: Path) -> None:
-    """Remove temporary files of this target that no living process writes."""
+    """Remove temporary files of this target that no living process is writing."""
     prefix = _prefix(target)
     with os.scandir(target.parent) as entries:
         names = [e.name for e in entries if e.name.startswith(prefix) and e.name.endswith(".tmp")]
@@ -178,20 +182,20 @@ def _prefix(target: Path) -> str:
 
 
 def _lock(number: int, *, wait: bool) -> bool:
-    """Whether the file is locked by us now; without locks (Windows) nothing is taken for litter."""
+    """Whether we now hold a lock on the file; on systems without locks (Windows) nothing is removed as litter."""
     if sys.platform == "win32":
         return False
     import fcntl
 
     try:
         fcntl.flock(number, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:  # somebody writes it, or this file system has no locks
+    except OSError:  # Another process is writing it, or this file system has no locks.
         return False
     return True
 
 
 def _sync_folder(folder: Path) -> None:
-    """The new name reaches the disk too, where the system can be told so."""
+    """Ask the system to write the folder's entry to disk as well, if it can."""
     with contextlib.suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
 MOST = 10
-"""Rows of a long table that are shown: half of them from its beginning, half from its end."""
+"""A long table shows this many rows: half of them from its beginning, half from its end."""
 
 
 def html_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str = ""
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], note: str = ""
 ) -> str:
     """A title, a table, and a line below; all text is escaped."""
     head = "".join(f"<th>{escape(str(column))}</th>" for column in columns)
@@ -30,14 +29,14 @@ def html_table(
 
 
 def number(value: float) -> str:
-    """A number as a table shows it; nothing where it is not known."""
+    """A number as a table shows it; empty if it is not known."""
     if value != value:
         return ""
     return f"{int(value):,}" if abs(value) < 1e15 and value == int(value) else f"{value:.6g}"
 
 
 def ends(count: int) -> tuple[list[int], str]:
-    """The rows of a long table to show, and what to say about the others."""
+    """The rows of a long table to show, and a remark about the others."""
     if count <= MOST:
         return list(range(count)), ""
     half = MOST // 2

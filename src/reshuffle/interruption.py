@@ -1,6 +1,6 @@
-"""Ctrl-C and time limits are heard between two calls of a kernel, so that no call may do much.
+"""Ctrl-C and time limits take effect between two calls of a kernel, so each call does a bounded amount of work.
 
-Python hears a signal when a kernel returns. A time limit is looked at in the same places (``listen``): an epoch that
+Python handles a signal when a kernel returns. Time limits are checked in the same places (``listen``): an epoch that
 is still going on when time is up is left, and the run ends where the epoch before it did.
 """
 
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 @dataclass
 class CallSize:
-    """How much one call of the core may do before Python is heard again."""
+    """How much work one call of the core may do before it returns to Python."""
 
     work: int = 1 << 24
-    """Values and coordinates that a call reads: about a tenth of a second where memory is slow."""
+    """The number of values and coordinates that a call reads: about a tenth of a second if memory is slow."""
     visits: int | None = None
-    """The least visits of a call, where rows are not far too long; by default as the loop has it."""
+    """The least number of visits of a call, unless rows are very long; None leaves it to the loop."""
 
 
 CALL = CallSize()
@@ -30,12 +30,12 @@ _DEADLINE: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 
 
 class OutOfTime(BaseException):
-    """Time is up. Not an ``Exception``: nobody on the way should take it for a failure of theirs."""
+    """Time is up. It is not an ``Exception``, so that no handler on the way takes it for a failure."""
 
 
 @contextmanager
 def calls_of(work: int, visits: int | None = None) -> Iterator[None]:
-    """Calls are of this size inside, in all threads: smaller ones are interrupted sooner, and cost more."""
+    """Use calls of this size in the block, in all threads: smaller calls are interrupted sooner, and cost more."""
     before = CALL.work, CALL.visits
     CALL.work, CALL.visits = work, visits
     try:
@@ -46,7 +46,7 @@ def calls_of(work: int, visits: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def until(deadline: float) -> Iterator[None]:
-    """Code inside that calls ``listen`` ends with ``OutOfTime`` at this time of ``time.perf_counter``; other threads go on."""
+    """In the block, ``listen`` raises ``OutOfTime`` from this time of ``time.perf_counter`` on; other threads are not affected."""
     token = _DEADLINE.set(deadline)
     try:
         yield
@@ -55,15 +55,15 @@ def until(deadline: float) -> Iterator[None]:
 
 
 def listen() -> None:
-    """Ask whether time is up."""
+    """Raise ``OutOfTime`` if time is up."""
     if time.perf_counter() >= _DEADLINE.get():
         raise OutOfTime
 
 
 def cuts(count: int, work: Callable[[int], int], grain: int = 1) -> list[slice]:
-    """Where calls over so many entries begin and end, each of ``CALL.work`` at most, or of one entry that is more.
+    """The boundaries of calls over this many entries, each with work of at most ``CALL.work``, or one larger entry.
 
-    ``work(k)`` is what the entries before k cost. A call takes a multiple of ``grain`` entries where it takes that
+    ``work(k)`` is the cost of the entries before k. A call takes a multiple of ``grain`` entries if it takes that
     many: sums over groups of entries then do not depend on where calls end.
     """
     found, start = [], 0

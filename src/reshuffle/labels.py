@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError
 from reshuffle.validation import as_array
 
 
-def encode_labels(labels: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def encode_labels(labels: object) -> tuple[AnyArray, AnyArray]:
     """Targets from any labels: -1/+1 for two classes, 0 … K-1 for more, and the sorted classes.
 
     Examples
@@ -34,7 +33,7 @@ def encode_labels(labels: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     return (2.0 * codes - 1.0 if classes.size == 2 else codes.astype(np.int32)), classes
 
 
-def classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def classes_of(labels: AnyArray) -> tuple[AnyArray, NDArray[np.int64]]:
     """The sorted classes, and for each label the number of its class; two classes of numbers need no sorting."""
     if labels.dtype.kind in "fiub" and labels.size:
         low, high = labels.min(), labels.max()
@@ -45,11 +44,11 @@ def classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return classes, codes
 
 
-def check_apart(labels: NDArray[Any]) -> None:
-    """Refuse labels that are floating-point numbers so large that neighbouring whole numbers are one."""
+def check_apart(labels: AnyArray) -> None:
+    """Refuse floating-point labels so large that different whole numbers have the same representation."""
     if labels.dtype.kind != "f" or not labels.size:
         return
-    most = 2.0 / np.finfo(labels.dtype).eps  # 2^53 in double precision
+    most = 2.0 / np.finfo(labels.dtype).eps  # This is 2^53 in double precision.
     largest = labels[np.argmax(np.abs(labels))]
     if abs(largest) >= most:
         raise InputError(
@@ -58,8 +57,8 @@ def check_apart(labels: NDArray[Any]) -> None:
         )
 
 
-def as_written(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels as they were written: whole numbers without a point."""
+def as_written(labels: AnyArray) -> AnyArray:
+    """Labels as they were written: whole numbers without a decimal point."""
     check_apart(labels)
     if labels.dtype.kind == "f" and np.all(labels == np.rint(labels)):
         return labels.astype(np.int64)

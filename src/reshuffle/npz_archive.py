@@ -1,10 +1,10 @@
-"""Arrays and what is known of them in one file: a zip of .npy files that ``np.load`` reads, without pickle.
+"""Arrays and metadata in one file: a zip of .npy files that ``np.load`` reads, without pickle.
 
-Whoever wrote a file, reading it ends in the arrays that were saved or in an ``InputError``:
+Reading a file from any source gives the arrays that were saved, or raises ``InputError``:
 
 - it must be a regular file, its members uncompressed and no larger together than the file is, so that what is
   allocated lies there (a bomb is refused by its header);
-- headers of arrays are matched against the one form that numpy writes, never evaluated, and ``headers`` tells
+- headers of arrays are matched against the one form that numpy writes, never evaluated, and ``headers`` gives
   names, shapes and types before any array is read;
 - the member ``sha256`` is that of all others, their names and order included.
 """
@@ -23,15 +23,15 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, shown
 from reshuffle.files import Location, opened, replacing
 
 ABOUT, CHECKSUM = "about", "sha256"
 FIRST_KIND = "saved result"
 MOST_MEMBERS = 1000
-"""A file with more arrays than this is refused; a saved state has some twenty."""
+"""A file with more arrays than this is refused; a saved state has about twenty."""
 MAGIC = b"\x93NUMPY\x01\x00"
 HEADER = re.compile(
     rb"\{'descr': '([<>|][fiubU]\d{1,9})', 'fortran_order': False, "
@@ -52,21 +52,25 @@ class Header(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """The size of the array in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
 
-def header_of(array: NDArray[Any]) -> Header:
-    """The header of an array that is there already."""
+def header_of(array: AnyArray) -> Header:
+    """The header of an array in memory."""
     return Header(array.shape, array.dtype)
 
 
 def write_archive(
-    path: Location, kind: str, version: int, about: Mapping[str, Any], arrays: Mapping[str, Any]
+    path: Location,
+    kind: str,
+    version: int,
+    about: Mapping[str, object],
+    arrays: Mapping[str, object],
 ) -> None:
-    """Write the arrays, and ``about`` as JSON, whole or not at all.
+    """Write the arrays, and ``about`` as JSON, completely or not at all.
 
-    ``kind`` and ``version`` say what the file is: ``read_archive`` asks for them again.
+    ``kind`` and ``version`` say what the file is; ``read_archive`` compares them.
     """
     text = json.dumps({"kind": kind, "version": version} | dict(about))
     checksum = hashlib.sha256()
@@ -78,7 +82,7 @@ def write_archive(
 
 @contextmanager
 def read_archive(path: Location, kind: str, *versions: int) -> Iterator[Archive]:
-    """The file of this kind and one of these versions, open; everything that is wrong with it is an ``InputError``."""
+    """Open a file of this kind and one of these versions; anything that is wrong with it raises ``InputError``."""
     with opened(path) as file:
         try:
             archive = Archive(file)
@@ -99,7 +103,7 @@ def read_archive(path: Location, kind: str, *versions: int) -> Iterator[Archive]
 
 
 class Archive:
-    """An open file: ``about``, the ``headers`` of its arrays, and the arrays when they are asked for."""
+    """An open file: ``about``, the ``headers`` of its arrays, and the arrays on demand."""
 
     def __init__(self, file: BinaryIO) -> None:
         size = os.fstat(file.fileno()).st_size
@@ -124,13 +128,13 @@ class Archive:
             raise ValueError("its checksum is missing")
 
     @property
-    def identity(self) -> tuple[Any, Any]:
-        """Kind and version. Files of the first versions, all of them results, say only which ``format`` they have."""
+    def identity(self) -> tuple[object, object]:
+        """Kind and version. Files of the first versions, all of them results, contain only a ``format``."""
         about = self.about
         return about.get("kind", FIRST_KIND), about.get("version", about.get("format"))
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """All arrays, in the order of the file, compared with the checksum where there is one."""
+    def arrays(self) -> dict[str, AnyArray]:
+        """All arrays, in the order of the file, checked against the checksum if there is one."""
         checksum = hashlib.sha256()
         found = {name: self._read(name, checksum=checksum) for name in (ABOUT, *self.headers)}
         if self._checked and str(self._read(CHECKSUM, "U")[()]) != checksum.hexdigest():
@@ -142,14 +146,14 @@ class Archive:
         with self._zip.open(self._members[name]) as stream:
             return self._start(name, stream)
 
-    def _start(self, name: str, stream: Any) -> Header:
-        """The header, which must say as many bytes as the member has."""
+    def _start(self, name: str, stream: object) -> Header:
+        """The header, whose size must agree with that of the member."""
         header, start = _header_of(stream)
         if header.size != self._members[name].file_size - start:
             raise ValueError(f"{shown(name)} does not have the size that it says")
         return header
 
-    def _read(self, name: str, kinds: str = "fiubU", checksum: Any = None) -> NDArray[Any]:
+    def _read(self, name: str, kinds: str = "fiubU", checksum: Any = None) -> AnyArray:
         with self._zip.open(self._members[name]) as stream:
             header = self._start(name, stream)
             if header.dtype.kind not in kinds:
@@ -168,7 +172,7 @@ class Archive:
 
 
 def _header_of(stream: Any) -> tuple[Header, int]:
-    """The header at the beginning of a .npy file, and where the numbers start."""
+    """The header at the beginning of a .npy file, and the offset of the numbers."""
     start = stream.read(len(MAGIC) + 2)
     if len(start) != len(MAGIC) + 2 or not start.startswith(MAGIC):
         raise ValueError("a part is no array")
@@ -180,7 +184,7 @@ def _header_of(stream: Any) -> tuple[Header, int]:
     return Header(shape, np.dtype(form[1].decode())), len(start) + length
 
 
-def _write(stored: zipfile.ZipFile, name: str, array: NDArray[Any], checksum: Any) -> None:
+def _write(stored: zipfile.ZipFile, name: str, array: AnyArray, checksum: Any) -> None:
     array = np.ascontiguousarray(array).reshape(array.shape)
     if array.dtype.kind not in "fiubU":
         raise InputError(f"{name} must hold numbers or text to be saved, got {array.dtype}")

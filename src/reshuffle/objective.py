@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import cast
+from typing import TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array as Array
+from reshuffle.arrays import Visits as Visits
 from reshuffle.cached import cached_property
 from reshuffle.datafit import ALONE, Copies, Datafit
 from reshuffle.digests import Fingerprint, digest
@@ -19,9 +20,6 @@ from reshuffle.penalties.inexact import COLD, Approximate, approximate
 from reshuffle.smoothness import Smoothness
 from reshuffle.validation import check_number, check_vector, check_visits
 
-Array = NDArray[np.float64]
-Visits = NDArray[np.uint32]
-
 
 class Objective(ABC):
     """P(x) = f(x) + ψ(x), f convex and L_f-smooth.
@@ -30,7 +28,7 @@ class Objective(ABC):
     """
 
     n: int
-    """How many functions f is the mean of: what a full gradient counts as."""
+    """The number of functions whose mean is f: a full gradient counts as this many gradients."""
     shape: tuple[int, ...]
     penalty: Penalty = Zero()
     ridge: float = 0.0
@@ -50,10 +48,13 @@ class Objective(ABC):
         """∇f(x)."""
 
     can_recede: bool = False
-    """Whether ``recedes`` can be true, by the loss alone."""
+    """Whether ``recedes`` can be true for this loss."""
+
+    receding: str = "every row is fitted, twice the coefficients fit it better (the classes are separable and unpenalised)"
+    """What it means that it recedes, for a message."""
 
     def recedes(self, x: Array) -> bool:
-        """Whether each of its functions is known to fall along tx for all t ≥ 1, so that it has no minimum there."""
+        """Whether every f_i is known to decrease along tx for all t ≥ 1, so that f has no minimum in that direction."""
         return False
 
     @property
@@ -66,7 +67,7 @@ class Objective(ABC):
 
     @property
     def typical_curvature(self) -> float:
-        """L̄, or what stands for it where the loss has no bound: the length of ``tol``'s gradient mapping is 1 over it."""
+        """L̄, or a substitute if the loss has no curvature bound; its inverse is the step of the gradient mapping in ``tol``."""
         return self.smoothness.L_mean
 
     # --- ψ -------------------------------------------------------------------------------------
@@ -81,17 +82,17 @@ class Objective(ABC):
         return check_number(f"value(x) of {type(self).__name__}", known) + penalty
 
     def prox(self, x: Array, step: float) -> Array:
-        """prox_{step·ψ}(x); an intercept stays as it is."""
+        """prox_{step·ψ}(x); an intercept is not changed."""
         return self._whole("prox(x, step)", self.penalty.prox(x[: self.features], step), x)
 
     def prox_with_ridge(self, x: Array, step: float) -> Array:
-        """The prox of ψ + (ridge/2)‖·‖², by that of ψ alone."""
+        """The prox of ψ + (ridge/2)‖·‖², computed from that of ψ."""
         return self.prox(*self._shrunk(x, step))
 
     def prox_from(
         self, x: Array, step: float, start: Array, gap: float, *, with_ridge: bool
     ) -> Approximate:
-        """Either of the two, from a warm start and to a gap where it is found by iterations.
+        """``prox`` or ``prox_with_ridge``, with a warm start and a requested gap if it is found by iterations.
 
         With k = 1 + step·ridge the objective of the one is k times that of the other and a constant: so
         are their gaps.
@@ -105,14 +106,14 @@ class Objective(ABC):
         return found._replace(point=whole, gap=shrink * found.gap)
 
     def _shrunk(self, x: Array, step: float) -> tuple[Array, float]:
-        """Where to take the prox of ψ, and with which step, for that of ψ + (ridge/2)‖·‖² at x."""
+        """The point and the step of the prox of ψ that give the prox of ψ + (ridge/2)‖·‖² at x."""
         shrink = 1.0 + step * self.ridge
         scaled = x.copy()
         scaled[: self.features] /= shrink
         return scaled, step / shrink
 
     def _whole(self, function: str, found: object, x: Array) -> Array:
-        """The result of a function of the penalty at x, checked, and with the intercept of x."""
+        """The result of a function of the penalty at x, checked and completed by the intercept of x."""
         given, name = x[: self.features], f"{function} of penalty {type(self.penalty).__name__}"
         result = check_vector(name, found, given.shape)
         if not np.isfinite(result).all() and np.isfinite(given).all():
@@ -121,7 +122,7 @@ class Objective(ABC):
 
     @property
     def strong_convexity(self) -> float:
-        """μ of P as far as it is known beforehand: the ridge plus that of ψ.
+        """μ of P as far as it is known beforehand: the ridge plus μ of ψ.
 
         An intercept is not penalised, so μ is that of the other coordinates.
         """
@@ -129,7 +130,7 @@ class Objective(ABC):
 
     @property
     def contraction(self) -> float:
-        """μ_f + 2μ_ψ, by which the theorems let an epoch contract: the ridge counts once."""
+        """μ_f + 2μ_ψ, the contraction rate of an epoch in the theorems, in which the ridge counts once."""
         return 2.0 * self.strong_convexity - self.ridge
 
     def gradient_mapping(self, x: Array) -> float:
@@ -140,8 +141,8 @@ class Objective(ABC):
     def lambda_max(self) -> float:
         """The smallest factor t for which t·ψ holds every feature at zero.
 
-        For ``L1(1.0)`` it is the usual λ_max = ‖∇f(0)‖_∞. With an intercept the gradient is taken at
-        the best model that has nothing else.
+        For ``L1(1.0)`` this is the usual λ_max = ‖∇f(0)‖_∞. With an intercept the gradient is taken at
+        the best model that consists of an intercept only.
         """
         known = ability(self.penalty, "lambda_max")
         if known is None:
@@ -149,22 +150,22 @@ class Objective(ABC):
         return float(known(self.gradient(self.without_features())[: self.features]))
 
     def without_features(self) -> Array:
-        """x = 0; where there is an intercept, with the best one."""
+        """x = 0, with the best intercept if there is one."""
         return np.zeros(self.shape)
 
     # --- the run's business --------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Do the work that is done once, before a run's clock starts."""
-        return  # most problems have nothing
+        """Do one-time work before a run's clock starts."""
+        return  # Most problems have nothing to prepare.
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
-        """Digests of what the problem is made of: a run is resumed on no other."""
+        """Digests of the parts of the problem: a run is resumed only on a problem with the same ones."""
         return Fingerprint(self.contents)
 
     def contents(self) -> Mapping[str, str]:
-        """Part -> digest of its content."""
+        """The digest of each part's content."""
         return {"problem": digest(self)}
 
 
@@ -172,23 +173,23 @@ class FiniteSum(Objective):
     """f = (1/n) Σ_i f_i, each f_i convex and L_i-smooth.
 
     A subclass has ``n``, ``shape``, ``value(x)`` and ``component(i, x)`` = ∇f_i(x), and ``smoothness``
-    where steps are to be chosen by themselves; then every solver runs on it. What else is here may be
-    overridden by something faster.
+    if solvers are to choose their steps; then every solver runs on it. The other methods may be
+    overridden by faster ones.
     """
 
     weights: Array = np.empty(0)
-    """The factors of the losses inside f_i, one per sample; empty where all are 1."""
+    """The factors of the losses inside f_i, one per sample; empty if all are 1."""
     weight: float = 1.0
-    """The mean weight of the functions beside those of other clients, where it was given."""
+    """The mean weight of the functions relative to those of other clients, if it was given."""
     datafit: Datafit | None = None
-    """The losses as the kernels read them; ``None`` where functions are known by their gradients."""
+    """The losses in the form that the kernels read; ``None`` if the functions are known only by their gradients."""
 
     def component(self, i: int, x: Array) -> Array:
         """∇f_i(x)."""
         return self.take(np.array([i], dtype=np.uint32)).gradient(x)
 
     def checked_component(self, i: int, x: Array) -> Array:
-        """∇f_i(x), refused where it is not an array of x's shape."""
+        """∇f_i(x), checked to be an array of x's shape."""
         name = f"component(i, x) of {type(self).__name__} with i={i}"
         return check_vector(name, self.component(i, x), self.shape)
 
@@ -226,15 +227,15 @@ class FiniteSum(Objective):
                 x[...] = self.prox(x, prox_step)
 
     def weighted(self, factor: float) -> FiniteSum:
-        """The same with all losses times a factor."""
+        """The same sum with all losses multiplied by a factor."""
         raise InputError(f"{type(self).__name__} cannot weigh its functions beside other clients'")
 
     # --- slopes: what is remembered of a gradient ---------------------------------------------------
 
     def slopes(self, x: Array) -> tuple[Array, Array]:
-        """A table with what ∇f_i(x) depends on, an entry per function, and the mean gradient at x.
+        """A table with one entry per function, on which ∇f_i(x) depends, and the mean gradient at x.
 
-        For a linear model an entry is a number (or one per output), elsewhere a whole gradient. A ridge
+        For a linear model an entry is a number (or one per output), otherwise a whole gradient. A ridge
         inside f_i is left out: with slopes it counts as part of ψ (``prox_with_ridge``).
         """
         table = np.array([self._without_ridge(i, x) for i in range(self.n)])
@@ -265,9 +266,9 @@ class FiniteSum(Objective):
     def block(
         self, y: Array, visits: Visits, step: float, table: Array, q: Array, copies: Copies = ALONE
     ) -> None:
-        """The same without the drift along q, which is left to the end: the k-th step reads x as y - step·k·q.
+        """As ``corrected_sweep``, with the drift along q applied at the end: the k-th step reads x as y - step·k·q.
 
-        Where there are importance copies, the visits name copies, and the table has an entry for each.
+        With importance copies, the visits name copies, and the table has an entry for each of them.
         """
         for k, c in enumerate(visits.tolist()):
             listen()
@@ -285,7 +286,7 @@ class FiniteSum(Objective):
         return gradient
 
     def first(self) -> FiniteSum:
-        """The first function alone, to try a method of one's own on."""
+        """A problem of the first function only, on which to try a method of your own."""
         return self.take(np.zeros(1, dtype=np.uint32))
 
     def take(self, order: Visits) -> FiniteSum:
@@ -334,12 +335,16 @@ class Reordered(FiniteSum):
 
 
 def check_penalty(penalty: object) -> Penalty:
-    """Anything with ``value`` and ``prox``; ``None`` is no penalty."""
+    """The penalty, checked to have ``value`` and ``prox``; ``None`` means no penalty."""
     if penalty is None:
         return Zero()
-    methods = (getattr(penalty, name, None) for name in ("value", "prox"))
-    if isinstance(penalty, type) or not all(map(callable, methods)):
+    if not _is_penalty(penalty):
         raise InputError(
             f"penalty must have methods value(x) and prox(x, step), got {shown(penalty)}"
         )
-    return cast(Penalty, penalty)
+    return penalty
+
+
+def _is_penalty(given: object) -> TypeGuard[Penalty]:
+    methods = (getattr(given, name, None) for name in ("value", "prox"))
+    return not isinstance(given, type) and all(map(callable, methods))

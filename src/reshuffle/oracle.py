@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.cached import cached_property
 from reshuffle.digests import digest
 from reshuffle.errors import InputError, shown
-from reshuffle.objective import Array, FiniteSum, check_penalty
+from reshuffle.objective import FiniteSum, check_penalty
 from reshuffle.smoothness import Smoothness
 from reshuffle.validation import check_number, check_positive, check_vector
 
@@ -23,8 +23,8 @@ class OracleProblem(FiniteSum):
     n, dim : the number of functions and of unknowns.
     gradient : ``gradient(i, x)`` returns ∇f_i(x).
     value : ``value(x)`` returns f(x) = (1/n) Σ_i f_i(x).
-    penalty : ψ, anything with ``value`` and ``prox``.
-    smoothness : L_i, one number for all or one each. Without it every step must be given.
+    penalty : ψ, any object with ``value`` and ``prox``.
+    smoothness : the L_i, one number for all functions or one for each. Without it every step must be given.
 
     Examples
     --------
@@ -45,9 +45,9 @@ class OracleProblem(FiniteSum):
         self,
         n: int,
         dim: int,
-        gradient: Callable[[int, Array], Any],
+        gradient: Callable[[int, Array], object],
         value: Callable[[Array], float],
-        penalty: Any = None,
+        penalty: object = None,
         smoothness: float | Sequence[float] | Array | None = None,
     ) -> None:
         check_positive("n", n, integer=True)

@@ -1,4 +1,4 @@
-"""Orders in which the samples are visited, and how often each (importance copies)."""
+"""The order in which the samples are visited, and how often each is visited (importance copies)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array, Visits
 from reshuffle.core import native
 from reshuffle.datafit import Datafit
 from reshuffle.errors import InputError, shown
 from reshuffle.validation import check_positive, check_visits
-
-Array = NDArray[np.float64]
-Visits = NDArray[np.uint32]
 
 PIECE = 1 << 15
 """Random numbers are drawn this many at a time, so that they stay in the cache."""
@@ -23,12 +21,12 @@ PIECE = 1 << 15
 class Order(Protocol):
     """Turns the samples of a pool into the visits of one epoch.
 
-    ``fixed`` says whether every epoch has the same visits (an order without it has not), ``store``
+    ``fixed`` says whether every epoch has the same visits (false for an order without it), ``store``
     whether rows are then stored in that order.
     """
 
     def visits(self, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
-        """The visits of one epoch. ``rng`` is that of the epoch (of the first, where fixed).
+        """The visits of one epoch. ``rng`` is that of the epoch (of the first epoch, if the order is fixed).
 
         The pool was made for this call: it may be put in order in place, and returned.
         """
@@ -62,7 +60,7 @@ class ShuffleOnce:
 
 @dataclass(frozen=True)
 class Cyclic:
-    """The order of the data, each epoch (the incremental gradient method)."""
+    """The order of the data in each epoch (the incremental gradient method)."""
 
     store: ClassVar[bool] = False
     fixed: ClassVar[bool] = True
@@ -73,16 +71,16 @@ class Cyclic:
 
 @dataclass(frozen=True)
 class Windows:
-    """Shards in random order, and their rows in random order within windows of several shards, each epoch.
+    """In each epoch, shards in random order, and their rows in random order within windows of several shards.
 
     For rows on disk: a window is read, its rows are visited, and the next one is read meanwhile. Every epoch visits
-    each row once, as with ``Reshuffle``, but not every order of the rows can come. Where rows are sorted, by their label
+    each row once, as with ``Reshuffle``, but not every order of the rows can occur. If rows are sorted, by their label
     for instance, shuffle them once with ``reshuffle convert --shuffle``.
 
     Parameters
     ----------
-    window : rows of a window; on disk, where not given, as many as the memory of ``open_shards`` allows.
-    shard : rows that stay together, where the rows are in memory; on disk, those of a shard do.
+    window : the number of rows in a window; on disk, by default as many as the memory of ``open_shards`` allows.
+    shard : the number of rows that stay together if the rows are in memory; on disk, those of a shard do.
     """
 
     window: int | None = None
@@ -133,7 +131,7 @@ class ShardWindows:
         return visits
 
     def draws(self, count: int, rng: np.random.Generator) -> Visits:
-        """About ``count`` independent draws, window after window, from the rows of each as many as is its share."""
+        """About ``count`` independent draws, window after window, from each window in proportion to its rows."""
         visits, at, seen, n = np.empty(count, dtype=np.uint32), 0, 0, int(self.starts[-1])
         for group in self.groups(rng):
             rows = np.concatenate([np.arange(self.starts[k], self.starts[k + 1]) for k in group])
@@ -145,7 +143,7 @@ class ShardWindows:
 
 
 def order_on(order: Order, fit: Datafit | None) -> Order:
-    """The order as it is made on these samples: on disk, ``Reshuffle`` stands for ``Windows``."""
+    """The order for these samples: on disk, ``Reshuffle`` is replaced by ``Windows``."""
     if fit is None or not fit.on_disk or isinstance(order, (Cyclic, ShardWindows)):
         return order
     rows: Any = fit.rows
@@ -164,13 +162,19 @@ def order_on(order: Order, fit: Datafit | None) -> Order:
     return ShardWindows(rows.starts, wanted)
 
 
+def in_windows(order: Order, fit: Datafit | None) -> Order:
+    """The same for visits that are drawn once and kept: on disk ``ShuffleOnce`` stands for ``Windows``, too."""
+    once = fit is not None and fit.on_disk and isinstance(order, ShuffleOnce)
+    return order_on(Reshuffle() if once else order, fit)
+
+
 def is_fixed(order: Order) -> bool:
     """Whether every epoch has the same visits."""
     return bool(getattr(order, "fixed", False))
 
 
 def visits_of(order: Order, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
-    """The visits of an epoch, refused where they are not as many as the pool, or no samples of it."""
+    """The visits of an epoch, checked: as many as the pool has samples, and all of them samples of it."""
     size, largest = pool.size, int(pool.max())
     name = f"order {type(order).__name__}: visits"
     visits = check_visits(order.visits(pool, rng, epoch), largest + 1, name)
@@ -217,7 +221,8 @@ def copies(constants: Array, target: float | None = None) -> tuple[Visits, Array
     return expanded(weights, count), weights
 
 
-@np.errstate(under="ignore")  # of constants that vanish beside the mean one copy is made
+# Constants that vanish beside the mean may underflow: they get one copy.
+@np.errstate(under="ignore")
 def copy_weights(constants: Array, target: float | None = None) -> tuple[Array, int]:
     """The weights N/(n·n_i) of the copies, and N; ``expanded`` lists them."""
     mean = constants.mean()
@@ -230,7 +235,7 @@ def copy_weights(constants: Array, target: float | None = None) -> tuple[Array, 
 
 
 def expanded(weights: Array, count: int) -> Visits:
-    """Each sample as often as it has copies, n_i = N/(n·w_i)."""
+    """Each sample repeated as often as it has copies, n_i = N/(n·w_i)."""
     pool, end = np.empty(count, dtype=np.uint32), 0
     for start in range(0, weights.size, PIECE):
         piece = weights[start : start + PIECE]
@@ -241,11 +246,11 @@ def expanded(weights: Array, count: int) -> Visits:
     return pool
 
 
-def check_order(order: Any) -> Order:
-    """An instance of one of these orders, or anything that can name its visits."""
+def check_order(order: object) -> Order:
+    """The order, checked: an instance of one of these classes, or any object with a method ``visits``."""
     if isinstance(order, type) or not hasattr(order, "visits"):
         raise InputError(
             "order must be Reshuffle(), ShuffleOnce(), Cyclic(), Windows() or have a method visits, "
             f"got {shown(order)}"
         )
-    return order  # type: ignore[no-any-return]
+    return order

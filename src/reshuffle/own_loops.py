@@ -1,10 +1,10 @@
-"""Functions of the core inside a loop of one's own that ``numba.njit`` compiles.
+"""Functions of the core for your own loops that ``numba.njit`` compiles.
 
     slope(data, i, x)       l'(a_iᵀx + b, y_i): all that ∇f_i depends on
     add(data, i, s, out)    out ← out + w_i·s·a_i: with s the slope at x, out ← out + ∇f_i(x)
     prox(psi, x, step)      x ← prox_{step·ψ}(x), in place
 
-They are calls by address of what the solvers of the package use, so that a method of one's own is compared with theirs
+They call by address the functions that the solvers of the package use, so that your method is compared with theirs
 on equal terms. ``data`` and ``psi`` are handles of a problem, which has to be kept while they are used: see
 ``Problem.functions`` and ``Problem.compiled_penalty``. This module needs numba (the extra of that name).
 """

@@ -40,12 +40,12 @@ def plot_gap(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """The gap P(x) - P* of several runs, on a logarithmic axis, against what they have cost.
+    """The gap P(x) - P* of several runs, on a logarithmic axis, against their cost.
 
     ``traces`` maps names to runs (results or traces), or to lists of runs with several seeds: then the
     line is their median, and the band goes from the smallest to the largest. A list of runs without names
     is numbered. ``against`` is "epoch", "rounds", "passes", "gradients", "prox_evals", "seconds", or
-    "bytes"; ``n``, the samples of a pass, is needed where a trace does not know it.
+    "bytes"; ``n``, the number of samples in a pass, is needed if a trace does not know it.
     """
     with extra("cli", "matplotlib", "a figure"):
         import matplotlib.pyplot as plt
@@ -71,7 +71,7 @@ def plot_gap(
 
 
 def _named(traces: Any) -> dict[str, list[Run]]:
-    """Name -> runs, refused where something else is among them."""
+    """A dict from names to runs; anything else is refused."""
     if isinstance(traces, (Result, Trace)):
         traces = [traces]
     if not isinstance(traces, Mapping):
@@ -87,7 +87,7 @@ def _named(traces: Any) -> dict[str, list[Run]]:
 
 
 def plot_split(federation: Federation, ax: Axes | None = None) -> Axes:
-    """How many samples each client has, by label where there are few labels."""
+    """The number of samples of each client, by label if there are few labels."""
     with extra("cli", "matplotlib", "a figure"):
         import matplotlib.pyplot as plt
 
@@ -104,7 +104,7 @@ def plot_split(federation: Federation, ax: Axes | None = None) -> Axes:
             counts = np.array([np.count_nonzero(y == label) for y in targets])
             ax.bar(numbers, counts, bottom=below, color=colour, label=f"label {label:g}")
             below += counts
-        ax.set_ylim(0, 1.2 * federation.sizes.max())  # room for the legend
+        ax.set_ylim(0, 1.2 * federation.sizes.max())  # This leaves room for the legend.
         ax.legend(frameon=False, ncols=len(labels), loc="upper center")
     ax.set_xlabel("client")
     ax.set_ylabel("samples")
@@ -116,8 +116,8 @@ def plot_path(
 ) -> Axes:
     """The coefficients along a path of strengths λ, from sparse to full, the largest by name.
 
-    Where there are several classes or outputs, a line is the Euclidean norm of a feature's coefficients.
-    ``names`` are those of the features, where the path does not know them; ``mark`` is a λ to point out,
+    With several classes or outputs, a line is the Euclidean norm of a feature's coefficients.
+    ``names`` are the features' names, if the path does not know them; ``mark`` is a λ to point out,
     such as ``lambda_`` of a cross-validated estimator.
     """
     with extra("cli", "matplotlib", "a figure"):
@@ -152,7 +152,7 @@ def plot_path(
     return ax
 
 
-def plain_label(name: Any) -> str:
-    """A name as it is: a $ begins no formula, and a leading underscore hides nothing from a legend."""
+def plain_label(name: object) -> str:
+    """A name for matplotlib to show as it is: a $ begins no formula, and a leading underscore does not hide it from a legend."""
     text = str(name).replace("$", r"\$")
     return f"\u200b{text}" if text.startswith("_") else text

@@ -7,8 +7,8 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array, Visits
 from reshuffle.cached import cached_property, keep
 from reshuffle.capacity import check_unknown
 from reshuffle.core import native
@@ -19,7 +19,7 @@ from reshuffle.disk_datafit import datafit_on
 from reshuffle.errors import InputError, shown
 from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.losses.targets import check_targets
-from reshuffle.objective import Array, FiniteSum, Visits, check_penalty
+from reshuffle.objective import FiniteSum, check_penalty
 from reshuffle.penalties import Penalty, ability
 from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form, native_form
@@ -37,7 +37,7 @@ from reshuffle.validation import (
 )
 
 CLEAR = 1e-9
-"""Rounding decides no sign of a margin above this share of the largest one."""
+"""Rounding cannot change the sign of a margin above this share of the largest one."""
 
 
 class Problem(FiniteSum):
@@ -50,11 +50,11 @@ class Problem(FiniteSum):
         where it lies, never copied, also when it is read-only or memory-mapped. Other layouts and
         types are converted once, with a ``ConversionWarning`` where that copies float data.
         64-bit CSR indices are narrowed to 32 bits where they fit.
-    y : targets, as the loss wants them: -1/+1 (or 0/1), real numbers, or classes 0 … K-1. For ``Squared``
+    y : targets, as the loss takes them: -1/+1 (or 0/1), real numbers, or classes 0 … K-1. For ``Squared``
         also a matrix with a column per output; the unknown then has as many columns.
-    loss : a loss of ``reshuffle.losses``, or your own; logistic where not given.
-    penalty : ψ, anything with ``value(x)`` and ``prox(x, step)``; none where not given.
-    ridge : puts (ridge/2)‖x‖² inside each f_i. On sparse rows a step costs no more for it.
+    loss : a loss of ``reshuffle.losses``, or your own; logistic by default.
+    penalty : ψ, any object with ``value(x)`` and ``prox(x, step)``; none by default.
+    ridge : adds (ridge/2)‖x‖² to each f_i. On sparse rows this does not make a step more expensive.
     sample_weight : one non-negative weight per row. The objective is the weighted mean of the losses,
         w_i = n·sample_weight_i/Σ sample_weight; gradients and L_i carry the same factor.
     fit_intercept : adds b, the last entry (row, for a matrix unknown) of x. Neither the penalty nor
@@ -76,16 +76,16 @@ class Problem(FiniteSum):
 
     datafit: Datafit
     weight: float
-    """The mean of the sample weights as they were given: what a federation weighs clients by."""
+    """The mean of the given sample weights, by which a federation weighs its clients."""
 
     def __init__(
         self,
-        X: Any,
-        y: Any,
+        X: object,
+        y: object,
         loss: Loss | None = None,
-        penalty: Any = None,
+        penalty: object = None,
         ridge: float = 0.0,
-        sample_weight: Any = None,
+        sample_weight: object = None,
         fit_intercept: bool = False,
     ) -> None:
         loss = check_loss(Logistic() if loss is None else loss).for_targets(y)
@@ -128,12 +128,12 @@ class Problem(FiniteSum):
         return self.datafit.rows
 
     @property
-    def targets(self) -> NDArray[Any]:
+    def targets(self) -> AnyArray:
         return self.datafit.targets
 
     @property
     def weights(self) -> Array:  # type: ignore[override]
-        """The w_i of the losses, whose mean is 1; empty where all are 1."""
+        """The w_i of the losses, whose mean is 1; empty if all are 1."""
         return self.datafit.weights
 
     @property
@@ -145,15 +145,15 @@ class Problem(FiniteSum):
         return self.datafit.bias
 
     def take(self, order: Visits) -> Problem:
-        """The same samples in the given order, in memory in that order (a copy of the rows)."""
+        """The problem with its samples in the given order, stored in that order (a copy of the rows)."""
         return self.with_datafit(self.datafit.take(check_visits(order, self.n)))
 
     def piece(self, start: int, stop: int) -> Problem:
-        """The samples from ``start`` up to ``stop``, where they lie."""
+        """The problem of the samples from ``start`` up to ``stop``, without a copy."""
         return self.with_datafit(self.datafit.piece(start, stop))
 
     def columns(self, kept: Visits) -> Problem:
-        """The problem in these features alone, the others held at zero (a copy of the rows).
+        """The problem in these features only, with the others held at zero (a copy of the rows).
 
         An intercept stays. The penalty must have the ability ``part``.
         """
@@ -167,14 +167,14 @@ class Problem(FiniteSum):
         return other
 
     def weighted(self, factor: float) -> Problem:
-        """The same with all sample weights times a factor, so that their mean is no longer 1."""
+        """The problem with all sample weights multiplied by a factor, so that their mean is no longer 1."""
         fit = self.datafit
         weights = factor * (fit.weights if fit.weights.size else np.ones(fit.n))
         return self.with_datafit(fit.on_samples(fit.rows, fit.targets, weights))
 
     def with_datafit(self, datafit: Datafit) -> Problem:
         """The same loss, penalty and ridge on other samples."""
-        other = copy(self)  # without what was computed on demand: see ``__getstate__``
+        other = copy(self)  # Cached values are left out: see ``__getstate__``.
         other.datafit = datafit
         return other
 
@@ -191,7 +191,7 @@ class Problem(FiniteSum):
 
     def value(self, x: Array) -> float:
         losses = self.datafit.value(x) / self.n
-        if not self.ridge:  # 0 times a square that overflows is no number
+        if not self.ridge:  # 0 times a square that overflows would be NaN.
             return losses
         return float(losses + 0.5 * self.ridge * np.sum(x[: self.features] ** 2))
 
@@ -201,7 +201,7 @@ class Problem(FiniteSum):
         return out
 
     def margins(self, x: Array) -> Array:
-        """a_iᵀx + b for every row: what a prediction is made of."""
+        """a_iᵀx + b for every row, from which predictions are made."""
         return self.datafit.margins(x)
 
     @property
@@ -209,7 +209,7 @@ class Problem(FiniteSum):
         return self.loss.recedes is not None
 
     def recedes(self, x: Array) -> bool:
-        """Whether every row is on its side of x, so that P(tx) falls as t grows; False where the loss cannot tell."""
+        """Whether x classifies every row correctly, so that P(tx) falls as t grows; False if the loss cannot tell."""
         if (falls := self.loss.recedes) is None:
             return False
         z, w = self.margins(x), self.weights
@@ -235,7 +235,7 @@ class Problem(FiniteSum):
 
     @property
     def typical_curvature(self) -> float:
-        """L̄. For a loss without a bound on its curvature (``Poisson``), L̄ for the curvature 1, which it has at z = 0."""
+        """L̄. For a loss without a bound on its curvature (``Poisson``), L̄ for the curvature 1, its value at z = 0."""
         if self.loss.curvature < np.inf:
             return self.smoothness.L_mean
         return float(self.datafit.constants(1.0).mean()) + self.ridge
@@ -245,7 +245,7 @@ class Problem(FiniteSum):
         if self.fit_intercept:
             from scipy.optimize import minimize
 
-            fit = self.datafit.columns(NO_VISITS)  # the losses as functions of b alone
+            fit = self.datafit.columns(NO_VISITS)  # The losses as functions of b only.
 
             def value_and_slope(b: Array) -> tuple[float, Array]:
                 at = np.ascontiguousarray(b).reshape(fit.shape)
@@ -262,12 +262,12 @@ class Problem(FiniteSum):
 
     @cached_property
     def form(self) -> Form | None:
-        """ψ as the kernels read it, where it can be compiled."""
+        """ψ in the form that the kernels read, if it can be compiled."""
         return compiled_form(self.penalty, (self.features, *self.shape[1:]))
 
     @cached_property
     def form_with_ridge(self) -> Form | None:
-        """The same with (ridge/2)‖x‖²."""
+        """As ``form``, with (ridge/2)‖x‖² added."""
         if self.ridge == 0.0:
             return self.form
         return compiled_form(self.penalty, (self.features, *self.shape[1:]), self.ridge)
@@ -283,7 +283,8 @@ class Problem(FiniteSum):
         average: float = 1.0,
         prox_step: float = 0.0,
     ) -> None:
-        visits = read_only(check_visits(visits, self.n))  # as ``compile`` gives them
+        # The kernels take read-only arrays.
+        visits = read_only(check_visits(visits, self.n))
         check_positive("batch", batch, integer=True)
         for name, number in (("step", step), ("average", average)):
             check_finite(name, np.asarray(check_number(name, number)))
@@ -316,21 +317,21 @@ class Problem(FiniteSum):
 
     @cached_property
     def functions(self) -> tuple[Any, Any, int]:
-        """(slope, add, data): single functions for a compiled loop of one's own.
+        """(slope, add, data): access to single functions in your own compiled loop.
 
         ``slope(data, i, x)`` is l'(a_iᵀx + b, y_i), and ``add(data, i, s, out)`` adds w_i·s·a_i to ``out``:
         with s the slope at x, that is ∇f_i(x) without the ridge. A function that ``numba.njit`` compiles takes
-        all three as arguments. An index out of range is not noticed there.
+        all three as arguments. An index out of range is not detected there.
         """
         if self.datafit.outputs:
             raise InputError("functions are for losses of one output; use component(i, x)")
-        from reshuffle.own_loops import add, slope  # needs numba, which only such loops need
+        from reshuffle.own_loops import add, slope  # This needs numba.
 
         return slope, add, native.address(self.datafit.core)
 
     @property
     def compiled_penalty(self) -> int:
-        """ψ with the ridge, as ``own_loops.prox(psi, x, step)`` takes it inside a compiled loop."""
+        """ψ with the ridge, for ``own_loops.prox(psi, x, step)`` inside a compiled loop."""
         if self.form_with_ridge is None:
             raise InputError(f"penalty {self.penalty!r} has no compiled form; use prox_with_ridge")
         address: int = native.address(self._native_form_with_ridge)
@@ -343,7 +344,7 @@ class Problem(FiniteSum):
     # --- the run's business --------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Check the data for the core, and compile a loss of one's own."""
+        """Check the data for the core, and compile a user's own loss."""
         self.datafit.prepare()
 
     def contents(self) -> Mapping[str, str]:
@@ -357,7 +358,7 @@ class Problem(FiniteSum):
             "ridge": digest(self.ridge),
         }
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what is computed on demand: kernels and constants belong to one process."""
+    def __getstate__(self) -> dict[str, object]:
+        """The state without cached values: kernels and constants belong to one process."""
         found = on_demand(type(self))
         return {name: value for name, value in vars(self).items() if name not in found}

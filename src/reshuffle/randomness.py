@@ -17,10 +17,10 @@ def generator(seed: int, *stream: int) -> np.random.Generator:
 
 
 class Stream:
-    """The random numbers of one epoch or round, of which each client has its own stretch.
+    """The random numbers of one epoch or round; each client has its own stretch of them.
 
     ``at(k)`` is a generator that stands at the k-th number, so what a client draws does not depend
-    on which clients drew before it, or where.
+    on which clients drew before it, nor on where they did.
     """
 
     def __init__(self, seed: int, *stream: int) -> None:

@@ -6,29 +6,29 @@ With the kernels, this is the only code that knows one layout from another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Visits
 from reshuffle.core import native
 from reshuffle.validation import read_only
 
-Visits = NDArray[np.uint32]
 PIECE = 1 << 14
-"""Values are compared this many at a time, so that they stay in the first cache."""
+"""Values are compared this many at a time, so that they stay in the first-level cache."""
 UNIT = read_only(np.empty(0, dtype=np.bool_))
 """The empty array that stands for values which are all 1."""
 ABSENT = np.uint32(2**32 - 1)
-"""The place of a column that is not kept: the largest number of 32 bits, which no column has."""
+"""The new index of a column that is not kept: the largest 32-bit number, which no column has."""
 
 
 class Rows(NamedTuple):
-    """The matrix as the kernels read it; ``indices`` and ``indptr`` are empty where it is dense."""
+    """The matrix in the form that the kernels read; ``indices`` and ``indptr`` are empty if it is dense."""
 
-    values: NDArray[Any]
-    indices: NDArray[Any]
-    indptr: NDArray[Any]
+    values: AnyArray
+    indices: AnyArray
+    indptr: AnyArray
 
     @property
     def dense(self) -> bool:
@@ -36,17 +36,17 @@ class Rows(NamedTuple):
 
     @property
     def unit(self) -> bool:
-        """Whether all values are 1, and left out."""
+        """Whether all values are 1 and therefore not stored."""
         return self.values.dtype == np.bool_
 
     @property
     def stored(self) -> int:
-        """How many values are stored."""
+        """The number of stored values."""
         return int(self.values.size if self.dense else self.indices.size)
 
     @property
     def number(self) -> str:
-        """The type of the values, by the name that numpy takes some microseconds to find."""
+        """The name of the values' type, which numpy itself takes microseconds to find."""
         return f"float{8 * self.values.itemsize}"
 
     @property
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
         return "dense" if self.dense else "CSR"
 
     def without_ones(self) -> Rows:
-        """These rows without their values, where they are sparse and all values are 1."""
+        """These rows without their values, if they are sparse and all values are 1."""
         if self.dense or not all(
             np.all(self.values[k : k + PIECE] == 1) for k in range(0, self.values.size, PIECE)
         ):
@@ -62,14 +62,14 @@ class Rows(NamedTuple):
         return self._replace(values=UNIT)
 
     def take(self, order: Visits) -> Rows:
-        """The rows in the given order, in memory in that order (a copy)."""
+        """The rows in the given order, stored in that order (a copy)."""
         if self.dense:
             return self._replace(values=read_only(self.values[order]))
         lengths = self.indptr[1:][order] - self.indptr[order]
         stored = int(lengths.sum(dtype=np.int64))
         indptr = np.zeros(order.size + 1, dtype=np.uint32 if stored < 2**32 else np.uint64)
         np.cumsum(lengths, out=indptr[1:])
-        del lengths  # freed before the large arrays are made
+        del lengths  # Freed before the large arrays are allocated.
         indices = np.empty(stored, dtype=self.indices.dtype)
         native.gather(self.indices, self.indptr, order, indices)
         values = self.values
@@ -79,7 +79,7 @@ class Rows(NamedTuple):
         return Rows(read_only(values), read_only(indices), read_only(indptr))
 
     def piece(self, start: int, stop: int) -> Rows:
-        """The rows from ``start`` up to ``stop``, where they lie."""
+        """The rows from ``start`` up to ``stop``, without a copy."""
         if self.dense:
             return self._replace(values=self.values[start:stop])
         first, last = int(self.indptr[start]), int(self.indptr[stop])
@@ -105,7 +105,7 @@ class Rows(NamedTuple):
         return Rows(read_only(values), read_only(indices), read_only(indptr))
 
     def column_counts(self, features: int) -> NDArray[np.int64]:
-        """How many values each column has."""
+        """The number of values in each column."""
         if self.dense:
             return np.full(features, len(self.values))
         counts = np.zeros(features, dtype=np.int64)
@@ -113,7 +113,7 @@ class Rows(NamedTuple):
         return counts
 
     def columns(self, kept: Visits, features: int) -> Rows:
-        """These columns alone, of so many (a copy)."""
+        """Only these columns, out of this many (a copy)."""
         if self.dense:
             return self._replace(values=read_only(np.take(self.values, kept, axis=1)))
         place = np.full(features, ABSENT, dtype=np.uint32)
@@ -152,5 +152,5 @@ class Rows(NamedTuple):
             native.csr_squared_norms(self.values, self.indptr, out)
 
     def read_only(self) -> Rows:
-        """The same arrays, not to be written: what a copy from another process has to become."""
+        """The same arrays, read-only; a copy from another process has to be made so."""
         return Rows(*map(read_only, self))

@@ -1,4 +1,4 @@
-"""Finished runs, kept so that a second call need not repeat them."""
+"""A cache of finished runs, so that a second call need not repeat them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from reshuffle.trace import Result
 
 
 class RunCache:
-    """Results in a folder, one file per run, named by a digest of all that the run depends on.
+    """Results in a folder, one file per run, named by a digest of everything on which the run depends.
 
     That is the solver with its parameters, the content of the problem, the sources of the package, and
-    the files in which classes of one's own are defined: after any change of these the run is made again.
+    the files that define classes of your own: after any change of these the run is repeated.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -28,7 +28,7 @@ class RunCache:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"folder {folder} cannot be made: {error}") from None
+            raise InputError(f"folder {folder} cannot be created: {error}") from None
 
     def solve(self, label: str, solver: Any, problem: Any, **options: Any) -> Result:
         """``solver.solve(problem)``, or what it returned the last time."""
@@ -40,8 +40,8 @@ class RunCache:
         self.computed += 1
         return result
 
-    def find(self, label: str, solver: Any, problem: Any) -> Result | None:
-        """The result of the same run from before; ``None`` where there is none, or it is damaged."""
+    def find(self, label: str, solver: object, problem: object) -> Result | None:
+        """The stored result of the same run; ``None`` if there is none or its file is damaged."""
         try:
             result = Result.load(self.path(label, solver, problem))
         except (FileNotFoundError, InputError):
@@ -59,14 +59,14 @@ class RunCache:
 
 
 def keep(result: Result, path: Path) -> None:
-    """Save a finished run. One that Ctrl-C cut short is not kept as if it were whole."""
+    """Save a finished run. A run interrupted by Ctrl-C is not kept."""
     if result.interrupted:
         raise KeyboardInterrupt
     result.save(path)
 
 
-def _own_code(part: Any) -> list[str]:
-    """The sources of the classes of a part that are not the package's: their files, or their functions."""
+def _own_code(part: object) -> list[str]:
+    """The sources of those classes of a part that are not the package's: their files, or their functions."""
     found = []
     named = (
         getattr(type(part), name, None) for name in ("method_class", "local_class", "server_class")
@@ -77,7 +77,7 @@ def _own_code(part: Any) -> list[str]:
             continue
         try:
             found.append(hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest())
-        except (OSError, TypeError):  # typed in by hand: there is no file
+        except (OSError, TypeError):  # The class was defined interactively: there is no file.
             functions = [v for v in vars(kind).values() if hasattr(v, "__code__")]
             found.append(digest(*functions))
     return found

@@ -1,4 +1,4 @@
-"""Samples and their loss, as the core reads them: whole, in pieces for threads, or in calls that are bounded."""
+"""Samples and their loss in the form that the core reads: as a whole, in pieces for threads, or in bounded calls."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array, Visits
 from reshuffle.cached import cached_property, keep
 from reshuffle.core import native
 from reshuffle.errors import InputError
@@ -20,22 +21,21 @@ from reshuffle.losses.native import native_loss, own_errors
 from reshuffle.rows import Rows
 from reshuffle.validation import read_only
 
-Array = NDArray[np.float64]
-Visits = NDArray[np.uint32]
 T = TypeVar("T")
 PIECE = 1 << 13
-"""Rows of a piece: a fraction of a millisecond of work, so that threads share evenly."""
-SUMMED = 1 << 10  # Rows whose losses the core adds up before they join a total; calls end there.
+"""The number of rows in a piece: a fraction of a millisecond of work, so that threads share evenly."""
+# The core sums the losses of this many rows before adding them to a total; calls end at multiples of it.
+SUMMED = 1 << 10
 
 
 class Range(NamedTuple):
-    """Rows ``begin`` up to ``end``."""
+    """The rows from ``begin`` up to ``end``."""
 
     begin: int
     end: int
 
-    def of(self, array: NDArray[Any]) -> NDArray[Any]:
-        """The entries of these rows, in an array with one for each row."""
+    def of(self, array: AnyArray) -> AnyArray:
+        """The entries of these rows in an array that has one for each row."""
         return array[self.begin : self.end]
 
 
@@ -43,11 +43,11 @@ class Range(NamedTuple):
 class Samples:
     """Rows a_i of a matrix with targets y_i, weights w_i and a loss.
 
-    ``weights`` is empty where all w_i are 1. With ``bias`` the last entry (row) of x is b.
+    ``weights`` is empty if all w_i are 1. With ``bias`` the last entry (row) of x is b.
     """
 
     rows: Rows
-    targets: NDArray[Any]
+    targets: AnyArray
     weights: Array
     loss: Loss
     bias: bool
@@ -55,8 +55,8 @@ class Samples:
     outputs: tuple[int, ...]
     """The shape of one margin: () for a number, (K,) for one per output."""
     threads: int | None = None
-    """The threads of passes over all rows in storage order. Where given, sums are made of pieces of a fixed size, in
-    order, so that the bits do not depend on the number; where not, they are made in one piece."""
+    """The number of threads for passes over all rows in storage order. If given, sums are made of pieces of a fixed size, in
+    order, so that the bits do not depend on the number; otherwise they are made in one piece."""
 
     @property
     def n(self) -> int:
@@ -71,15 +71,15 @@ class Samples:
 
     @property
     def core(self) -> Any:
-        """These samples, checked once, as the core takes them.
+        """These samples as an object of the core, checked once.
 
-        An error that a loss of one's own raised where the core had called it is raised again here.
+        An error that a user's own loss raised when the core called it is raised again here.
         """
         self.raise_own_errors()
         return self._core
 
     @cached_property
-    def _core(self) -> Any:
+    def _core(self) -> object:
         loss = native_loss(self.loss, self.targets.dtype == np.int32)
         return native.Samples(
             *self.quick, self.targets, self.weights, loss, self.bias, self.features, prod(self.outputs) if self.outputs else 0
@@ -90,7 +90,7 @@ class Samples:
         return own_errors(self.loss)
 
     def raise_own_errors(self) -> None:
-        """Raise what a loss of one's own has raised inside the core."""
+        """Raise the error that a user's own loss has raised inside the core."""
         if self._own_errors:
             error = self._own_errors[0]
             self._own_errors.clear()
@@ -98,15 +98,15 @@ class Samples:
 
     @cached_property
     def quick(self) -> Rows:
-        """The rows without their values, where all of these are 1."""
+        """The rows without their values, if all of these are 1."""
         return self.rows.without_ones()
 
     def flat(self, x: Array) -> int:
-        """How many entries of x, flat, come before the intercept."""
+        """The number of entries of x, flat, before the intercept."""
         return self.features * (x.size // len(x))
 
     def checked(self, x: Array) -> Array:
-        """x, refused where it has not the shape and the type that the core reads."""
+        """x, checked to have the shape and the type that the core reads."""
         good = isinstance(x, np.ndarray) and x.dtype == np.float64 and x.flags.c_contiguous
         if not good or x.shape != self.shape:
             found = f"{getattr(x, 'dtype', type(x).__name__)} of shape {np.shape(x)}"
@@ -119,14 +119,14 @@ class Samples:
 
     @cached_property
     def pieces(self) -> list[Range]:
-        """The rows in pieces of a fixed size, for threads; none where they fit into one."""
+        """The rows in pieces of a fixed size, for threads; empty if they fit into one piece."""
         if self.threads is None or self.n <= PIECE:
             return []
         ends = [*range(PIECE, self.n, PIECE), self.n]
         return [Range(*ends_of) for ends_of in zip([0, *ends], ends, strict=False)]
 
     def each(self, work: Callable[[Range], T]) -> list[T]:
-        """The results of ``work`` on the pieces, in their order, on as many threads as there should be."""
+        """The results of ``work`` on the pieces, in their order, computed by the given number of threads."""
         if self.threads == 1:
             return [work(part) for part in self.pieces]
         with ThreadPoolExecutor(self.threads) as pool:
@@ -134,18 +134,18 @@ class Samples:
 
     @cached_property
     def stretches(self) -> list[Range]:
-        """The rows in storage order, as many at a time as one call of the core may read."""
+        """The rows in storage order, in stretches that one call of the core may read."""
         found = cuts(self.n, lambda i: self._before(i) + i, SUMMED)
         return [Range(part.start, part.stop) for part in found]
 
     def _before(self, i: int) -> int:
-        """Values of the rows before row i, times the outputs."""
+        """The number of values in the rows before row i, times the number of outputs."""
         last = len(self.rows.indptr) - 1
         values = i * self.features if self.rows.dense else int(self.rows.indptr[min(i, last)])
         return values * prod(self.outputs)
 
     def in_turn(self, within: Range | None = None) -> Iterator[Range]:
-        """The rows (of a piece, where one is given), stretch after stretch."""
+        """The rows (of a piece, if one is given) as samples of the core, stretch after stretch."""
         if within is not None:
             yield within
         elif len(self.stretches) <= 1:
@@ -158,12 +158,12 @@ class Samples:
     # --- other samples, other features ---------------------------------------------------------
 
     def take(self, order: Visits) -> Self:
-        """The same samples in the given order, in memory in that order (a copy of the rows)."""
+        """The same samples in the given order, stored in that order (a copy of the rows)."""
         weights = self.weights[order] if self.weights.size else self.weights
         return self.on_samples(self.rows.take(order), self.targets[order], weights)
 
     def piece(self, start: int, stop: int) -> Self:
-        """The samples from ``start`` up to ``stop``, where they lie."""
+        """The samples from ``start`` up to ``stop``, without a copy."""
         return self.on_samples(
             self.rows.piece(start, stop), self.targets[start:stop], self.weights[start:stop]
         )
@@ -175,28 +175,29 @@ class Samples:
         weights = np.concatenate([part.weights for part in parts])
         return parts[0].on_samples(Rows.join([part.rows for part in parts]), targets, weights)
 
-    def on_samples(self, rows: Rows, targets: NDArray[Any], weights: Array) -> Self:
+    def on_samples(self, rows: Rows, targets: AnyArray, weights: Array) -> Self:
         """The same loss on other samples (their weights as they are, not normalised again)."""
         return replace(self, rows=rows, targets=read_only(targets), weights=read_only(weights))
 
     def columns(self, kept: Visits) -> Self:
-        """The same samples in these features alone; an intercept stays (a copy of the rows)."""
+        """The same samples in these features only; an intercept stays (a copy of the rows)."""
         rows = self.quick.columns(kept, self.features)
         other = replace(self, rows=rows, features=int(kept.size))
         computed = {"column_counts", "column_squares"} & vars(self).keys()
         known = {name: vars(self)[name][kept] for name in computed}
-        return keep(other, quick=rows, **known)  # a matrix of ones has no values to look at again
+        # A matrix of ones has no values that would have to be checked again.
+        return keep(other, quick=rows, **known)
 
     @cached_property
     def column_counts(self) -> NDArray[np.int64]:
-        """How many values each feature has."""
+        """The number of values of each feature."""
         return self.rows.column_counts(self.features)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what is computed on demand: what the core was handed belongs to one process."""
+    def __getstate__(self) -> dict[str, object]:
+        """The state without cached values: objects of the core belong to one process."""
         return {name: vars(self)[name] for name in self.__dataclass_fields__}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
         vars(self)["rows"] = self.rows.read_only()
         for name in ("targets", "weights"):

@@ -7,19 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 
-Array = NDArray[np.float64]
 T = TypeVar("T")
 OVERFLOW = (
-    "the squares of X overflow (or vanish), so that no step can be chosen: divide X (or its largest columns) "
-    "by a power of ten, or multiply it where it is tiny"
+    "the squares of X overflow (or underflow), so no step can be chosen: divide X (or its largest columns) "
+    "by a power of ten, or multiply it if it is tiny"
 )
 ROUGH_STEPS = 8
-"""So many steps of the power method are within a few per cent on the sets of benchmarks/cases.py."""
+"""This many steps of the power method come within a few per cent on the data sets of benchmarks/cases.py."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,19 +26,19 @@ class Smoothness:
     """L_i (``individual``), ``L_max``, ``L_mean`` = L̄ and ``L_f``.
 
     ``curvature_product(v)`` multiplies v by a matrix that bounds the Hessian of f; L_f is its
-    largest eigenvalue. Without one (an oracle), L̄ stands in: L_f ≤ L̄ always.
+    largest eigenvalue. Without one (an oracle), L̄ is used instead, since L_f ≤ L̄.
     """
 
     measure: Callable[[], Array]
-    """Computes every L_i; not kept, since that would be as much memory as the targets."""
+    """Computes every L_i; they are not kept, since they would take as much memory as the targets."""
     curvature_product: Callable[[Array], Array] | None = None
     dim: int = 0
     known: tuple[float, float] | None = None
-    """L_max and L̄, where they are known without a pass over the data."""
+    """L_max and L̄, if they are known without a pass over the data."""
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def require(self) -> Smoothness:
-        """These constants, refused where no step can be made of them."""
+        """These constants; refused if no step can be derived from them."""
         if not np.isfinite(self.L_max):
             raise InputError(OVERFLOW)
         if not self.L_max > 0:
@@ -49,8 +48,8 @@ class Smoothness:
             )
         return self
 
-    def kept(self, key: Any, make: Callable[[], T]) -> T:
-        """The value that ``make`` derives from the constants, such as importance copies, kept for as long as the key is the same."""
+    def kept(self, key: object, make: Callable[[], T]) -> T:
+        """A value that ``make`` derives from the constants, such as importance copies; kept as long as the key stays the same."""
         if key not in self._kept:
             found = make()
             self._kept.clear()
@@ -82,13 +81,13 @@ class Smoothness:
 
     @property
     def L_f(self) -> float:
-        """The smoothness constant of f, from above: the computed eigenvalue plus its error bound, and at most L̄."""
+        """An upper bound of f's smoothness constant: the computed eigenvalue plus its error bound, but at most L̄."""
         eigenvalue, error = self.require()._largest_eigenvalue
         return min(eigenvalue + error, self.L_mean)
 
     @cached_property
     def rough_L_f(self) -> float:
-        """L_f by eight steps of the power method: from below, and cheap."""
+        """A cheap lower bound of L_f, by eight steps of the power method."""
         product = self.curvature_product
         if product is None:
             return self.L_mean
@@ -113,16 +112,16 @@ class Smoothness:
         return eigenvalue, float(np.linalg.norm(image - eigenvalue * v))
 
     def _eigenvector(self, product: Callable[[Array], Array]) -> Array:
-        if self.dim <= 3:  # ARPACK wants more room than this
+        if self.dim <= 3:  # ARPACK needs a larger matrix than this.
             matrix = np.column_stack([product(e) for e in np.eye(self.dim)])
             return np.ascontiguousarray(np.linalg.eigh(matrix)[1][:, -1])
         from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
         operator = LinearOperator((self.dim, self.dim), matvec=product, dtype=np.float64)
-        # a fixed start: the same problem always has the same step
+        # A fixed start, so that the same problem always has the same step.
         start = np.random.default_rng(0).standard_normal(self.dim)
         try:
-            vectors: Any
+            vectors: object
             _, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=1e-4, ncv=min(self.dim, 12))
         except ArpackNoConvergence as error:
             vectors = error.eigenvectors if error.eigenvectors.size else start[:, None]

@@ -1,4 +1,4 @@
-"""Step sizes: pure maps from the epoch to γ, once they know the problem."""
+"""Step sizes: once bound to a problem, pure functions from the epoch to γ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Schedule = Callable[[int], float]
 
 @dataclass(frozen=True)
 class Setting:
-    """The constants of a run that a step may depend on, in the words of the paper."""
+    """The constants of a run on which a step may depend, as named in the paper."""
 
     smoothness: float
     """L_max of the functions that single steps use (batches, importance copies)."""
@@ -26,9 +26,9 @@ class Setting:
     contraction: float
     """a = μ_f + 2μ_ψ: an epoch brings ‖x - x*‖² down by 1 + γan, up to O(γ³)."""
     steps: float
-    """n, the gradient steps of an epoch."""
+    """n, the number of gradient steps in an epoch."""
     epochs: int
-    """T."""
+    """T, the number of epochs."""
     default: float
     """The largest constant step that the theory of the method allows."""
 
@@ -38,14 +38,14 @@ class Step(Protocol):
     """``bind`` returns the map from the epoch t = 0, 1, … to γ_t."""
 
     needs_horizon: ClassVar[bool]
-    """Whether the map depends on T, so that a resumed run must keep its number of epochs."""
+    """Whether γ_t depends on T, so that a resumed run must keep its number of epochs."""
 
     def bind(self, setting: Setting) -> Schedule: ...
 
 
 @dataclass(frozen=True)
 class Constant:
-    """γ_t = value; where not given, the largest that the theory of the method allows.
+    """γ_t = value; by default the largest step that the theory of the method allows.
 
     That is 1/L_max for one prox per epoch and 1/(2 L_max) for proximal SGD.
     """
@@ -66,8 +66,8 @@ class Constant:
 class InverseTime:
     """γ_t = initial/(1 + rate·t), the O(1/t) of the paper's experiments.
 
-    Where not given, ``initial`` is the method's constant step and ``rate`` = initial·μ·n/2, so that
-    γ_t tends to 2/(μnt); with μ = 0 it is 1.
+    By default, ``initial`` is the method's constant step and ``rate`` = initial·μ·n/2, so that
+    γ_t tends to 2/(μnt); with μ = 0 the default rate is 1.
 
     Examples
     --------
@@ -108,7 +108,7 @@ class Decreasing:
 
     Parameters
     ----------
-    strong_convexity : μ, where it should not be taken from the problem.
+    strong_convexity : μ; by default it is taken from the problem.
     """
 
     strong_convexity: float | None = None
@@ -126,7 +126,11 @@ class Decreasing:
                 "step Decreasing() needs a strongly convex penalty or a ridge (μ > 0); "
                 "give Decreasing(strong_convexity=...) or use InverseTime()"
             )
-        largest, contraction = setting.default, contraction * setting.steps  # 1/b and a·n
+        # These are 1/b and a·n.
+        largest, contraction = (
+            setting.default,
+            contraction * setting.steps,
+        )
         half, offset = ceil(setting.epochs / 2), 3.5 / (largest * contraction)
 
         def schedule(epoch: int) -> float:
@@ -149,7 +153,7 @@ class Custom:
 
 
 def check_step(step: Any) -> Step:
-    """A number, a schedule of this module, a function of the epoch, or ``None`` for the default."""
+    """The schedule of a number, a schedule of this module, a function of the epoch, or ``None`` for the default."""
     if step is None:
         return Constant(None)
     if isinstance(step, type):
@@ -165,7 +169,7 @@ def check_step(step: Any) -> Step:
 
 
 def checked(schedule: Schedule) -> Schedule:
-    """The schedule, refusing a γ that is not positive and finite, with its epoch."""
+    """The schedule, which refuses a γ that is not positive and finite and names its epoch."""
 
     def positive(epoch: int) -> float:
         value = schedule(epoch)

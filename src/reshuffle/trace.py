@@ -9,15 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.digests import Fingerprint
 from reshuffle.errors import InputError, shown
 from reshuffle.files import Location, write_csv
 from reshuffle.html_tables import ends, html_table, number
 from reshuffle.npz_archive import Archive, read_archive, write_archive
 
-Array = NDArray[np.float64]
 INTERRUPTED = "interrupted after"
 """The beginning of the message of a run that Ctrl-C ended."""
 STATIONARY = "stationary:"
@@ -29,12 +28,12 @@ PHASES = {
     "accelerated": "accelerated steps",
     "shuffled": "shuffled epochs",
 }
-"""The words for the steps of a phase; those of other phases have the phase's name."""
+"""The words for the steps of a phase; for other phases the name of the phase is used."""
 KIND, VERSION = "saved result", 3
 TRACE, STATE = "trace/", "state/"
-"""What the names of its columns, and of its state's arrays, begin with in a file."""
+"""The prefixes, in a file, of the names of trace columns and of state arrays."""
 MOST_EPOCHS = 2**53
-"""Beyond this number the floats of a trace cannot count epochs."""
+"""The floats of a trace cannot count epochs beyond this number."""
 
 
 class Trace(Mapping[str, Array]):
@@ -42,8 +41,8 @@ class Trace(Mapping[str, Array]):
 
     ``epoch``, ``objective`` (P(x)), ``gradients`` (evaluations of some ∇f_i), ``prox_evals``,
     ``seconds`` (without evaluation and compilation), ``step`` (γ of the last epoch) and
-    ``gap`` or ``relative_mapping``, what ``tol`` is compared with (NaN where it was not checked).
-    ``header`` says what the method chose by itself.
+    ``gap`` or ``relative_mapping``, with which ``tol`` is compared (NaN if it was not checked).
+    ``header`` holds what the method chose by itself.
 
     Examples
     --------
@@ -78,7 +77,7 @@ class Trace(Mapping[str, Array]):
             self._columns[name][-1] = float(value)
 
     def latest(self, name: str) -> float:
-        """The entry of the latest row in this column."""
+        """The entry of this column in the latest row."""
         return self._columns[name][-1]
 
     def last(self) -> dict[str, float]:
@@ -110,7 +109,7 @@ class Trace(Mapping[str, Array]):
         return f"<Trace: {self.rows()} rows of {', '.join(self._columns)}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the first and the last rows."""
+        """The first and the last rows, for notebooks."""
         shown_rows, note = ends(self.rows())
         columns = list(self._columns.values())
         rows = [[number(column[k]) for column in columns] for k in shown_rows]
@@ -119,10 +118,10 @@ class Trace(Mapping[str, Array]):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Where a run ended.
+    """The result of a run.
 
     ``x`` is the last iterate, ``converged`` whether P(x) - P* ≤ tol·f(0) is proved, and ``stationary`` whether the gradient
-    mapping, which proves no distance, reached ``tol`` where there is no bound. ``message`` says why the run
+    mapping, which proves no distance, reached ``tol`` because there is no bound. ``message`` says why the run
     stopped and what was measured, ``epoch`` how many epochs it did. ``state`` and ``config`` are what a resumed run needs.
 
     Examples
@@ -151,12 +150,12 @@ class Result:
 
     @property
     def reached(self) -> bool:
-        """Whether ``tol`` was reached, in the measure that the trace has a column of."""
+        """Whether ``tol`` was reached, in the measure that the trace records."""
         return self.converged or self.stationary
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C, or a signal to end, ended the run."""
+        """Whether Ctrl-C or SIGTERM ended the run."""
         return self.message.startswith(INTERRUPTED)
 
     @property
@@ -165,7 +164,7 @@ class Result:
         return hashlib.sha256(np.ascontiguousarray(self.x).tobytes()).hexdigest()
 
     def summary(self) -> str:
-        """A summary of the run in some ten lines.
+        """A summary of the run in about ten lines.
 
         Examples
         --------
@@ -200,19 +199,19 @@ class Result:
         return "\n".join(f"{name:<12} {text}" for name, text in lines.items() if text)
 
     def _phases(self, last: dict[str, float]) -> str:
-        """How many steps each phase made, for methods that have phases."""
+        """The number of steps of each phase, for methods that have phases."""
         names = [name for name in self.trace.header.get("phases", "").split(", ") if name in last]
         made = {PHASES.get(name, f"{name} steps"): int(last[name]) for name in names}
         return ", ".join(f"{count} {words}" for words, count in made.items() if count)
 
     def _repr_html_(self) -> str:
-        """For notebooks: the lines of ``summary``."""
+        """The lines of ``summary``, for notebooks."""
         lines = [line.split(maxsplit=1) for line in self.summary().splitlines()]
         rows = [(name, text[0] if text else "") for name, *text in lines]
         return html_table("Result: " + self.message, (), rows)
 
     def save(self, path: Location) -> None:
-        """Write to a .npz file (arrays and JSON, no pickle), whole or not at all."""
+        """Write to a .npz file (arrays and JSON, no pickle), completely or not at all."""
         about = {
             "converged": self.converged,
             "message": self.message,
@@ -228,7 +227,7 @@ class Result:
 
     @classmethod
     def load(cls, path: Location) -> Result:
-        """Read what ``save`` wrote; a file that is something else, or damaged, is an ``InputError``."""
+        """Read what ``save`` wrote; any other file, or a damaged one, raises ``InputError``."""
         with opened_result(path) as stored:
             return result_of(stored)
 
@@ -243,12 +242,12 @@ def opened_result(path: Location) -> Iterator[Archive]:
     """The file of a result, open."""
     with read_archive(
         path, KIND, 1, 2, VERSION
-    ) as stored:  # 1 has no fingerprint, 1 and 2 no checksum
+    ) as stored:  # Version 1 has no fingerprint, versions 1 and 2 have no checksum.
         yield stored
 
 
 def result_of(stored: Archive) -> Result:
-    """The result of an open file; a ``ValueError`` and its like where it is none."""
+    """The result in an open file; raises ``ValueError`` or the like if there is none."""
     about, arrays = stored.about, stored.arrays()
     epoch, x = about["epoch"], arrays["x"]
     if not (isinstance(epoch, int) and 0 <= epoch < MOST_EPOCHS):
@@ -274,12 +273,12 @@ T = TypeVar("T")
 
 
 def under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
-    """The arrays whose names begin so, by the rest of their names."""
+    """The arrays whose names begin with this prefix, by the rest of their names."""
     return {k.removeprefix(prefix): v for k, v in named.items() if k.startswith(prefix)}
 
 
-def _texts(given: Any) -> dict[str, str]:
-    """A dict of texts, as JSON has it."""
+def _texts(given: object) -> dict[str, str]:
+    """A dict of texts from JSON, checked."""
     if not isinstance(given, dict) or not all(isinstance(v, str) for v in given.values()):
         raise ValueError("what it says about the run is no list of texts")
     return given

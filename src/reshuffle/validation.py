@@ -1,4 +1,4 @@
-"""Bad input gets a clear error before any work starts: the checks that are about numbers and arrays."""
+"""Checks of numbers and arrays: bad input gets a clear error before any work starts."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError
 
-Array = NDArray[np.float64]
 CHUNK = 1 << 20
 """Numbers are checked this many at a time, so that no mask is as large as the data."""
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written: one array type for the kernels, whatever came in."""
+def read_only(array: AnyArray) -> AnyArray:
+    """A read-only view: kernels get one type of array, whatever the user gave."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
 
 
-def laid_out(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """The array in C order, aligned and of this type; itself where it is so already."""
+def laid_out(array: AnyArray, dtype: Any) -> AnyArray:
+    """The array in C order, aligned and of this type; the same array if it is so already."""
     flags = array.flags
     if flags.c_contiguous and flags.aligned and array.dtype == dtype:
         return array
     return np.require(array, dtype=dtype, requirements=["C", "A"])
 
 
-def as_array(name: str, given: Any) -> NDArray[Any]:
+def as_array(name: str, given: object) -> AnyArray:
     """``given`` as an array; masks and missing values are refused, not ignored."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise InputError(f"{name} has masked values: fill them in or leave these rows out")
@@ -37,7 +37,7 @@ def as_array(name: str, given: Any) -> NDArray[Any]:
         array = np.asarray(given)
     except ValueError:
         raise InputError(f"{name} must be an array, got rows of different lengths") from None
-    if array.dtype == object and hasattr(given, "to_numpy"):  # pandas' nullable types
+    if array.dtype == object and hasattr(given, "to_numpy"):  # These are pandas' nullable types.
         try:
             return np.asarray(given.to_numpy(dtype=np.float64, na_value=np.nan))
         except (TypeError, ValueError):
@@ -45,8 +45,8 @@ def as_array(name: str, given: Any) -> NDArray[Any]:
     return array
 
 
-def check_finite(name: str, values: NDArray[Any]) -> None:
-    """No NaN, no infinity."""
+def check_finite(name: str, values: AnyArray) -> None:
+    """Refuse NaN and infinity."""
     flat = values.reshape(-1)
     for start in range(0, flat.size, CHUNK):
         if not np.logical_and.reduce(np.isfinite(flat[start : start + CHUNK])):
@@ -54,8 +54,8 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
             raise InputError(f"{name} must be finite, got {kind}")
 
 
-def check_weights(sample_weight: Any, n: int) -> Array:
-    """n·w_i/Σw, so that the weighted mean is a plain mean; empty where there are no weights."""
+def check_weights(sample_weight: object, n: int) -> Array:
+    """n·w_i/Σw, so that the weighted mean is a plain mean; empty if there are no weights."""
     if sample_weight is None:
         return read_only(np.empty(0))
     weights = as_array("sample_weight", sample_weight)
@@ -70,13 +70,13 @@ def check_weights(sample_weight: Any, n: int) -> Array:
         raise InputError(f"sample_weight must not be negative, got {weights.min():g}")
     if not weights.max() > 0:
         raise InputError("sample_weight must not be zero everywhere")
-    weights /= weights.max()  # so that no sum overflows
+    weights /= weights.max()  # Divided first, so that no sum overflows.
     weights *= n / weights.sum()
     return read_only(weights)
 
 
 def mean_weight(sample_weight: Any) -> float:
-    """The mean of weights that ``check_weights`` has seen; 1 where there are none."""
+    """The mean of weights that ``check_weights`` has accepted; 1 if there are none."""
     if sample_weight is None:
         return 1.0
     with np.errstate(over="ignore"):
@@ -87,8 +87,8 @@ def mean_weight(sample_weight: Any) -> float:
     return largest * float(np.mean(np.asarray(sample_weight) / largest))
 
 
-def check_start(x0: Any, shape: tuple[int, ...]) -> Array:
-    """A fresh, writable start: zeros where none is given."""
+def check_start(x0: object, shape: tuple[int, ...]) -> Array:
+    """A fresh, writable starting point: zeros if none is given."""
     if x0 is None:
         return np.zeros(shape)
     given = as_array("x0", x0)
@@ -101,7 +101,7 @@ def check_start(x0: Any, shape: tuple[int, ...]) -> Array:
 
 
 def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
-    """A positive, finite number; a whole one where asked."""
+    """Check that a value is a positive, finite number, and an integer if ``integer``."""
     kinds = (int, np.integer) if integer else (int, float, np.integer, np.floating)
     good = isinstance(value, kinds) and not isinstance(value, bool)
     if not (good and 0 < value < np.inf):
@@ -109,18 +109,18 @@ def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
         raise InputError(f"{name} must be {wanted}, got {value!r}")
 
 
-def check_visits(visits: Any, count: int, name: str = "visits") -> NDArray[np.uint32]:
-    """Numbers of functions, each below ``count``: a kernel reads where they say."""
+def check_visits(visits: object, count: int, name: str = "visits") -> NDArray[np.uint32]:
+    """Visits as 32-bit indices, each checked to be below ``count``, since a kernel reads at these places."""
     if not (isinstance(visits, np.ndarray) and visits.ndim == 1 and visits.dtype.kind in "iu"):
         raise InputError(f"{name} must be a 1-d array of integers, got {_described(visits)}")
-    visits = as_array(name, visits)  # a plain one, whatever a class of its own may say of itself
+    visits = as_array(name, visits)  # A plain array, whatever a subclass may override.
     if visits.size and not 0 <= visits.min() <= visits.max() < count:
         low, high = visits.min(), visits.max()
         raise InputError(f"{name} must lie in 0 … {count - 1}, got numbers from {low} to {high}")
     return np.ascontiguousarray(visits, dtype=np.uint32)
 
 
-def check_number(name: str, value: Any) -> float:
+def check_number(name: str, value: object) -> float:
     """The return value of a user's function as one real number (NaN and infinity included)."""
     if type(value) is float:
         return value
@@ -130,7 +130,7 @@ def check_number(name: str, value: Any) -> float:
     return float(found)
 
 
-def check_vector(name: str, value: Any, shape: tuple[int, ...]) -> Array:
+def check_vector(name: str, value: object, shape: tuple[int, ...]) -> Array:
     """The return value of a user's function as a float64 array of this shape."""
     try:
         found = as_array(name, value)
@@ -141,7 +141,7 @@ def check_vector(name: str, value: Any, shape: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(found, dtype=np.float64)
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"shape {value.shape}, dtype {value.dtype}"
     text = repr(value)

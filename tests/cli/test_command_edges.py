@@ -56,7 +56,7 @@ def test_a_sparse_matrix(tmp_path: Path) -> None:
 def test_exit_codes(people: Path, tmp_path: Path) -> None:
     options = ["-t", "buys", "--drop", "spend", "--out", str(tmp_path)]
     late = run("fit", people, *options, "--solver", "proxsgd", "--epochs", "2", code=3)
-    assert "the accuracy asked for was not reached" in late.stderr
+    assert "the requested accuracy was not reached" in late.stderr
     assert "not reached" in check_page(tmp_path / "report.html")
     run("fit", people, "-t", "nonsense", code=1)
     run("fit", people, *options, "--epochs", "0", code=2)

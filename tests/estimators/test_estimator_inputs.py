@@ -249,8 +249,11 @@ PARAMETERS: list[tuple[dict[str, Any], str]] = [
     ({"penalty": "l3"}, "penalty must be one of 'l1', 'l2', 'elasticnet', 'none', or an object"),
     ({"penalty": rs.penalties.L1}, r"penalty must have methods value\(x\) and prox\(x, step\)"),
     ({"penalty": rs.penalties.L1(np.ones(7))}, "do not fit coordinates of shape"),
-    ({"penalty": rs.penalties.L1(0.1), "l1": 0.2}, "l1 goes with a penalty by name"),
-    ({"penalty": rs.penalties.L1(0.1), "positive": True}, "positive goes with a penalty by name"),
+    ({"penalty": rs.penalties.L1(0.1), "l1": 0.2}, "l1 is for a penalty that is given by name"),
+    (
+        {"penalty": rs.penalties.L1(0.1), "positive": True},
+        "positive is for a penalty that is given by name",
+    ),
     ({"l1": 0.1}, "penalty='l2' has no l1, got l1=0.1; use penalty='l1' or 'elasticnet'"),
     ({"penalty": None, "l2": 0.1}, "penalty='none' has no l2"),
     ({"l2": -1.0}, "l2 must be a number, finite and not negative"),
@@ -296,13 +299,13 @@ def test_parameters_of_classes_that_cannot_be_used() -> None:
         ({"class_weight": "bal"}, Y, 'class_weight must be None, "balanced" or a dict'),
         ({"class_weight": {0: -1.0, 1: 1.0}}, Y, "class_weight must not be negative"),
         ({"class_weight": {7: 1.0}}, Y, "not in class_weight"),
-        ({"loss": rs.losses.Squared()}, Y, "loss must be one of classes"),
+        ({"loss": rs.losses.Squared()}, Y, "loss must be one for classes"),
         ({"loss": rs.losses.Multinomial()}, Y, "Multinomial.. is for more; use loss='logistic'"),
         ({"loss": "squared_hinge"}, three, "Only binary classification is supported"),
     ):
         with pytest.raises(ValueError, match=told):
             rs.RRClassifier(**settings).fit(X, labels)
-    with pytest.raises(rs.InputError, match="loss must be one of numbers"):
+    with pytest.raises(rs.InputError, match="loss must be one for numbers"):
         rs.RRRegressor(loss=rs.losses.Logistic()).fit(X, T)
 
 

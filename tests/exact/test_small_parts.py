@@ -9,7 +9,7 @@ import pytest
 from oracles import random_data
 
 import reshuffle as rs
-from reshuffle.datafit import Visits
+from reshuffle.arrays import Visits
 from reshuffle.solvers.exact.newton_compiled import is_strongly_held
 from reshuffle.solvers.exact.working_sets import FIRST, WorkingSets
 from reshuffle.solvers.slope_table import LinearModelTable

@@ -171,8 +171,8 @@ def check_table(content: bytes, names: list[str], rows: list[list[str]]) -> None
     again = encoding_of(encoding.to_json())
     assert isinstance(again, TableEncoding)
     same = [again.rows(c, unheard) for c in read_csv(io.BytesIO(content), "fuzz", rows=2) if len(c)]
-    same = [x.toarray() if hasattr(x, "toarray") else x for x in same]
-    np.testing.assert_array_equal(np.vstack(same), X)
+    dense = [x if isinstance(x, np.ndarray) else x.toarray() for x in same]
+    np.testing.assert_array_equal(np.vstack(dense), X)
 
 
 def check_libsvm(content: bytes) -> None:

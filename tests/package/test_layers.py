@@ -15,6 +15,7 @@ from reshuffle import digests
 ROOT = Path(rs.__file__).parent
 LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer and those before it
     {
+        "arrays",
         "cached",
         "errors",
         "randomness",
@@ -36,11 +37,12 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"disk_datafit"},
     {"gpu"},
     {"objective"},
-    {"own_loops"},
-    {"problem", "oracle"},
+    {"own_loops", "twice_differentiable"},
+    {"problem", "oracle", "survival"},
     {"trace", "callbacks", "orders", "steps", "run_cache"},
     {"datasets"},
     {"solvers"},
+    {"inference"},
     {"engines"},
     {"federated"},
     {"bands"},

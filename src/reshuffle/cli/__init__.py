@@ -1,4 +1,4 @@
-"""The command ``reshuffle``: thin, and quick to start; each command imports what it needs."""
+"""The command ``reshuffle``. To start quickly, each subcommand imports only what it needs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from reshuffle import __version__
 from reshuffle.cli import models
 from reshuffle.cli.common import Folder, Group, Output, output_options
+from reshuffle.cli.federate_keys import FederateCommand
 from reshuffle.cli.flower import flower
 from reshuffle.cli.options import reading_of, table_options
 
@@ -21,7 +22,7 @@ def main() -> None:
 
     \b
     Exit codes: 0 done; 1 the input cannot be used, a run failed or a claim does not hold; 2 wrong usage;
-    3 done, but the accuracy asked for was not reached; 130 interrupted (143 by SIGTERM).
+    3 done, but the requested accuracy was not reached; 130 interrupted (143 by SIGTERM).
 
     \b
     Completion, once per shell:
@@ -85,14 +86,16 @@ def datasets(names: tuple[str, ...], fetch: bool, output: Output) -> None:
 @click.argument("data")
 @click.argument("folder", type=Folder())
 @click.option("--format", type=click.Choice(["libsvm", "csv", "parquet", "npz"]),
-              help="Of DATA.  [default: by its first bytes and its name; libsvm]")  # fmt: skip
+              help="Format of DATA.  [default: detected from its first bytes and its name, else libsvm]")  # fmt: skip
 @click.option("--target", "-t", help="Column of a table, or array of an NPZ file, to learn.")
 @click.option("--drop", multiple=True, help="Leave out this column of a table (repeat for others).")
-@click.option("--separator", help="Between the columns of a CSV file.  [default: , or a tab]")
+@click.option(
+    "--separator", help="Character between the columns of a CSV file.  [default: , or a tab]"
+)
 @click.option("--dtype", type=click.Choice(["float64", "float32"]), default="float64", show_default=True,
               help="Of the values.")  # fmt: skip
 @click.option("--first-index", type=click.IntRange(0, 1),
-              help="Of a LIBSVM file.  [default: 1, or 0 where the first lines have it]")  # fmt: skip
+              help="Index of the first feature in a LIBSVM file.  [default: 1, or 0 if the first lines contain it]")  # fmt: skip
 @click.option("--shard-rows", type=click.IntRange(min=1),
               help="Rows of a shard.  [default: about 32 MB]")  # fmt: skip
 @click.option("--shuffle", is_flag=True, help="Put the rows in random order, by a second pass.")
@@ -107,7 +110,7 @@ def convert(
     """Convert DATA into FOLDER, from which models larger than memory are fitted.
 
     DATA is LIBSVM text, CSV or Parquet with columns of numbers (the target may be text), a matrix (NPZ), or another such
-    folder. It is read as a stream, in bounded memory. A conversion that was ended goes on where it was: run the same
+    folder. It is read as a stream, in bounded memory. An interrupted conversion continues where it stopped: run the same
     command again. docs/scale.md describes the files, which numpy reads.
 
     \b
@@ -178,7 +181,9 @@ def theory(output: Output, **options: Any) -> None:
 )
 @click.option("--l1", type=click.FloatRange(min=0.0, min_open=True),
               help="λ1 of figure1.  [default: chosen as the paper says]")  # fmt: skip
-@click.option("--clients", type=click.IntRange(min=1), help="Of figure2.  [default: 10]")
+@click.option(
+    "--clients", type=click.IntRange(min=1), help="Number of clients in figure2.  [default: 10]"
+)
 @click.option("--epochs", type=click.IntRange(min=1), help="Passes of a run.  [default: 100]")
 @click.option("--quick", is_flag=True, help="Fewer seeds and epochs: a try in seconds.")
 @click.option(
@@ -208,7 +213,7 @@ def reproduce(
 
     Writes figures (PNG and PDF), numbers (CSV) and an HTML page for each. Ends with exit code 1 if a
     claim does not hold in the run. On other data than the paper's (--dataset) it says whether the claims
-    carry over; `claims` does so for every set that is here.
+    carry over; `claims` does so for every data set on this machine.
 
     \b
     Examples:
@@ -223,7 +228,7 @@ def reproduce(
     run(names, Settings(progress=progress, seed_list=listed(seed_list), **options), output)
 
 
-@main.command()
+@main.command(cls=FederateCommand)
 @click.argument("data")
 @click.option("--clients", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option(
@@ -233,7 +238,7 @@ def reproduce(
     help="iid, by-label, quantity, dirichlet, or column:J (one client per value of feature J).",
 )
 @click.option("--alpha", type=click.FloatRange(min=0.0, min_open=True), default=0.5, show_default=True,
-              help="Of the Dirichlet splits; the smaller, the more uneven.")  # fmt: skip
+              help="Concentration of the Dirichlet splits: smaller values give more uneven clients.")  # fmt: skip
 @click.option(
     "--method",
     type=click.Choice(["exact", "fedrr", "local-sgd", "newton"]),
@@ -279,6 +284,7 @@ def federate(no_progress: bool, output: Output, **options: Any) -> None:
       reshuffle predict reshuffle-federation/model.npz new.csv
       reshuffle federate a9a --clients 20 --split by-label
       reshuffle federate my.svm --method fedrr --rounds 50 --out run --resume
+      reshuffle federate keys trial --site north --site south     (for secure sums; see federate keys --help)
     """
     from reshuffle.cli.federate import Options, run
 

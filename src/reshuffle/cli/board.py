@@ -1,29 +1,29 @@
-"""The live table of a federated run: what each client last said."""
+"""The live table of a federated run, with the last reply of each client."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from reshuffle.engines import Failure, Reply, Task
+from reshuffle.federated.replies import trains
 
-MOST = 25  # lines: more would not fit on a screen
+MOST = 25  # Lines of the table: more would not fit on a screen.
 
 
 @dataclass
 class SiteLine:
-    """A client."""
+    """What the table shows of one client."""
 
     name: str
     samples: int | None = None
     round: int | None = None
-    """Of its last answer."""
+    """The round of its last reply."""
     loss: float | None = None
     answers: int = 0
     refused: int = 0
@@ -31,7 +31,7 @@ class SiteLine:
 
 
 class Board(AbstractContextManager["Board"]):
-    """Told of every answer (``watch`` of a federation), it shows a line per client while the run goes on."""
+    """A table with one line per client, updated during the run by every reply (as ``watch`` of a federation)."""
 
     def __init__(self, names: Sequence[str], shown: bool) -> None:
         self.lines = [SiteLine(name) for name in names]
@@ -48,7 +48,7 @@ class Board(AbstractContextManager["Board"]):
             self._live.start()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._shown:
             self._live.stop()
 
@@ -63,7 +63,7 @@ class Board(AbstractContextManager["Board"]):
         line.answers += 1
         line.state = "answered"
         if isinstance(answer, Reply):
-            if task.kind == "train":
+            if trains(task):
                 line.round = task.round + 1
             if task.kind == "hello":
                 line.samples = int(answer.more["samples"])
@@ -71,7 +71,7 @@ class Board(AbstractContextManager["Board"]):
                 line.loss = float(answer.more["value"])
 
     def table(self) -> Table:
-        """Those in trouble first, then the largest."""
+        """The table: clients in trouble first, then the largest ones."""
         table = Table("client", "samples", "round", "loss", "answers", "refused", "state")
         order = sorted(self.lines, key=lambda one: (one.state == "answered", -(one.samples or 0)))
         for line in order[:MOST]:

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 FAILED = 1
-"""The input cannot be used, a file cannot be written, a run failed, a claim does not hold."""
+"""Exit code: the input cannot be used, a file cannot be written, a run failed, or a claim does not hold."""
 USAGE = 2
-"""An option or argument is not known or not allowed."""
+"""Exit code: an option or an argument is unknown or not allowed."""
 NOT_CONVERGED = 3
-"""All was done and written, but the accuracy asked for was not reached."""
+"""Exit code: everything was done and written, but the requested accuracy was not reached."""
 INTERRUPTED = 130
-"""Ctrl-C, as shells count it: 128 + SIGINT. ``fit`` has then written the model so far."""
+"""Exit code after Ctrl-C: 128 + SIGINT, as in shells. By then ``fit`` has written the model so far."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Folder(click.Path):
-    """A folder to write in: refused before any work where nothing can be written there."""
+    """A folder for output; it is refused before any work starts if nothing can be written there."""
 
     def __init__(self) -> None:
         super().__init__(file_okay=False, path_type=Path)
@@ -47,13 +47,13 @@ class Folder(click.Path):
 
 
 class Group(click.Group):
-    """Bad input is a message and an exit code, not a traceback; warnings are lines.
+    """A group of commands that answers bad input with a message and an exit code, and prints each warning as one line.
 
-    SIGTERM ends a command like Ctrl-C: the run that goes on returns what it has, the command saves it, and the
+    SIGTERM ends a command as Ctrl-C does: the current run returns what it has, the command saves it, and the
     exit code tells the signal.
     """
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         from reshuffle.cli.signals import heard
 
         with heard() as signals:
@@ -66,7 +66,7 @@ class Group(click.Group):
             ctx.exit(128 + signals[0])
         return done
 
-    def _invoke(self, ctx: click.Context) -> Any:
+    def _invoke(self, ctx: click.Context) -> object:
         from reshuffle.errors import ClientError, DivergenceError, InputError
 
         try:
@@ -81,21 +81,21 @@ class Group(click.Group):
             ctx.exit(INTERRUPTED)
         except OSError as error:
             if error.errno == errno.EPIPE:
-                _discard_output()  # whoever reads what we write has had enough
+                _discard_output()  # The reader of our output has closed the pipe.
                 ctx.exit(0)
             said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             raise click.ClickException(said) from None
 
 
 def _discard_output() -> None:
-    """What is still to be written goes nowhere, so that the end of the process does not try again."""
+    """Discard unwritten output, so that the interpreter does not try to write it again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
 
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Warnings as one line each, without the place that they come from; none that are for programmers."""
+    """Print each warning as one line without its source location, and hide warnings meant for programmers."""
     with warnings.catch_warnings():
         for kind in (DeprecationWarning, PendingDeprecationWarning):
             warnings.simplefilter("ignore", kind)
@@ -103,36 +103,36 @@ def _plain_warnings() -> Iterator[None]:
         yield
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     click.echo(f"Warning: {message}", err=True)
 
 
 @dataclass(frozen=True)
 class Output:
-    """Where a command says what it found: tables for people, or one JSON document for machines."""
+    """Where a command writes its findings: tables for people, or one JSON document for programs."""
 
     json: bool = False
     quiet: bool = False
 
     @cached_property
     def console(self) -> Console:
-        """For people; silent where they do not look."""
+        """The console for people; silent with ``--json`` and ``--quiet``."""
         from rich.console import Console
 
         return Console(quiet=self.json or self.quiet)
 
     def line(self, text: str) -> None:
-        """A line for people, as it is, but for what a terminal would obey."""
+        """Print a line for people, without control characters that a terminal would obey."""
         shown = "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
         self.console.print(shown, soft_wrap=True, highlight=False, markup=False)
 
     def note(self, text: str) -> None:
-        """A remark on standard error."""
+        """Print a remark on standard error."""
         if not self.quiet:
             click.echo(f"Note: {text}", err=True)
 
-    def document(self, found: Any) -> None:
-        """The same for machines."""
+    def document(self, found: object) -> None:
+        """Print one JSON document, for programs."""
         if self.json:
             click.echo(json.dumps(as_json(found), indent=1, ensure_ascii=False))
 
@@ -148,7 +148,7 @@ def output_options(command: Command) -> Command:
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, for machines.")
     @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
     @wraps(command)
-    def wrapped(*args: Any, as_json: bool, quiet: bool, **options: Any) -> Any:
+    def wrapped(*args: object, as_json: bool, quiet: bool, **options: object) -> object:
         if as_json and quiet:
             raise click.UsageError("--json and --quiet exclude each other")
         return command(*args, output=Output(as_json, quiet), **options)
@@ -157,12 +157,12 @@ def output_options(command: Command) -> Command:
 
 
 def counted(number: int, one: str, more: str) -> str:
-    """A number of things, in words."""
+    """A number with its noun, in the singular or the plural."""
     return f"{number:,} {one if number == 1 else more}"
 
 
-def as_json(value: Any) -> Any:
-    """Plain values: arrays as lists, what is not finite as null, paths as text."""
+def as_json(value: object) -> Any:
+    """A value as JSON can hold it: arrays become lists, infinities and NaN become null, paths become text."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):

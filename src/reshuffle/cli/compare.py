@@ -27,7 +27,7 @@ from reshuffle.steps import InverseTime
 
 
 def methods(names: tuple[str, ...], epochs: int) -> dict[str, Solver]:
-    """Methods by the words of the command; the paper's with steps that fall as 1/t."""
+    """The methods that the command names; those of the paper take steps that decrease as 1/t."""
     step = InverseTime()
     every: dict[str, Solver] = {
         "exact": ExactProxRR(tol=1e-12, epochs=epochs, eval_every=1),
@@ -49,7 +49,7 @@ def run(
         check_apart(out / name, file)
     problem, about = _problem(file, reading, choices)
     output.line(f"{file}: {problem}")
-    with held_warnings():  # a run that did not reach the end is in the table
+    with held_warnings():  # The table shows which runs did not reach the accuracy.
         found = compare(
             problem, methods(names, choices.epochs), seeds=seeds, workers=workers, folder=out / "runs",
             progress=output.live,

@@ -14,7 +14,7 @@ from reshuffle.shards import is_shard_folder, read_manifest
 
 
 def run(data: str, folder: Path, how: Conversion, progress: bool, output: Output) -> None:
-    """Convert, and say what there is."""
+    """Convert, and print what the folder then holds."""
     before = read_manifest(folder).rows if is_shard_folder(folder) else 0
     if before:
         output.note(f"{folder} has {counted(before, 'row', 'rows')} of an earlier run, which stay")
@@ -35,7 +35,7 @@ def run(data: str, folder: Path, how: Conversion, progress: bool, output: Output
 
 @contextmanager
 def _bar(shown: bool) -> Iterator[Progress]:
-    """A bar on standard error; of no length where it is not known how much there is."""
+    """A progress bar on standard error, without a length if the size of the input is unknown."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,11 +1,10 @@
-"""``reshuffle datasets``: which data files are here, and where from to get the others."""
+"""``reshuffle datasets``: which data files are on this machine, and where the others can be downloaded."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.filesize import decimal
 from rich.table import Table
@@ -15,7 +14,7 @@ from reshuffle.datasets import CATALOGUE, VARIABLE, cache_folder, fetch, find
 
 
 def run(*, names: Sequence[str], fetch: bool, output: Output) -> None:
-    """List the sets of these names (all, where none is given), downloaded first where asked."""
+    """List the data sets of these names, or all of them, after downloading them if that was requested."""
     if fetch:
         _fetch(names, output.live)
     listed = names or list(CATALOGUE)
@@ -30,7 +29,7 @@ def _fetch(names: Sequence[str], progress: bool) -> None:
         fetch(name, progress=progress)
 
 
-def _entry(name: str) -> dict[str, Any]:
+def _entry(name: str) -> dict[str, object]:
     entry, path = CATALOGUE.get(name), find(name)
     about = {"rows": entry.rows, "features": entry.features} if entry else {}
     return {"name": name, **about, "path": path, "bytes": path.stat().st_size if path else None}
@@ -49,7 +48,7 @@ def _table(names: Sequence[str]) -> Table:
     for name in names:
         entry, path = CATALOGUE.get(name), find(name)
         if entry is None and path is None:
-            fetch(name)  # which says why it cannot
+            fetch(name)  # This attempt raises the error that says why.
         table.add_row(
             name,
             f"{entry.rows:,}" if entry else "",

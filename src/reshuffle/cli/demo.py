@@ -1,4 +1,4 @@
-"""``reshuffle demo``: the exact method and the paper's single-machine ones, side by side on bundled data."""
+"""``reshuffle demo``: the exact method and the paper's single-machine methods side by side, on bundled data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reshuffle.steps import InverseTime
 from reshuffle.trace import Result
 
 TOL = 1e-12
-"""Of the exact method: far below the others, and above what rounding does to P(x) - P*."""
+"""Relative accuracy of the exact method: far below what the others reach, yet above the rounding error of P(x) - P*."""
 
 
 def problem() -> Problem:
@@ -35,8 +35,8 @@ def problem() -> Problem:
 def methods(epochs: int, seed: int) -> dict[str, Solver]:
     """The exact method, then those of the paper's Figure 1, and ProxSO.
 
-    The exact one makes shuffled epochs alone, no Newton steps, so that all are counted in the same units, and
-    as many as it needs. The steps of the others are 1/L_max or 1/(2L_max) at first, then O(1/t).
+    The exact method makes shuffled epochs only, without Newton steps, so that all methods count the same units, and
+    it makes as many epochs as it needs. The steps of the others are 1/L_max or 1/(2L_max) at first, then O(1/t).
     """
     step = InverseTime()
     return {

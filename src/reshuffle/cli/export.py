@@ -1,4 +1,4 @@
-"""``reshuffle export``: encoder and model as one ONNX graph, checked against ``predict``."""
+"""``reshuffle export``: the encoder and the model as one ONNX graph, checked against ``predict``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reshuffle.files import check_apart, write_atomically
 
 
 def export(model: str, onnx: Path, rows: str | None, reading: Reading, output: Output) -> None:
-    """Write the graph, once it has predicted the same as the model."""
+    """Write the graph after checking that it predicts the same as the model."""
     check_apart(onnx, model, *([rows] if rows else []))
     fitted = load(model)
     graph = onnx_graph(fitted)
@@ -53,7 +53,7 @@ def export(model: str, onnx: Path, rows: str | None, reading: Reading, output: O
     )  # fmt: skip
 
 
-def _made_up(model: Any, encoding: Any) -> Any:
+def _made_up(model: Any, encoding: object) -> object:
     if isinstance(encoding, TableEncoding):
         return made_up(encoding)
     return np.random.default_rng(0).normal(size=(200, model.n_features_in_))

@@ -1,4 +1,4 @@
-"""``reshuffle federate``: a data file, split among clients and trained on an engine."""
+"""``reshuffle federate``: trains on sites, or on one data file that is split among clients."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Options:
 
 
 def run(options: Options, output: Output) -> int:
-    """Split or gather, train, print the table, write model, report, trace and picture; the exit code."""
+    """Make the clients, train, print the table, write model, report, trace and picture; returns the exit code."""
     checkpoint = options.out / "checkpoint.npz"
     if options.resume and not checkpoint.is_file():
         raise InputError(f"--resume: there is no checkpoint {checkpoint}")
@@ -82,15 +82,18 @@ def run(options: Options, output: Output) -> int:
         output.note(f"--clients is not used with --split {options.split}: it makes {len(names)}")
     output.line(str(problem))
     step = InverseTime() if options.method in ("fedrr", "local-sgd") else None
+    sums = isinstance(problem, Sites) and problem.secure is not None and options.method == "exact"
+    more: dict[str, Any] = {"state": "clients"} if sums else {}
     solver = METHODS[options.method](
         rounds=options.rounds, step=step, engine=options.engine, seed=options.seed, tol=options.tol,
-        evaluate=options.evaluate,
+        evaluate=options.evaluate, **more,
     )  # fmt: skip
     options.out.mkdir(parents=True, exist_ok=True)
     clock = time.perf_counter()
     with Board(names, options.progress) as board:
         tally = Tally(names, board)
-        problem.watch = board if isinstance(problem, Sites) else tally  # sites count for themselves
+        # Sites count their own samples.
+        problem.watch = board if isinstance(problem, Sites) else tally
         result = solver.solve(
             problem,
             callbacks=[Checkpoint(checkpoint)],
@@ -120,8 +123,8 @@ def run(options: Options, output: Output) -> int:
 
 def _document(
     result: FederatedResult, model: Any, board: Board, options: Options
-) -> dict[str, Any]:
-    """What machines read."""
+) -> dict[str, object]:
+    """The JSON document of the run."""
     ended = {"message": result.message, "digest": result.digest, "out": options.out}
     files = {"model": options.out / "model.npz", "report": options.out / "report.html"}
     quality = result.held_out.table or None
@@ -142,7 +145,7 @@ def _document(
 def _about(
     options: Options, problem: Federation | Sites, result: FederatedResult, seconds: float
 ) -> dict[str, str]:
-    """What was asked for, for the report."""
+    """The settings of the run, for the report."""
     split = {} if isinstance(problem, Sites) else {"split": f"{options.split}, to try things out"}
     return {
         "sites": options.data,
@@ -157,9 +160,9 @@ def _about(
 
 
 def _problem(options: Options) -> tuple[Federation | Sites, Learned | None]:
-    """The clients; with what a model needs, where the sites will not say it."""
+    """The clients, and for split data also what the model file needs (sites provide that themselves)."""
     if is_sites(options.data):
-        return sites_of(options.data, options.l1, options.l2, options.engine), None
+        return sites_of(options.data, options.l1, options.l2), None
     federation = _federation(options)
     data = datasets.load_data(options.data)
     labels = tuple(np.unique(data.y).tolist())
@@ -168,7 +171,7 @@ def _problem(options: Options) -> tuple[Federation | Sites, Learned | None]:
 
 
 def _clients(problem: Federation | Sites, result: FederatedResult) -> tuple[list[int], list[float]]:
-    """Samples and losses of each client; sites have said them, or have not."""
+    """The samples and the loss of each client, as far as sites have reported them."""
     parts = result.tally.parts
     if not isinstance(problem, Sites):
         for part, client in zip(parts, problem.clients, strict=True):
@@ -178,7 +181,7 @@ def _clients(problem: Federation | Sites, result: FederatedResult) -> tuple[list
 
 
 def _check_free(out: Path) -> None:
-    """Refuse a folder that holds a run: nobody loses one by a name that was used before."""
+    """Refuse a folder that holds an earlier run, so that none is overwritten by accident."""
     there = [
         name for name in ("checkpoint.npz", "result.npz", "model.npz") if (out / name).exists()
     ]
@@ -226,7 +229,7 @@ def _table(result: Result) -> Table:
 
 
 def _quality(held: Quality) -> Table:
-    """The final model by site."""
+    """The quality of the final model at each site."""
     table = Table("site", *held.metrics, title="on held-out rows")
     for cells in held.cells():
         table.add_row(*cells)

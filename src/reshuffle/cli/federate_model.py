@@ -1,4 +1,4 @@
-"""The end of a federation in files: its model, and a page to look at."""
+"""The files that a federation ends with: its model and its report."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reshuffle.report import federated_page
 from reshuffle.report.words import data_table
 
 LONGEST = 80
-"""Characters of a feature's name that are shown."""
+"""A feature's name is shown up to this many characters."""
 
 
-def write_model(result: FederatedResult, out: Path, about: Mapping[str, Any]) -> Any:
-    """Write model.npz, which ``reshuffle predict`` takes, and report.html; the model."""
+def write_model(result: FederatedResult, out: Path, about: Mapping[str, object]) -> Any:
+    """Write model.npz, which ``reshuffle predict`` takes, and report.html; returns the model."""
     model = from_federation(result)
     model.save(out / "model.npz")
     encoding = model.encoding_

@@ -1,4 +1,4 @@
-"""A federated run as a picture: the gap to its best value, and what each client has to do with it."""
+"""A picture of a federated run: the gap to its best value, and the part of each client."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from reshuffle.trace import Trace
 COLOUR, OTHER = "#0072B2", "#D55E00"
 
 
-FEW = 12  # clients whose names fit below their bars
-LETTERS = 14  # of a name
+FEW = 12  # The names of at most this many clients fit below their bars.
+LETTERS = 14  # Characters of a client's name below its bar.
 
 
 def draw(
@@ -39,7 +39,7 @@ def draw(
     places = np.arange(len(sizes))
     middle.bar(places, sizes, color=COLOUR)
     if max(sizes) > 20 * min(sizes):
-        middle.set_yscale("log")  # so that small clients are seen too
+        middle.set_yscale("log")  # A logarithmic axis shows small clients, too.
     else:
         middle.yaxis.set_major_locator(MaxNLocator(integer=True))
     middle.set_ylabel("samples")

@@ -30,7 +30,7 @@ from reshuffle.files import check_apart, write_atomically
 from reshuffle.report import HeldOut, fit_page, held_out_numbers, path_page
 from reshuffle.report.words import data_table, left_out
 
-LONGEST = 80  # characters of a feature's name that are shown
+LONGEST = 80  # A feature's name is shown up to this many characters.
 
 
 def run(
@@ -75,7 +75,7 @@ def run(
 
 
 def _fitted(task: FitTask, choices: Choices, cv: bool, output: Output) -> Any:
-    """The fitted model; the line about the exit code replaces the solver's own warning about convergence."""
+    """The fitted model. The command prints its own line about the exit code instead of the solver's convergence warning."""
     if cv:
         with held_warnings(), output.console.status("following the path"):
             return cross_validated(task, choices).fit(task.X, task.fitted_y, groups=task.groups)
@@ -123,7 +123,7 @@ def _about(
         "loss": loss_words(model.loss_),
         **({"folds": folds_words(task, choices)} if hasattr(model, "lambda_") else {}),
         "seed": str(choices.seed),
-        "time": f"{seconds:.3g} s, with evaluation and, the first time, compiling",
+        "time": f"{seconds:.3g} s, including evaluation",
     }
 
 
@@ -187,7 +187,7 @@ def _ended(model: Any, output: Output) -> int:
         return INTERRUPTED
     if ended(model) == "not converged":
         output.note(
-            f"the accuracy asked for was not reached ({model.message_}): give more --epochs, a larger --tol or a "
+            f"the requested accuracy was not reached ({model.message_}): give more --epochs, a larger --tol or a "
             "stronger penalty"
         )
         return NOT_CONVERGED

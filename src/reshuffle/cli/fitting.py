@@ -1,4 +1,4 @@
-"""From options to a model: whether a target is of classes or of numbers, which rows are held out, which estimator."""
+"""From options to a model: is the target classes or numbers, which rows are held out, which estimator is fitted?"""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.cli.splitting import Split, check_log_target, split
 from reshuffle.datasets import Data, Reading, load_data
 from reshuffle.errors import InputError
@@ -26,12 +27,12 @@ from reshuffle.labels import as_written
 from reshuffle.penalties import GroupLasso, column_groups
 
 CLASSES = 20
-"""Whole numbers with at most this many values are taken for classes, unless a loss of numbers is given."""
+"""A target of whole numbers with at most this many distinct values is taken as classes, unless a loss for numbers is given."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What to fit."""
+    """The user's choices of what to fit and how to judge it."""
 
     loss: str | None = None
     penalty: str | None = None
@@ -57,37 +58,37 @@ class Choices:
 
 @dataclass(frozen=True, eq=False)
 class FitTask:
-    """Rows to learn from, rows held out, and what is to be predicted."""
+    """The rows to learn from, the rows held out, and the target."""
 
     X: Any
-    y: NDArray[Any]
-    held_X: Any
-    held_y: NDArray[Any]
+    y: AnyArray
+    held_X: object
+    held_y: AnyArray
     classes: bool
     loss: str
-    groups: NDArray[Any] | None = None
-    """Groups of the rows to learn from, or their times."""
+    groups: AnyArray | None = None
+    """The groups or the times of the rows to learn from."""
     log_target: bool = False
-    columns: NDArray[Any] | None = None
-    """The column of each feature, where there are columns."""
+    columns: AnyArray | None = None
+    """The table column of each feature; None if the data is not a table."""
 
     @property
     def held(self) -> int:
         return int(self.held_y.size)
 
     @property
-    def fitted_y(self) -> NDArray[Any]:
-        """The targets that the model is fitted to: their logarithms where that was asked for."""
+    def fitted_y(self) -> AnyArray:
+        """The targets that the model is fitted to; with ``--log-target`` their logarithms."""
         return np.log(self.y) if self.log_target else self.y
 
 
 def data_of(file: str, reading: Reading, choices: Choices) -> Data:
-    """The data of a file; rows that are held out have no say in how a table is encoded."""
+    """The data of a file; a table's encoding is learned without the held-out rows."""
     return load_data(file, reading, lambda y, aside: rows_of(y, aside, choices).learn)
 
 
 def task_of(data: Data, choices: Choices) -> FitTask:
-    """The rows, split; the target as labels or numbers."""
+    """The rows, split into those to learn from and those held out, with the target as labels or as numbers."""
     classes = _classes(data.y, choices)
     loss = choices.loss or ("logistic" if classes else "squared")
     y = labels(data.y) if classes else _numbers(data.y, loss)
@@ -101,19 +102,19 @@ def task_of(data: Data, choices: Choices) -> FitTask:
     )  # fmt: skip
 
 
-def rows_of(y: NDArray[Any], aside: Mapping[str, NDArray[Any]], choices: Choices) -> Split:
+def rows_of(y: AnyArray, aside: Mapping[str, AnyArray], choices: Choices) -> Split:
     """Rows to learn from and rows held out: at random, by whole groups, or the latest."""
     classes = _classes(y, choices)
     codes = np.unique(y, return_inverse=True)[1] if classes else None
     return split(y.size, codes, aside, choices.groups, choices.time, choices.holdout, choices.seed)
 
 
-def _classes(y: NDArray[Any], choices: Choices) -> bool:
+def _classes(y: AnyArray, choices: Choices) -> bool:
     return are_classes(y, "squared" if choices.log_target and not choices.loss else choices.loss)
 
 
-def are_classes(y: NDArray[Any], loss: str | None) -> bool:
-    """Whether a target is of classes: as the loss says; else texts, and few whole numbers."""
+def are_classes(y: AnyArray, loss: str | None) -> bool:
+    """Whether the target holds classes: as the loss says, otherwise if it is text or has few distinct whole numbers."""
     if loss is not None:
         return loss in OF_CLASSES
     if y.dtype.kind not in "fiub":
@@ -125,12 +126,12 @@ def are_classes(y: NDArray[Any], loss: str | None) -> bool:
     return values.size <= CLASSES and bool(np.all(values == np.rint(values)))
 
 
-def labels(y: NDArray[Any]) -> NDArray[Any]:
-    """Labels as they were written: whole numbers without a point."""
+def labels(y: AnyArray) -> AnyArray:
+    """Labels as they were written in the file: whole numbers without a decimal point."""
     return as_written(y)
 
 
-def _numbers(y: NDArray[Any], loss: str) -> NDArray[np.float64]:
+def _numbers(y: AnyArray, loss: str) -> NDArray[np.float64]:
     if y.dtype.kind not in "fiub":
         raise InputError(
             f"--loss {loss} is for numbers, and the target holds texts, like {str(y[0])!r}; "
@@ -139,12 +140,12 @@ def _numbers(y: NDArray[Any], loss: str) -> NDArray[np.float64]:
     return y.astype(np.float64)
 
 
-def _columns(data: Data) -> NDArray[Any] | None:
+def _columns(data: Data) -> AnyArray | None:
     return column_groups(data.encoding) if hasattr(data.encoding, "columns") else None
 
 
 def _group_lasso(task: FitTask, choices: Choices, strength: float) -> GroupLasso:
-    """A group for each column: its categories come and go together."""
+    """A group for each column, so that its categories are kept or left out together."""
     if task.columns is None:
         raise InputError(
             "--penalty group takes the columns of a table as groups, and the file has none: use --penalty l1"
@@ -168,7 +169,7 @@ def estimator(task: FitTask, choices: Choices, callbacks: Any = None) -> Any:
 
 
 def cross_validated(task: FitTask, choices: Choices) -> Any:
-    """The model of a path that does best on held-out folds."""
+    """The model on a path that does best on held-out folds."""
     if choices.l1 is not None or choices.l2 is not None:
         raise InputError("--l1 and --l2 are found by cross-validation here: leave them out")
     penalty: Any = choices.penalty or "l1"
@@ -187,7 +188,7 @@ def cross_validated(task: FitTask, choices: Choices) -> Any:
 
 
 def _shared(task: FitTask, choices: Choices) -> dict[str, Any]:
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "loss": task.loss, "positive": choices.positive, "fit_intercept": choices.intercept,
         "solver": choices.solver, "max_iter": choices.epochs, "random_state": choices.seed, "tol": choices.tol,
     }  # fmt: skip
@@ -211,7 +212,7 @@ def counting(data: Data) -> list[str]:
 
 
 def equip(model: Any, data: Data, log_target: bool = False) -> Any:
-    """What a model file says beside the coefficients: names, how rows come from a file, the unit of the target."""
+    """Give the model what its file holds besides coefficients: feature names, the reading of rows, the unit of the target."""
     model.encoding_ = data.encoding
     if log_target:
         model.log_target_ = True

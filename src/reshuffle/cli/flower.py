@@ -1,4 +1,4 @@
-"""``reshuffle flower``: an app for a federation between sites, and the keys for a trial of one."""
+"""``reshuffle flower``: an app for a federation between sites, and keys to try it out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from reshuffle.cli.common import Folder, Output, output_options
 
 SIMULATED = 2
-"""Nodes that Flower simulates where nothing else is said."""
+"""The number of nodes that Flower simulates by default."""
 
 
 @click.group()
@@ -72,7 +72,7 @@ def new(folder: Path, sites: str | None, names: str | None, output: Output) -> N
     help="A site that gets a key; may be given several times.",
 )
 @click.option("--days", type=click.IntRange(min=1), default=90, show_default=True,
-              help="For which the certificates hold.")  # fmt: skip
+              help="Days for which the certificates are valid.")  # fmt: skip
 @output_options
 def certs(
     folder: Path, servers: tuple[str, ...], sites: tuple[str, ...], days: int, output: Output

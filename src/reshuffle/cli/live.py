@@ -1,4 +1,4 @@
-"""One line that follows a fit: epoch, objective, certificate, coefficients in use, time to go."""
+"""One line that follows a fit: epoch, objective, certificate, coefficients in use, time left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LiveLine(AbstractContextManager["LiveLine"]):
             self._status.start()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self._status.stop()
 
     def __call__(self, result: Result) -> None:
@@ -52,7 +52,7 @@ class LiveLine(AbstractContextManager["LiveLine"]):
 
 
 def seconds_left(known: Any, tol: float, elapsed: float) -> float | None:
-    """The time to ``tol`` if the certificate goes on falling as it did, by the same factor in the same time."""
+    """The estimated time to ``tol``, if the certificate goes on falling by the same factor in the same time."""
     good = [value for value in known if 0 < value < math.inf]
     if len(good) < 2 or tol <= 0 or good[-1] >= good[0]:
         return None

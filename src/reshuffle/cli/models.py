@@ -45,7 +45,7 @@ from reshuffle.cli.options import (
 @path_options
 @out_option("reshuffle-fit")
 @output_options
-def fit(file: str, cv: bool, out: Path, output: Output, **options: Any) -> None:  # fmt: skip
+def fit(file: str, cv: bool, out: Path, output: Output, **options: object) -> None:  # fmt: skip
     """Fit a linear model to FILE and write it, with a report to look at.
 
     FILE is a CSV or Parquet table, LIBSVM text, or a sparse matrix (NPZ), also packed (.gz, .bz2, .xz); "-" is
@@ -77,7 +77,7 @@ def fit(file: str, cv: bool, out: Path, output: Output, **options: Any) -> None:
 @path_options
 @out_option("reshuffle-path")
 @output_options
-def path(file: str, out: Path, output: Output, **options: Any) -> None:
+def path(file: str, out: Path, output: Output, **options: object) -> None:
     """Fit FILE at many strengths, from no feature to many, and choose one by cross-validation.
 
     Writes the chosen model and a report with the path, drawn by name, and the loss of rows left out. FILE and its
@@ -112,7 +112,7 @@ def path(file: str, out: Path, output: Output, **options: Any) -> None:
 @click.option(
     "--score",
     is_flag=True,
-    help="Say how good the predictions are, where FILE holds the target.",
+    help="Score the predictions, if FILE holds the target.",
 )
 @file_options
 @output_options
@@ -216,14 +216,14 @@ def export(model: str, onnx: Path, rows: str | None, output: Output, **options: 
     type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
     default=1e-3,
     show_default=True,
-    help="The cost of reducing the gap at the start to this share of it is shown.",
+    help="Show what it costs to reduce the initial gap to this share of it.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Processes; more make seconds compare less well.",
+    help="Number of processes; with more than one, seconds are less comparable.",
 )
 @out_option("reshuffle-compare")
 @output_options
@@ -235,7 +235,7 @@ def compare(
     workers: int,
     out: Path,
     output: Output,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Run several methods on FILE and draw them side by side.
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what becomes of them."""
+"""Options that several commands share, and the objects that are made of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMATS = click.Choice(["csv", "parquet", "libsvm", "npz"])
 
 
 def _options(*given: Any) -> Callable[[Command], Command]:
-    """Several options as one decorator, in this order in the help."""
+    """Several options as one decorator; the help lists them in this order."""
 
     def add(command: Command) -> Command:
         for option in reversed(given):
@@ -32,8 +32,8 @@ def _options(*given: Any) -> Callable[[Command], Command]:
 
 
 file_options = _options(
-    click.option("--format", type=FORMATS, help="Of FILE.  [default: by its name and first bytes]"),
-    click.option("--separator", help="Between the values of a CSV file.  [default: comma; tab in .tsv]"),
+    click.option("--format", type=FORMATS, help="Format of FILE.  [default: detected from its name and first bytes]"),
+    click.option("--separator", help="Character between the values of a CSV file.  [default: comma; tab in .tsv]"),
 )  # fmt: skip
 table_options = _options(
     click.option("--target", "-t", help="The column to predict. For NPZ: a member, or a file of targets."),
@@ -63,7 +63,7 @@ model_options = _options(
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
 )  # fmt: skip
 path_options = _options(
-    click.option("--l1-ratio", type=click.FloatRange(0.0, 1.0, min_open=True), default=0.5, show_default=True, help="Of the elastic net along a path."),
+    click.option("--l1-ratio", type=click.FloatRange(0.0, 1.0, min_open=True), default=0.5, show_default=True, help="Share of ℓ1 in the elastic net along a path."),
     click.option("--lambdas", type=click.IntRange(min=2), default=50, show_default=True, help="How many strengths."),
     click.option("--smallest", type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True), default=1e-3, show_default=True, help="The last λ over the first."),
     click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, help="Parts of the rows, drawn by --seed with the same share of each class; see --groups and --time."),
@@ -72,7 +72,7 @@ path_options = _options(
 
 
 def out_option(folder: str) -> Callable[[Command], Command]:
-    """Where files go."""
+    """The option ``--out``, a folder."""
     return click.option(
         "--out", type=Folder(), default=Path(folder), show_default=True,
         help="Folder for model and report.",
@@ -80,7 +80,7 @@ def out_option(folder: str) -> Callable[[Command], Command]:
 
 
 def reading_and_choices(options: dict[str, Any]) -> tuple[Reading, Choices]:
-    """Options of the file, and of the model."""
+    """The options about the file and those about the model."""
     from reshuffle.cli.fitting import Choices
 
     reading, options = reading_of(options)
@@ -89,7 +89,7 @@ def reading_and_choices(options: dict[str, Any]) -> tuple[Reading, Choices]:
 
 
 def reading_of(options: dict[str, Any]) -> tuple[Reading, dict[str, Any]]:
-    """Options of the file, and the others."""
+    """The options about the file as a ``Reading``, and the other options."""
     from reshuffle.datasets import Reading
     from reshuffle.datasets.chunks import MISSING
 
@@ -107,7 +107,7 @@ def reading_of(options: dict[str, Any]) -> tuple[Reading, dict[str, Any]]:
 
 
 def separator_of(given: str | None) -> str | None:
-    """One character; tab may be written as \\t."""
+    """Checks that the separator is one character; a tab may be written as \\t."""
     found = {"\\t": "\t", "tab": "\t"}.get(given or "", given)
     if found is not None and len(found) != 1:
         raise click.UsageError(f"--separator must be one character, got {given!r}")

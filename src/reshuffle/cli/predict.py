@@ -1,4 +1,4 @@
-"""``reshuffle predict``: rows in, predictions out, some at a time."""
+"""``reshuffle predict``: reads rows and writes predictions, some at a time."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ def run(
     reading: Reading,
     output: Output,
 ) -> None:
-    """Write a prediction for each row of the file, with the columns to keep, and score them where that is asked for."""
-    if out is not None and (not os.path.exists(out) or os.path.isfile(out)):  # no device
+    """Write a prediction for each row of the file, with the columns to keep, and score them if requested."""
+    if out is not None and (
+        not os.path.exists(out) or os.path.isfile(out)
+    ):  # The output is a regular file, not a device.
         check_apart(out, model, file)
     fitted = load(model)
     encoding = getattr(fitted, "encoding_", None)
@@ -63,9 +65,8 @@ def run(
     bare = for_encoded_rows(fitted)
     reading = replace(reading, aside=tuple(aside))
     read = (p for p in stream_parts(file, encoding, note, reading) if p.X.shape[0])
-    first = list(
-        islice(read, 1)
-    )  # A file that is refused leaves nothing behind, not even a header.
+    # A file that is refused leaves nothing behind, not even a header.
+    first = list(islice(read, 1))
     with _written(out) as lines:
         writer = csv.writer(lines, lineterminator="\n")
         if not output.json:
@@ -91,7 +92,7 @@ def _check_kept(keep: tuple[str, ...], header: list[str]) -> None:
 
 
 def _predictions(model: Any, X: Any, proba: bool) -> tuple[Any, Any]:
-    """Predictions, and probabilities where they are wanted and the model has them."""
+    """Predictions, with probabilities if they are wanted and the model has them."""
     if proba and hasattr(model, "predict_proba"):
         probabilities = model.predict_proba(X)
         return model.classes_[probabilities.argmax(axis=1)], probabilities
@@ -110,7 +111,7 @@ def _rows(
 
 
 def _cells(values: Any) -> list[Any]:
-    """A column as it was in the file: whole numbers without a point, nothing where there was none."""
+    """A column as it was in the file: whole numbers without a decimal point, and empty cells left empty."""
     given = values.tolist() if hasattr(values, "tolist") else list(values)
     return [
         None if v is None or v != v else int(v) if isinstance(v, float) and v.is_integer() else v
@@ -119,7 +120,7 @@ def _cells(values: Any) -> list[Any]:
 
 
 def _say(scores: Scores, output: Output, to_stderr: bool) -> None:
-    """The quality, where it does not get mixed up with predictions."""
+    """Print the scores on the stream that does not carry the predictions."""
     found = scores.document()
     text = json.dumps(as_json(found), ensure_ascii=False) if output.json else scores.text()
     if not output.quiet:
@@ -128,10 +129,10 @@ def _say(scores: Scores, output: Output, to_stderr: bool) -> None:
 
 @contextmanager
 def _written(out: str | None) -> Iterator[Any]:
-    """Standard output, or a file that is there whole or not at all."""
+    """Standard output, or a file that is written completely or not at all."""
     if out is None:
         yield sys.stdout
-    elif os.path.exists(out) and not os.path.isfile(out):  # a pipe or a device
+    elif os.path.exists(out) and not os.path.isfile(out):  # It is a pipe or a device.
         with open(out, "w", encoding="utf-8") as device:
             yield device
     else:

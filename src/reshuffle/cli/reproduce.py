@@ -1,10 +1,9 @@
-"""``reshuffle reproduce``: recipes one after the other, their numbers and whether claims hold."""
+"""``reshuffle reproduce``: runs recipes one after the other, with their numbers and whether the claims hold."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import click
 from rich import box
@@ -22,7 +21,7 @@ TAKEN_BY = {
     "l1": ("figure1",),
     "clients": ("figure2", "claims"),
 }
-"""Option -> the recipes that look at it."""
+"""For each option, the recipes that use it."""
 
 
 def listed(text: str | None) -> tuple[int, ...]:
@@ -36,7 +35,7 @@ def listed(text: str | None) -> tuple[int, ...]:
 
 
 def run(names: Sequence[str], settings: Settings, output: Output) -> None:
-    """Run the recipes of these names, ``all`` for the paper's; exit code 1 if a claim fails."""
+    """Run the recipes of these names (``all``: those of the paper); exit code 1 if a claim fails."""
     wanted = [*PAPER] if "all" in names else list(dict.fromkeys(names))
     if unknown := [name for name in wanted if name not in RECIPES]:
         raise click.UsageError(f"no recipe {unknown[0]!r}; there are {', '.join(RECIPES)} and all")
@@ -89,7 +88,7 @@ def _table(numbers: Numbers) -> Table:
     return table
 
 
-def _document(report: Report) -> dict[str, Any]:
+def _document(report: Report) -> dict[str, object]:
     checks = [
         {"claim": c.claim, "holds": c.holds, "verdict": c.verdict, "found": c.found}
         for c in report.checks

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.cli.common import counted
 from reshuffle.datasets.columns import number_name
 from reshuffle.datasets.numbers import as_numbers
@@ -18,20 +19,20 @@ FITTED = "If the model was fitted to some of these rows, it does better on them 
 
 
 class Scores:
-    """Collects targets and predictions, part by part: 16 bytes and the probabilities of a row."""
+    """Collects targets and predictions part by part: 16 bytes per row, and its probabilities."""
 
-    def __init__(self, model: Any, encoding: Any) -> None:
+    def __init__(self, model: object, encoding: object) -> None:
         self.model, self.target = model, str(getattr(encoding, "target", ""))
         self.columns = (self.target,) if self.target else ()
         self.missing = frozenset(getattr(encoding, "missing", ()))
         self.unknown = 0
-        """Rows without a target, which are predicted and not scored."""
-        self._true: list[NDArray[Any]] = []
-        self._predicted: list[NDArray[Any]] = []
-        self._proba: list[NDArray[Any]] = []
+        """The number of rows without a target, which are predicted but not scored."""
+        self._true: list[AnyArray] = []
+        self._predicted: list[AnyArray] = []
+        self._proba: list[AnyArray] = []
 
-    def add(self, part: Part, predicted: NDArray[Any], probabilities: Any) -> None:
-        """Rows with their predictions."""
+    def add(self, part: Part, predicted: AnyArray, probabilities: Any) -> None:
+        """Add rows with their predictions."""
         if self.columns:
             true, known = self._targets(part.aside[self.target])
         elif part.y is not None:
@@ -44,8 +45,8 @@ class Scores:
         if probabilities is not None:
             self._proba.append(probabilities[known])
 
-    def _targets(self, values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Targets as the model's classes or numbers are, and where they are known."""
+    def _targets(self, values: Any) -> tuple[AnyArray, NDArray[np.bool_]]:
+        """The targets in the form of the model's classes or numbers, and a mask of the rows that have one."""
         if isinstance(values, np.ndarray):
             return self._as_classes(values), ~np.isnan(values)
         texts = list(values)
@@ -61,15 +62,15 @@ class Scores:
         numbers[known] = found
         return numbers, known
 
-    def _as_classes(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Numbers as the model's classes are written, where these are texts."""
+    def _as_classes(self, numbers: AnyArray) -> AnyArray:
+        """Numbers written as the model's classes are, if these are texts."""
         classes = getattr(self.model, "classes_", None)
         if classes is None or classes.dtype.kind in "iuf":
             return numbers
         return np.array(["" if v != v else number_name(v) for v in numbers.tolist()], dtype=object)
 
     def held(self) -> HeldOut | None:
-        """Scores beside those of a constant; None where no target is known."""
+        """The scores beside those of a constant prediction; None if no target is known."""
         true = np.concatenate(self._true) if self._true else np.empty(0)
         if not true.size:
             return None
@@ -86,8 +87,8 @@ class Scores:
         counts, predicted = is_of_counts(self.model), np.concatenate(self._predicted)
         return scored(true, predicted, proba, classes, true, log=log, counts=counts)
 
-    def document(self) -> dict[str, Any]:
-        """For machines."""
+    def document(self) -> dict[str, object]:
+        """The scores as a JSON object, for programs."""
         held = self.held()
         if held is None:
             return {"rows": 0, "without_target": self.unknown}
@@ -95,12 +96,12 @@ class Scores:
         return found | {"constant": held.constant}
 
     def text(self) -> str:
-        """For people: the model beside the best constant for these rows."""
+        """The scores as lines for people: the model beside the best constant for these rows."""
         held = self.held()
         rest = counted(self.unknown, "row has no target and is", "rows have no target and are")
         without = f" ({rest} not scored)" if self.unknown else ""
         if held is None:
-            return f"No row has a target, so that nothing can be scored ({self.unknown:,} rows)."
+            return f"No row has a target, so nothing can be scored ({self.unknown:,} rows)."
         scores = [
             f"  {name:<26}{value:>10.4g}  (best constant: {held.constant[name]:.4g})"
             for name, value in held.scores.items()

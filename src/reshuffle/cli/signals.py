@@ -1,22 +1,21 @@
-"""SIGTERM like Ctrl-C, as long as a command runs."""
+"""While a command runs, SIGTERM is treated like Ctrl-C."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 
 @contextmanager
 def heard() -> Iterator[list[int]]:
-    """Both signals are a ``KeyboardInterrupt``; those that came are in the list that is given.
+    """Both signals raise ``KeyboardInterrupt``; the list that is yielded collects those that arrived.
 
-    A process that was told to ignore them goes on doing so (nohup), and outside the main thread nothing is changed.
+    A process that ignores them (nohup) still does so, and nothing is changed outside the main thread.
     """
     came: list[int] = []
 
-    def interrupt(number: int, _: Any) -> None:
+    def interrupt(number: int, _: object) -> None:
         came.append(number)
         raise KeyboardInterrupt
 

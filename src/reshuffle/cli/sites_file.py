@@ -1,17 +1,18 @@
-"""Sites as a file says them: ``sites.toml``, also in a folder, or a folder with a file for each."""
+"""Sites as described by a ``sites.toml``, by a folder that contains one, or by a folder with one data file per site."""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from reshuffle import losses
-from reshuffle.engines import check_engine
 from reshuffle.errors import InputError
-from reshuffle.federated import Site, Sites
-from reshuffle.penalties import ElasticNet
+from reshuffle.federated import Secure, Site, Sites
+from reshuffle.federated.remote_federation import RemoteFederation
+from reshuffle.penalties import ElasticNet, Penalty
 
 LOSSES = {
     "logistic": losses.Logistic, "squared": losses.Squared, "huber": losses.Huber,
@@ -21,20 +22,22 @@ LOSSES = {
 SETTINGS = {
     "loss": str, "l1": (int, float), "l2": (int, float), "intercept": bool, "standardise": bool,
     "objective": bool, "power_rounds": int, "target": str, "impute": bool, "drop": list, "columns": list,
-    "categories": list, "missing": list,
+    "categories": list, "missing": list, "secure": bool, "threshold": int, "keys": str,
 }  # fmt: skip
-WORDS: dict[Any, str] = {
+WORDS: dict[object, str] = {
     str: "a text", (int, float): "a number", int: "a whole number", bool: "true or false", list: "a list",
 }  # fmt: skip
-"""Kinds of values, as messages say them."""
+"""The names that messages use for kinds of values."""
 TABLES = ("impute", "drop", "columns", "categories", "missing")
-"""Settings of how tables are read, which ``Sites`` has under the same names."""
-SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target"), str) | {"drop": list}
-PATHS = ("data", "test", "audit", "state")
+"""Settings for reading tables; ``Sites`` has parameters of the same names."""
+SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target", "keys"), str) | {
+    "drop": list
+}
+PATHS = ("data", "test", "audit", "state", "keys")
 SINGLE = re.compile(rb"^\s*\[site\]", re.MULTILINE)
-"""A site that begins with single brackets, of which TOML allows only one."""
+"""A site that begins with single brackets, of which TOML allows only one: a likely slip."""
 NAME = "sites.toml"
-"""A file of this name in a folder says which sites it has."""
+"""The name of the file in a folder that describes its sites."""
 
 
 def is_sites(data: str) -> bool:
@@ -42,8 +45,8 @@ def is_sites(data: str) -> bool:
     return data.endswith(".toml") or Path(data).is_dir()
 
 
-def sites_of(data: str, l1: float, l2: float | None, engine: str) -> Sites:
-    """The sites. The file's l1 and l2 go before those of the command."""
+def sites_of(data: str, l1: float, l2: float | None) -> Sites:
+    """The sites. The file's l1 and l2 take precedence over those of the command."""
     settings, sites = settings_of(data)
     loss = settings.get("loss", "logistic")
     if loss not in LOSSES:
@@ -54,16 +57,34 @@ def sites_of(data: str, l1: float, l2: float | None, engine: str) -> Sites:
         "standardise": settings.get("standardise", False),
         "objective": settings.get("objective", True),
         "power_rounds": settings.get("power_rounds", 0),
+        "secure": _secure(data, settings),
     } | {name: settings[name] for name in TABLES if name in settings}
     l1, l2 = settings.get("l1", l1), settings.get("l2", l2)
-    if l2 is None:  # L_f/N, which the sites are asked for
-        with Sites(sites, **common).gather(check_engine(engine)) as gathered:
-            l2 = gathered.smoothness.L_f / gathered.n
-    return Sites(sites, penalty=ElasticNet(l1, l2), **common)
+    if l2 is not None:
+        return Sites(sites, penalty=ElasticNet(l1, l2), **common)
+    return Sites(sites, choose_penalty=partial(_asked, l1), **common)
+
+
+def _asked(l1: float, gathered: RemoteFederation) -> Penalty:
+    """λ1 as given and λ2 = L_f/N, which the sites are asked for."""
+    return ElasticNet(l1, gathered.smoothness.L_f / gathered.n)
+
+
+def _secure(data: str, settings: dict[str, Any]) -> bool | Secure:
+    """Secure sums as the file asks for them; the folder of keys lies beside it."""
+    given = [name for name in ("threshold", "keys") if name in settings]
+    if not settings.get("secure", False):
+        if given:
+            raise InputError(f"{data}: {given[0]} is for secure sums: secure = true")
+        return False
+    path = Path(data)
+    beside = path if path.is_dir() else path.parent
+    keys = beside / settings["keys"] if "keys" in settings else None
+    return Secure(settings.get("threshold"), keys)
 
 
 def settings_of(data: str) -> tuple[dict[str, Any], list[Site]]:
-    """What a file or a folder says of its sites: the settings of all, and the sites."""
+    """The common settings and the list of sites that a file or a folder describes."""
     path = Path(data)
     return _folder(path) if path.is_dir() else _toml(path)
 
@@ -106,7 +127,7 @@ def _toml(path: Path) -> tuple[dict[str, Any], list[Site]]:
 
 
 def _check(where: str, found: Any, known: dict[str, Any]) -> None:
-    """Refuse words that are not known, and values of another kind."""
+    """Refuse unknown keys and values of the wrong kind."""
     if not isinstance(found, dict):
         raise InputError(f"{where} must be a table, got {found!r}")
     for name, value in found.items():

@@ -1,4 +1,4 @@
-"""Which rows of a file a model is judged by: at random, whole groups, or the latest."""
+"""Which rows of a file are held out to judge a model: random ones, whole groups, or the latest."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.chunks import MISSING
 from reshuffle.datasets.dates import as_days
 from reshuffle.datasets.numbers import as_numbers
@@ -15,7 +16,7 @@ from reshuffle.errors import InputError
 from reshuffle.estimators.early_stopping import held_out
 from reshuffle.randomness import generator
 
-GROUPS = 13  # The stream of random numbers by which groups are held out; rows have 11 and folds 12.
+GROUPS = 13  # The number of the random stream that draws held-out groups; rows use stream 11 and folds stream 12.
 
 
 class Split(NamedTuple):
@@ -23,19 +24,19 @@ class Split(NamedTuple):
 
     learn: Any
     held: Any
-    groups: NDArray[Any] | None = None
+    groups: AnyArray | None = None
 
 
 def split(
     n: int,
-    codes: NDArray[Any] | None,
-    aside: Mapping[str, NDArray[Any]],
+    codes: AnyArray | None,
+    aside: Mapping[str, AnyArray],
     groups: str | None,
     time: str | None,
     share: float,
     seed: int,
 ) -> Split:
-    """This share of n rows is held out; ``codes`` are the classes, ``groups`` and ``time`` names of columns."""
+    """Hold out this share of n rows; ``codes`` are the classes, ``groups`` and ``time`` are names of columns."""
     if groups and time:
         raise InputError("--groups and --time exclude each other: give one of them")
     named = _groups(aside, groups) if groups else times(aside, time) if time else None
@@ -56,12 +57,12 @@ def split(
     return Split(*held_out(n, codes, float(share), seed))
 
 
-def _whole(groups: NDArray[Any], share: float, seed: int, name: str) -> NDArray[np.bool_]:
-    """Groups in random order are held out until their rows are nearest to the share; never all of them."""
+def _whole(groups: AnyArray, share: float, seed: int, name: str) -> NDArray[np.bool_]:
+    """Hold out groups in random order until their rows come nearest to the share; at least one group stays."""
     found, group = np.unique(groups, return_inverse=True)
     if found.size < 2:
         raise InputError(
-            f"--groups {name}: all rows are in one group, so that none can be held out; give --holdout 0"
+            f"--groups {name}: all rows are in one group, so none can be held out; give --holdout 0"
         )
     order = generator(seed, GROUPS).permutation(found.size)
     rows = np.cumsum(np.bincount(group)[order])
@@ -69,38 +70,26 @@ def _whole(groups: NDArray[Any], share: float, seed: int, name: str) -> NDArray[
     return np.isin(group, order[:count])
 
 
-def _latest(when: NDArray[Any], share: float, name: str) -> NDArray[np.bool_]:
-    """The latest rows; those of the same time stay together."""
+def _latest(when: AnyArray, share: float, name: str) -> NDArray[np.bool_]:
+    """Hold out the latest rows; rows of the same time stay together."""
     moments, moment = np.unique(when, return_inverse=True)
     if moments.size < 2:
         raise InputError(
-            f"--time {name}: all rows have the same time, so that none is later; give --holdout 0"
+            f"--time {name}: all rows have the same time, so none is later; give --holdout 0"
         )
     before = np.cumsum(np.bincount(moment))
     first = 1 + int(np.argmin(np.abs(before[:-1] - (1 - share) * when.size)))
     return np.asarray(moment >= first)
 
 
-def _groups(aside: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
-    values = aside[name]
-    lacking = _lacking(values)
-    if lacking.any():
-        raise InputError(
-            f"--groups {name}: {np.count_nonzero(lacking):,} rows have no group, the first is row "
-            f"{int(np.argmax(lacking)) + 1:,}; fill the column in, or leave these rows out"
-        )
+def _groups(aside: Mapping[str, AnyArray], name: str) -> AnyArray:
+    values = _complete(aside, name, "--groups", "group")
     return values if values.dtype != object else values.astype(str)
 
 
-def times(aside: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
+def times(aside: Mapping[str, AnyArray], name: str) -> NDArray[np.float64]:
     """The times of a column: numbers as they are, dates as days."""
-    values = aside[name]
-    lacking = _lacking(values)
-    if lacking.any():
-        raise InputError(
-            f"--time {name}: {np.count_nonzero(lacking):,} rows have no time, the first is row "
-            f"{int(np.argmax(lacking)) + 1:,}; fill the column in, or leave these rows out"
-        )
+    values = _complete(aside, name, "--time", "time")
     if values.dtype != object:
         return values.astype(np.float64)
     numbers = as_numbers([str(value) for value in values])
@@ -109,14 +98,26 @@ def times(aside: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
     return as_days(values.tolist(), name, "--time", lambda v: False, lambda k: f"row {k + 1:,}")
 
 
-def _lacking(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _complete(aside: Mapping[str, AnyArray], name: str, option: str, what: str) -> AnyArray:
+    """The column of this name; refused if a row has no value."""
+    values = aside[name]
+    lacking = _lacking(values)
+    if lacking.any():
+        raise InputError(
+            f"{option} {name}: {np.count_nonzero(lacking):,} rows have no {what}, the first is row "
+            f"{int(np.argmax(lacking)) + 1:,}; fill the column in, or leave these rows out"
+        )
+    return values
+
+
+def _lacking(values: AnyArray) -> NDArray[np.bool_]:
     if values.dtype != object:
         return np.asarray(np.isnan(values))
     return np.array([value is None or value in MISSING for value in values], dtype=bool)
 
 
-def check_log_target(y: NDArray[Any], classes: bool, loss: str) -> None:
-    """A logarithm is of positive numbers, and is not taken twice."""
+def check_log_target(y: AnyArray, classes: bool, loss: str) -> None:
+    """Refuse a logarithm of numbers that are not positive, and one that would be taken twice."""
     if classes:
         raise InputError("--log-target is for numbers, and the target is taken for classes")
     if loss == "poisson":

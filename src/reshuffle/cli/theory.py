@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from rich import box
 from rich.table import Table
@@ -45,7 +43,8 @@ def run(
     if l2 is None:
         l2 = 0.0 if ridge > 0 else plain.smoothness.L_f / plain.n
     problem = Problem(X, y, plain.loss, ElasticNet(l1, l2), ridge)
-    strongly_convex("f or ψ", problem.strong_convexity)  # before a long search for x*
+    # Refused here, before a long search for x*.
+    strongly_convex("f or ψ", problem.strong_convexity)
     with console.status("finding x* with FISTA"):
         c = theory.constants(problem)
     eps = 0.01 * c.r0 if accuracy is None else accuracy
@@ -69,7 +68,9 @@ def run(
     )
 
 
-def _data(file: str, reading: Reading, loss: str | None, output: Output) -> tuple[Any, Any, str]:
+def _data(
+    file: str, reading: Reading, loss: str | None, output: Output
+) -> tuple[object, object, str]:
     """Rows, targets, and the loss for them."""
     if reading.target is None and reading.format in (None, "libsvm") and not _is_table(file):
         X, y = datasets.load_libsvm(file, progress=output.live)
@@ -89,13 +90,13 @@ def _data(file: str, reading: Reading, loss: str | None, output: Output) -> tupl
 
 
 def _is_table(file: str) -> bool:
-    """By its name; load_data then asks for --target."""
+    """Whether the name is that of a table, for which load_data needs --target."""
     name = file.lower().removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz")
     return name.endswith((".csv", ".tsv", ".parquet", ".pq"))
 
 
 def to_run(found: list[Prediction], c: Constants) -> str:
-    """Which step, how many epochs, and what is proved for them."""
+    """The step and the number of epochs to run, and what is proved for them."""
     row = found[0]
     convex = "f_i" if c.mu_f >= c.mu_psi else "ψ"
     share = row.reached / c.r0

@@ -1,4 +1,4 @@
-"""Several methods on one problem: the runs, what they found, and the table of it."""
+"""Several methods on one problem: the runs, their results, and a table of them."""
 
 from reshuffle.comparison.result import Comparison
 from reshuffle.comparison.run import compare

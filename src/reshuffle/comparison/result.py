@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Runs = dict[str, dict[int, Result]]
-"""Method -> seed -> what it returned."""
+"""The result of each method and seed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,14 +28,14 @@ class Comparison:
     """The result of ``compare``."""
 
     runs: Runs
-    """Name -> seed -> result."""
+    """The result of each method (by name) and seed."""
     n: int
-    """Samples: as many gradients are a pass over the data."""
+    """The number of samples: so many gradients are one pass over the data."""
     minimum: float
     """P*."""
 
     def table(self, accuracy: float = 1e-3) -> Table:
-        """How far each method came, and what it cost to reach an accuracy: least, median, most over seeds.
+        """The final gap of each method, and its cost to reach an accuracy: least, median and most over the seeds.
 
         ``accuracy`` is relative to the start: P(x) - P* ≤ accuracy·(P(x_0) - P*).
         """
@@ -79,11 +79,11 @@ class Comparison:
     def columns(self) -> dict[str, list[Any]]:
         """Every row of every trace: method, seed, passes, gap, and the columns of the trace.
 
-        What a trace does not have is NaN.
+        A column that a trace does not have is NaN there.
         """
         every = [(name, seed, r) for name, by in self.runs.items() for seed, r in by.items()]
         names = list(dict.fromkeys(column for _, _, result in every for column in result.trace))
-        table: dict[str, list[Any]] = {
+        table: dict[str, list[object]] = {
             c: [] for c in ("method", "seed", "passes", "gap_to_minimum", *names)
         }
         for name, seed, result in every:
@@ -124,7 +124,7 @@ class Comparison:
         return str(self.table())
 
     def _repr_html_(self) -> str:
-        """For notebooks: the table."""
+        """The table, for notebooks."""
         table = self.table()
         rows = [line.cells() for line in table.lines]
         return html_table(table.title, table.columns, rows, f"P* = {self.minimum:.10g}")

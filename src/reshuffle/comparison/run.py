@@ -1,4 +1,4 @@
-"""Several methods on one problem, with several seeds: in parallel, and resumed where it broke off."""
+"""Several methods on one problem with several seeds: runs in parallel, and resumes after an interruption."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
@@ -24,8 +23,9 @@ from reshuffle.trace import Result
 from reshuffle.validation import check_number, check_positive
 
 Job = tuple[str, int, BaseSolver]
-LONGEST = 20_000  # iterations of FISTA in search of P*
-ROUNDING = 1e-9  # relative; by which a value may lie below a minimum that was given with few digits
+LONGEST = 20_000  # The most iterations that FISTA makes in search of P*.
+ROUNDING = 1e-9
+"""Relative: a value may lie this much below the given minimum, which may have few digits."""
 
 
 def compare(
@@ -42,18 +42,18 @@ def compare(
 
     Parameters
     ----------
-    solvers : name -> solver; each is run as it is, but for its seed.
+    solvers : a dict from names to solvers; each is run as it is, except for its seed.
     seeds : the seeds, or how many: 0, 1, …
-    workers : processes that run at the same time. Where ``seconds`` are to be compared, leave it at 1:
+    workers : processes that run at the same time. To compare ``seconds``, leave it at 1:
         runs that share a machine slow each other down.
-    folder : where finished runs are kept, one file each. A second call takes from there what it finds, so
-        that a comparison that was interrupted goes on, and one with more seeds makes only the new ones.
-        A run is made again when solver, problem or code have changed.
-    minimum : P*; where not given, FISTA looks for it (to 1e-12 in the gradient mapping), and it is the
-        lowest value that anything has found.
+    folder : where finished runs are kept, one file each. A second call reuses the runs it finds there, so
+        that an interrupted comparison is continued, and one with more seeds makes only the new runs.
+        A run is repeated if the solver, the problem or the code has changed.
+    minimum : P*; if it is not given, FISTA looks for it (to 1e-12 in the gradient mapping), and P* is the
+        lowest value that FISTA or any run has found.
     progress : show a bar.
 
-    A run that diverges stays in the comparison up to there.
+    A run that diverges stays in the comparison, up to the point of divergence.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def compare(
 # --- what is given ---------------------------------------------------------------------------------
 
 
-def _seeds(seeds: Any) -> list[int]:
+def _seeds(seeds: object) -> list[int]:
     if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool):
         check_positive("seeds", seeds, integer=True)
         return list(range(seeds))
@@ -102,7 +102,7 @@ def _seeds(seeds: Any) -> list[int]:
     return found
 
 
-def _checked(solvers: Any, problem: Objective) -> list[tuple[str, BaseSolver]]:
+def _checked(solvers: object, problem: Objective) -> list[tuple[str, BaseSolver]]:
     if not isinstance(solvers, Mapping) or not solvers:
         raise InputError(
             f'solvers must be a dict such as {{"ProxRR": ProxRR()}}, got {shown(solvers)}'
@@ -128,14 +128,14 @@ def _minimum(problem: Objective, runs: Runs, store: RunCache, given: float | Non
         known = check_number("minimum", given)
         if lowest < known - ROUNDING * max(1.0, abs(known)):
             raise InputError(
-                f"minimum = {known:.12g} is none: a run has found P(x) = {lowest:.12g}"
+                f"minimum = {known:.12g} is not the minimum: a run has found P(x) = {lowest:.12g}"
             )
         return known
     try:
         callbacks = [stationary(problem)]
         solver = FISTA(tol=0.0, epochs=LONGEST)
         reference = store.solve("minimum", solver, problem, callbacks=callbacks)
-    except InputError:  # no smoothness constants, or a penalty that is not convex
+    except InputError:  # There are no smoothness constants, or the penalty is not convex.
         return lowest
     return min(lowest, float(reference.trace["objective"].min()))
 
@@ -153,7 +153,7 @@ def _run_all(
         return
     from joblib import Parallel, delayed
 
-    # loky: fresh processes, which also take classes and functions that were typed in by hand
+    # loky starts fresh processes, which also take classes and functions defined interactively.
     pool = Parallel(n_jobs=workers, return_as="generator", batch_size=1)
     yield from pool(delayed(_run)(problem, *task) for task in tasks)
 

@@ -1,4 +1,4 @@
-"""The table of a comparison: numbers, and how they look as text and as LaTeX."""
+"""The table of a comparison, as numbers, as text and as LaTeX."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LATEX = str.maketrans({c: "\\" + c for c in "&%$#_{}"} | {"\\": r"\textbackslash
 
 
 class Spread(NamedTuple):
-    """A number over the seeds; infinite where an accuracy was not reached."""
+    """The least, the median and the largest value over the seeds; infinite if the accuracy was not reached."""
 
     least: float
     median: float
@@ -26,14 +26,14 @@ class Spread(NamedTuple):
         return cls(float(ordered[0]), float(middle), float(ordered[-1]))
 
     def text(self, shown: Callable[[float], str], never: str = "–") -> str:
-        """The three numbers, or one where they look alike."""
+        """The three numbers, or one if they look alike."""
         found = [shown(value) if np.isfinite(value) else never for value in self]
         return found[1] if len(set(found)) == 1 else " / ".join(found)
 
 
 @dataclass(frozen=True)
 class Line:
-    """A method: what it left of the gap at its end, and what it cost to reach the accuracy."""
+    """A method: its final gap, and its cost to reach the accuracy."""
 
     method: str
     runs: int
@@ -47,7 +47,7 @@ class Line:
     seconds: Spread
 
     def cells(self, never: str = "–") -> list[str]:
-        """The line as texts."""
+        """The cells of the line as text."""
         lost = f", {self.diverged} diverged" if self.diverged else ""
         return [
             self.method,
@@ -61,12 +61,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """A line per method: least / median / most over the seeds, or one number where they are alike."""
+    """A line per method: least / median / most over the seeds, or one number if they are alike."""
 
     accuracy: float
-    """Relative to P(x_0) - P*."""
+    """The accuracy relative to P(x_0) - P*."""
     gap: float
-    """The same as a value of P(x) - P*."""
+    """The accuracy as a value of P(x) - P*."""
     lines: Sequence[Line]
 
     columns = ("method", "P(x) - P* at the end", "reached", "passes", "prox evaluations", "seconds")

@@ -17,6 +17,7 @@ namespace reshuffle {
 namespace model {
 inline constexpr int sweeps = 30;         // The most sweeps of a round.
 inline constexpr double slow = 0.7;       // Sweeps stop for a step on the face when one gains more than this share of the last one's gain.
+inline constexpr Index a_sweep = 40;      // Before a face is factorised, one sweep is made for each so many coordinates: together they cost less than the factorisation.
 inline constexpr int few_steps = 4;       // The most steps on a face that sweeps may still change; each is a factorisation.
 inline constexpr int sweeping = 12;       // This many rounds begin with sweeps; later ones release one coordinate (or group) at a time.
 inline constexpr Index steps = 10;        // The most steps on a face, beyond one for each coordinate that may have to become zero.
@@ -190,6 +191,7 @@ Minimum minimise(const Form &form, Matrix<const double> H, const double *g, cons
     double *r = room.r.data(), *step = room.step.data();
     double total = 0.0, gain = 0.0, last = 0.0, missed = 0.0, length = 0.0;
     auto enough = [&](double share) { return std::max(share * accuracy * (total + gain), floor); };
+    const Index least = size / model::a_sweep;
     Index made = 0;
     for (Index j = 0; j < size; j++) step[j] = u[j] - x[j];
     for (int k = 0; k < model::rounds; k++) {
@@ -200,14 +202,14 @@ Minimum minimise(const Form &form, Matrix<const double> H, const double *g, cons
         gain = 0.0;
         if (k < model::sweeping) {
             double before = infinity;
-            for (int swept = 0; swept < model::sweeps; swept++) {
+            for (Index swept = 0; swept < std::max<Index>(model::sweeps, least); swept++) {
                 const double more = sweep(form, H, r, u, room);
                 gain += more;
                 if (!(more > enough(0.1))) {
                     quick = true;
                     break;
                 }
-                if (more > model::slow * before) break;
+                if (more > model::slow * before && swept >= least) break;
                 before = more;
             }
         } else {

@@ -1,4 +1,4 @@
-"""Data to try things on: a bundled set, the LIBSVM files by name, synthetic problems."""
+"""Data sets to experiment with: a bundled one, the LIBSVM files by name, and synthetic problems."""
 
 from reshuffle.datasets.bundled import breast_cancer, synthetic
 from reshuffle.datasets.catalogue import CATALOGUE, Entry

@@ -19,23 +19,23 @@ from urllib.request import (
 from reshuffle.errors import InputError, shown
 
 ASKED = "RESHUFFLE_HTTP"
-"""Set to 1, it allows addresses without encryption."""
+"""The environment variable that, set to 1, allows unencrypted addresses."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Refused(Exception):
-    """A server wants something that no further attempt would make right."""
+    """A server's answer that no further attempt would change."""
 
 
 def check_address(url: str) -> None:
-    """https; http too to this machine itself, or where RESHUFFLE_HTTP=1 asks for it."""
+    """Accept https, and http to this machine itself or if RESHUFFLE_HTTP=1 allows it."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
         raise InputError(f"{shown(url)} is no address") from None
     if not host or any(c.isspace() or not c.isprintable() for c in url):
-        raise InputError(f"{shown(url)} is no address of a server")
+        raise InputError(f"{shown(url)} is not the address of a server")
     plain = parts.scheme == "http" and (host in LOOPBACK or os.environ.get(ASKED) == "1")
     if parts.scheme != "https" and not plain:
         raise InputError(
@@ -54,7 +54,7 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def opener() -> OpenerDirector:
-    """An opener of http and https addresses alone, through the proxies of the environment."""
+    """An opener for http and https addresses only, which uses the proxies of the environment."""
     director = OpenerDirector()
     for handler in (
         ProxyHandler, HTTPHandler, HTTPSHandler, HTTPDefaultErrorHandler, HTTPErrorProcessor, _Redirects,

@@ -1,4 +1,4 @@
-"""Data that needs no file: a set that comes with scikit-learn, and synthetic problems."""
+"""Data that needs no file: a data set that comes with scikit-learn, and synthetic problems."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError
 from reshuffle.validation import check_positive
-
-Array = NDArray[np.float64]
 
 
 def breast_cancer() -> tuple[Array, Array]:
@@ -45,13 +43,13 @@ def synthetic(
         check_positive("stored", stored, integer=True)
         if stored > features:
             raise InputError(f"stored must be at most features = {features}, got {stored}")
-        # one draw from each of `stored` stretches of columns: sorted, no column twice
+        # One draw from each of `stored` ranges of columns: the indices are sorted, and no column occurs twice.
         edges = np.linspace(0, features, stored + 1).astype(np.int32)
         indices = rng.integers(edges[:-1], edges[1:], size=(n, stored), dtype=np.int32)
         data = rng.standard_normal(n * stored, dtype=dtype)
         data /= dtype(np.sqrt(stored))
         wide = np.int64 if n * stored >= 2**31 else np.int32
-        indptr: NDArray[Any] = (np.arange(n + 1) * stored).astype(wide)
+        indptr: AnyArray = (np.arange(n + 1) * stored).astype(wide)
         X = sp.csr_matrix((data, indices.reshape(-1), indptr), shape=(n, features))
     odds = np.asarray(X @ truth.astype(dtype), dtype=np.float64)
     y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-3.0 * odds)), 1.0, -1.0)

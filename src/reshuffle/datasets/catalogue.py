@@ -11,14 +11,14 @@ PAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 class Entry:
     """A file of that page.
 
-    Where its sha256 is not known, a download must have its shape, and the sha256 of the first one is kept.
+    If its sha256 is not known, a download must have its shape, and the sha256 of the first download is kept.
     """
 
     name: str
     rows: int
     features: int
     file: str = ""
-    """Its name on the page, where that is another."""
+    """Its name on the page, if it differs."""
     sha256: str | None = None
 
     @property
@@ -60,4 +60,4 @@ def _entries() -> dict[str, Entry]:
 
 
 CATALOGUE = _entries()
-"""Name -> entry, in the order of a listing."""
+"""The entries by name, in the order of a listing."""

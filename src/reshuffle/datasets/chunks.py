@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +11,18 @@ from numpy.typing import NDArray
 from reshuffle.errors import InputError
 
 ROWS = 1 << 14
-"""Rows of a chunk: enough that the work on a column outweighs its overhead, a few MB of a usual table."""
+"""The number of rows in a chunk: enough for the work on a column to outweigh its overhead, a few MB of a typical table."""
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
-"""Texts that stand for no value."""
+"""Texts that mark a missing value."""
 
 Texts = Sequence[str | None]
 Values = Texts | NDArray[np.float64]
-"""A column: texts, None where there is no value, or numbers, NaN where there is none."""
+"""A column: texts, with None for a missing value, or numbers, with NaN for a missing value."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some rows of a table, column by column, and where in the file each row stands."""
+    """Some rows of a table, column by column, with the place of each row in the file."""
 
     columns: Mapping[str, Values]
     places: Sequence[int]
@@ -44,24 +43,24 @@ class Chunk:
         return Chunk(columns, [self.places[k] for k in rows], self.where, self.unit)
 
     def place(self, row: int) -> str:
-        """Where a row is, in words."""
+        """The place of a row, for messages."""
         return f"{self.where}, {self.unit} {self.places[row]}"
 
 
 def check_names(names: Sequence[str], where: str) -> None:
-    """Every column has one name of its own."""
+    """Check that no two columns have the same name."""
     twice = [name for k, name in enumerate(names) if name in names[:k]]
     if twice:
         raise InputError(f"{where}: two columns have the name {twice[0]!r}; rename one of them")
 
 
-def listed(names: Sequence[Any], most: int = 12) -> str:
-    """Names in a message, not too many."""
+def listed(names: Sequence[object], most: int = 12) -> str:
+    """A list of names for a message, shortened if it is long."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
 
 
 def several(name: str, names: Sequence[str]) -> str:
-    """A hint where one option was given several columns, as in --drop a,b."""
+    """A hint for an option that was given several columns at once, as in --drop a,b; otherwise empty."""
     parts = [part.strip() for part in name.split(",")]
     return "; give the option once for each column" if set(parts) & set(names) else ""

@@ -1,20 +1,20 @@
-"""The kind of a table's column: numbers, categories, or values that a linear model cannot use as they are."""
+"""The kind of a table's column: numbers, categories, or values that a linear model cannot use directly."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.chunks import Chunk, Texts, Values
 from reshuffle.datasets.numbers import as_numbers, is_number
 from reshuffle.datasets.unfit import mixed, quoted, refuse_unfit
 from reshuffle.errors import InputError
 
 LEVELS = 1000
-"""The most categories of a column that is not said to hold categories."""
+"""A column may have at most this many categories unless it is declared to hold categories."""
 
 
 @dataclass
@@ -30,19 +30,19 @@ class Column:
     forced: bool = False
     levels: dict[str, int] = field(default_factory=dict)
     seen_at: list[str] = field(default_factory=list)
-    """Where each level was first seen."""
+    """The place in the file at which each level was first seen."""
     lacking_at: str = ""
-    """Where the first value is missing; empty where none is."""
+    """The place of the first missing value; empty if none is missing."""
     lacking: int = 0
     stranger: tuple[str, str] | None = None
-    """The first value beyond the levels that is not a number, and where it is."""
+    """The first value beyond the levels that is not a number, and its place."""
     strangers: int = 0
-    _parts: list[NDArray[Any]] = field(default_factory=list)
+    _parts: list[AnyArray] = field(default_factory=list)
     _numbers: bool = False
-    """Whether the parts are numbers, no longer codes."""
+    """Whether the parts hold numbers instead of codes of levels."""
 
     def add(self, values: Values, chunk: Chunk) -> None:
-        """The values of one chunk."""
+        """Add the values of one chunk."""
         if isinstance(values, np.ndarray):
             self._become_numbers()
             self._note_missing(np.isnan(values), chunk)
@@ -85,7 +85,7 @@ class Column:
         return values
 
     def _become_numbers(self) -> None:
-        """Codes turn into the numbers of their levels."""
+        """Replace the codes by the numbers that their levels spell."""
         if self._numbers:
             return
         texts = list(self.levels)
@@ -94,7 +94,7 @@ class Column:
         for k, text in enumerate(texts):
             if not good[k] and self.stranger is None:
                 self.stranger = text, self.seen_at[k]
-        values = np.append(values, np.nan)  # of code -1
+        values = np.append(values, np.nan)  # The value of code -1.
         self.strangers += sum(int(np.count_nonzero(~good[c] & (c >= 0))) for c in self._parts)
         self._parts, self._numbers = [values[codes] for codes in self._parts], True
 
@@ -115,7 +115,7 @@ class Column:
         return sum(part.size for part in self._parts)
 
     def kind(self) -> str:
-        """ "number" or "category"; an ``InputError`` where it is neither."""
+        """ "number" or "category"; raises ``InputError`` if it is neither."""
         given = self.rows - self.lacking
         if not given:
             raise InputError(
@@ -143,16 +143,16 @@ class Column:
         return wrong, (texts[odd[0]], self.seen_at[odd[0]])
 
     def place_of(self, level: str) -> str:
-        """Where a level was first seen."""
+        """The place at which a level was first seen."""
         return self.seen_at[self.levels[level]] if level in self.levels else "a row"
 
     def numbers(self) -> NDArray[np.float64]:
-        """The values of a column of numbers; NaN where one is missing."""
+        """The values of a column of numbers, with NaN for a missing value."""
         self._become_numbers()
         return np.concatenate(self._parts) if self._parts else np.empty(0)
 
     def categories(self) -> tuple[list[str], NDArray[np.int32]]:
-        """The sorted levels, and for each row the number of its own, -1 where it is missing."""
+        """The sorted levels, and for each row the number of its level, -1 if its value is missing."""
         if self._numbers:
             values = self.numbers()
             texts = [number_name(v) for v in np.unique(values[~np.isnan(values)])]

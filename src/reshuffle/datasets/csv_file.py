@@ -1,6 +1,6 @@
 """Tables as text with separators (CSV, TSV), read strictly.
 
-The standard library reads it: it needs no package, works on a pipe, and knows the line of every row, which a
+The standard library's reader needs no package, works on a pipe, and knows the line of every row, which a
 faster reader that guesses types by the block does not. What a column holds is decided in ``columns``.
 """
 
@@ -15,16 +15,16 @@ from reshuffle.datasets.chunks import ROWS, Chunk, check_names
 from reshuffle.datasets.numbers import is_number
 from reshuffle.errors import InputError
 
-SHOWN = 80  # characters of a line in a message
+SHOWN = 80  # A message shows at most this many characters of a line.
 
 
 def read_csv(
     file: BinaryIO, where: str, *, separator: str = ",", header: bool = True, rows: int = ROWS
 ) -> Iterator[Chunk]:
-    """Chunks of a table; the first may be empty, but has the names.
+    """The chunks of a table; the first may be empty, but it has the names.
 
     Every row has as many values as there are names; a value is taken without the spaces around it. Lines
-    without anything are passed over.
+    without any character are skipped.
     """
     lines = _Lines(file, where)
     records = _records(lines, separator)
@@ -83,7 +83,9 @@ def _reason(error: csv.Error) -> str:
 
 def _names(record: list[str], lines: _Lines, separator: str, where: str) -> list[str]:
     names = [name.strip() for name in record]
-    if names[0].lower().startswith("sep="):  # a spreadsheet's own, which it does not show
+    if (
+        names[0].lower().startswith("sep=")
+    ):  # A spreadsheet writes this line for itself and does not show it.
         raise InputError(
             f"{where}: the first line, {lines.shown()}, names the separator and no columns; "
             "take it out, and give --separator"
@@ -112,14 +114,14 @@ def unnamed(number: int) -> str:
 
 
 class _Lines:
-    """The lines of a text, checked, counted, and the first of a row remembered until the next one begins."""
+    """The lines of a text, checked and counted; the first line of the current row is remembered."""
 
     def __init__(self, file: BinaryIO, where: str) -> None:
         self._file, self.where = file, where
         self.number, self.first, self._seen = 0, 1, b""
 
     def begin(self) -> None:
-        """A row begins on the next line."""
+        """Note that a row begins on the next line."""
         self.first, self._seen = self.number + 1, b""
 
     def __iter__(self) -> Iterator[str]:
@@ -143,7 +145,7 @@ class _Lines:
                 ) from None
 
     def shown(self) -> str:
-        """The first line of the row, in a message."""
+        """The first line of the row, for a message."""
         return _short(self._seen.decode(errors="replace"))
 
 

@@ -1,4 +1,4 @@
-"""Dates and times as numbers: days since 1970-01-01, in UTC where a time zone is given."""
+"""Dates and times as numbers: days since 1970-01-01, in UTC if a time zone is given."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY = 86_400.0
 """Seconds of a day."""
 EPOCH = datetime(1970, 1, 1)
 YEAR_FIRST = re.compile(r"(\d{4})([/.])(\d{1,2})\2(\d{1,2})(?!\d)")
-"""Dates whose order is plain although ISO 8601 does not write them so."""
+"""Dates that begin with the year but are not written as in ISO 8601; their order is unambiguous."""
 
 
 def days(value: Any) -> float:
@@ -61,10 +61,10 @@ def as_days(
     values: Values,
     column: str,
     option: str,
-    absent: Callable[[Any], bool],
+    absent: Callable[[object], bool],
     place: Callable[[int], str],
 ) -> NDArray[np.float64]:
-    """A column of dates as numbers, NaN where one is missing; numbers are taken for days already."""
+    """A column of dates as numbers of days, with NaN for a missing value; numbers are taken as days."""
     if isinstance(values, np.ndarray):
         return values
     found = np.full(len(values), np.nan)

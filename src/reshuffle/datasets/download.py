@@ -1,4 +1,4 @@
-"""One file over HTTP: resumed where it broke off, checked, and there whole or not at all."""
+"""Downloads one file over HTTP: interrupted downloads are resumed, the file is checked, and it is complete or absent."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from reshuffle.datasets.address import Refused, check_address, opener
 from reshuffle.errors import InputError
 from reshuffle.files import write_atomically
 
-PIECE = 1 << 16  # bytes between two looks at the clock of the progress bar
-PAUSE = 1.0  # seconds between the first two attempts, then twice as long
-TEMPORARY = (408, 416, 425, 429)  # refusals that another attempt may not meet
+PIECE = 1 << 16  # Bytes read between two updates of the progress bar and checks of the time limit.
+PAUSE = 1.0  # Seconds between the first two attempts; each further pause is twice as long.
+TEMPORARY = (408, 416, 425, 429)  # Status codes after which another attempt may succeed.
 
 logger = logging.getLogger("reshuffle")
 
@@ -36,15 +36,15 @@ class Bounds(NamedTuple):
     end: float
 
     def check(self, size: int) -> None:
-        """Refuse more bytes than the file can have, and more time than there is."""
+        """Refuse more bytes than the file can have, and a download that takes too long."""
         if size > self.most:
-            raise Refused(f"it has more than the {self.most:,} bytes that it can have")
+            raise Refused(f"it has more than {self.most:,} bytes, the most that this file can have")
         if time.monotonic() > self.end:
-            raise Refused("it takes longer than it may")
+            raise Refused("it takes longer than its time limit")
 
 
 Advance = Callable[[int, int | None], None]
-"""Told the bytes that are there, and how many there will be, where the server says."""
+"""A function that is told the bytes received so far, and their total if the server says it."""
 
 
 def download(
@@ -68,7 +68,7 @@ def download(
     check_address(url)
     part, end = beside(target, ".part"), time.monotonic() + longest
     with _alone(target.parent):
-        if target.is_file():  # somebody else was first
+        if target.is_file():  # Another process has downloaded it meanwhile.
             return
         with _bar(target.name, progress) as advance:
             for attempt in range(1, attempts + 1):
@@ -102,7 +102,7 @@ def download(
 
 
 def _accept(url: str, part: Path, check: Callable[[Path], None], digest: str) -> None:
-    """A file that no sha256 speaks for: looked at, and said."""
+    """Accept a file whose sha256 is unknown after checking its content, and log that."""
     try:
         check(part)
     except InputError as error:
@@ -118,7 +118,7 @@ def _accept(url: str, part: Path, check: Callable[[Path], None], digest: str) ->
 
 
 def recorded(target: Path) -> str | None:
-    """The sha256 that ``download`` noted beside the file."""
+    """The sha256 that ``download`` recorded beside the file."""
     try:
         return str(json.loads(beside(target, ".json").read_text())["sha256"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -132,18 +132,18 @@ def digest_of(path: Path) -> str:
 
 
 def beside(path: Path, ending: str) -> Path:
-    """The file of that name with something added."""
+    """The path of the file with a suffix added to its name."""
     return path.with_name(path.name + ending)
 
 
 def _receive(url: str, part: Path, checked: bool, bounds: Bounds, advance: Advance) -> None:
-    """All of the file, or the rest of it, into ``part``; an ``OSError`` where the body broke off."""
+    """Write the file, or the rest of it, into ``part``; raises ``OSError`` if the body ends too early."""
     if part.is_symlink() or (part.exists() and not part.is_file()):
         _forget(part)
     have = part.stat().st_size if part.is_file() else 0
     headers = {"User-Agent": "reshuffle", "Accept-Encoding": "identity"}
     version = _read(beside(part, ".version"))
-    if have and (version or checked):  # else two versions of a file could be glued together
+    if have and (version or checked):  # Otherwise two versions of a file could be joined.
         headers["Range"] = f"bytes={have}-"
         if version:
             headers["If-Range"] = version
@@ -152,7 +152,9 @@ def _receive(url: str, part: Path, checked: bool, bounds: Bounds, advance: Advan
             Request(url, headers=headers), timeout=bounds.timeout
         )
     except HTTPError as error:
-        if error.code == 416:  # there is nothing after what we have: it is not of this file
+        if (
+            error.code == 416
+        ):  # The server has no more bytes than we have: the part belongs to another file.
             _forget(part)
         raise
     with response:
@@ -168,7 +170,9 @@ def _receive(url: str, part: Path, checked: bool, bounds: Bounds, advance: Advan
             write_atomically(beside(part, ".version"), _version(response).encode())
         with _opened(part, resumed) as file:
             advance(have, total)
-            while piece := response.read1(PIECE):  # what is there, so that the clock is looked at
+            while piece := response.read1(
+                PIECE
+            ):  # read1 returns what has arrived, so that the time limit is checked.
                 bounds.check(have + len(piece))
                 file.write(piece)
                 have += len(piece)
@@ -180,13 +184,13 @@ def _receive(url: str, part: Path, checked: bool, bounds: Bounds, advance: Advan
 
 
 def _continues(response: HTTPResponse, have: int, version: str) -> bool:
-    """Whether this is the rest of what we have: from there on, and of the same version of the file."""
+    """Whether the reply continues our part: it begins at its end and is of the same version of the file."""
     where = response.headers["Content-Range"] or ""
     return where.startswith(f"bytes {have}-") and _version(response) in (version, "")
 
 
 def _opened(part: Path, more: bool) -> BinaryIO:
-    """The file to write to, which is no link to another one."""
+    """The file to write to; a symbolic link is refused."""
     how = os.O_APPEND if more else os.O_TRUNC
     flags = os.O_WRONLY | os.O_CREAT | how | getattr(os, "O_NOFOLLOW", 0)
     return os.fdopen(os.open(part, flags, 0o666), "ab" if more else "wb")
@@ -211,7 +215,7 @@ def _may_pass(error: Exception) -> bool:
     """Whether another attempt may succeed."""
     if isinstance(error, HTTPError):
         return error.code >= 500 or error.code in TEMPORARY
-    return not isinstance(error, ValueError)  # an address that is none
+    return not isinstance(error, ValueError)  # The address is invalid.
 
 
 def _failure(url: str, target: Path, error: Exception) -> str:
@@ -226,7 +230,7 @@ def _failure(url: str, target: Path, error: Exception) -> str:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time downloads into a folder; others wait."""
+    """A lock: one process at a time downloads into a folder, others wait."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     try:
         folder.mkdir(parents=True, exist_ok=True)

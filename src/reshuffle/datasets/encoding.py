@@ -1,4 +1,4 @@
-"""From the columns of a table to the features of a linear model, the same at every time.
+"""From the columns of a table to the features of a linear model, in the same way for fitting and predicting.
 
 A column of numbers is a feature of its own name. A column of categories becomes one feature of zeros and ones for
 each level, named ``colour=red``. An encoding is part of a model file, as JSON.
@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.datasets.chunks import Chunk, Values, listed
 from reshuffle.datasets.columns import Column, most_frequent, number_name
 from reshuffle.datasets.dates import dated
@@ -21,18 +22,17 @@ from reshuffle.datasets.frames import chunk_of
 from reshuffle.datasets.numbers import is_number
 from reshuffle.errors import InputError, warn_user
 
-Array = NDArray[np.float64]
 Note = Callable[[str], None]
-"""Is told what a user should know, once for each text."""
+"""A function that tells the user something, once for each text."""
 Rows = NDArray[np.intp] | slice
-"""Numbers of rows, or all."""
+"""Indices of rows, or a slice for all of them."""
 SPARSE = 0.2
-"""Rows with a smaller share of values that may be other than zero are kept as a sparse matrix."""
+"""If a smaller share of the values can be nonzero, the rows are kept as a sparse matrix."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """(value - centre)/scale of a column of numbers; ``fill`` stands where a value is missing."""
+    """(value - centre)/scale of a column of numbers; ``fill`` replaces a missing value."""
 
     name: str
     fill: float | None = None
@@ -58,7 +58,8 @@ class Number:
         if self.centre == 0.0 and self.scale == 1.0:
             return values
         with np.errstate(under="ignore"):
-            return (0.5 * values - 0.5 * self.centre) / self.scale * 2.0  # no difference overflows
+            # Halves: no difference overflows.
+            return (0.5 * values - 0.5 * self.centre) / self.scale * 2.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Category:
             names = {text: level_of(text) for text in set(values) if text is not None}
             return [None if text is None else names[text] for text in values]
         if np.isinf(values).any():
-            return values  # which Column refuses by its place
+            return values  # Column refuses such a value and names its place.
         found, codes = np.unique(values[~np.isnan(values)], return_inverse=True)
         texts = np.full(values.size, None, dtype=object)
         named = np.array([level_of(number_name(value)) for value in found], dtype=object)
@@ -94,7 +95,7 @@ class Category:
         return texts.tolist()
 
     def encode(self, column: Column, note: Note) -> NDArray[np.int32]:
-        """The number of the level of each row, -1 for one that is not known."""
+        """For each row the number of its level, -1 for an unknown one."""
         said, codes = column.categories()
         found = [str(level) for level in self.spelled(said)]
         known = {level: k for k, level in enumerate(self.levels)}
@@ -105,7 +106,7 @@ class Category:
                 "not seen: in such rows all features of this column are zero"
             )
         if column.lacking:
-            found = [*found, str(fill_of(self, column))]  # which code -1 stands for
+            found = [*found, str(fill_of(self, column))]  # Code -1 stands for an unknown level.
         table = np.array([known.get(level, -1) for level in found], dtype=np.int32)
         return table[codes] if table.size else codes
 
@@ -114,7 +115,7 @@ Part = Number | Category
 
 
 def fill_of(part: Part, column: Column) -> float | str:
-    """The value that replaces a missing one; refused where there is none."""
+    """The value that replaces a missing one; raises ``InputError`` if the encoding has none."""
     if part.fill is None:
         more = f" ({column.lacking:,} such values in this column)" if column.lacking > 1 else ""
         raise InputError(
@@ -148,21 +149,21 @@ class TableEncoding:
         """The columns that hold dates."""
         return tuple(part.name for part in self.columns if getattr(part, "date", False))
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: object = None) -> AnyArray:
         """The names of the features, in the order of the coefficients."""
         return np.array(self.feature_names, dtype=object)
 
-    def transform(self, table: Any) -> Any:
+    def transform(self, table: object) -> Array | sp.csr_matrix:
         """Raw rows (pandas, polars, pyarrow, or a dict of columns) as the matrix that the model takes.
 
-        Columns are found by name, in any order, and others are passed over. A category that the model has not seen
-        is warned of, and has zeros in all features of its column.
+        Columns are found by name, in any order, and others are ignored. A category that the model has not seen
+        causes a warning, and has zeros in all features of its column.
         """
         chunk = chunk_of(table, self.names, self.dates)
         return self.rows(chunk, lambda text: warn_user(text, UserWarning))
 
     def check(self, chunk: Chunk) -> None:
-        """All columns that the model reads are there; others may be."""
+        """Check that all columns that the model reads are present; others may be present, too."""
         absent = [part.name for part in self.columns if part.name not in chunk.columns]
         if absent:
             raise InputError(
@@ -170,7 +171,7 @@ class TableEncoding:
                 f"{listed(list(chunk.columns))}"
             )
 
-    def rows(self, chunk: Chunk, note: Note) -> Any:
+    def rows(self, chunk: Chunk, note: Note) -> Array | sp.csr_matrix:
         """The rows of a chunk as a matrix."""
         return self.matrix(self.collected(chunk), note)
 
@@ -190,8 +191,8 @@ class TableEncoding:
             columns.append(column)
         return columns
 
-    def matrix(self, columns: list[Column], note: Note) -> Any:
-        """Collected columns as a matrix: dense, or CSR where most of it is zero."""
+    def matrix(self, columns: list[Column], note: Note) -> Array | sp.csr_matrix:
+        """Collected columns as a matrix: dense, or CSR if most of it is zero."""
         encoded = [p.encode(c, note) for p, c in zip(self.columns, columns, strict=True)]
         widths = [len(part.features) for part in self.columns]
         sparse = len(widths) < SPARSE * sum(widths)
@@ -205,7 +206,7 @@ class TableEncoding:
 
     @classmethod
     def from_json(cls, about: Mapping[str, Any]) -> TableEncoding:
-        """The encoding that ``to_json`` wrote; a ``ValueError``, ``KeyError`` or ``TypeError`` where it is something else."""
+        """The encoding that ``to_json`` wrote; anything else raises ``ValueError``, ``KeyError`` or ``TypeError``."""
         parts = tuple(_part(dict(column)) for column in about["columns"])
         return cls(
             parts, str(about["target"]), tuple(map(str, about["missing"])),
@@ -226,11 +227,11 @@ def _part(about: dict[str, Any]) -> Part:
     return Number(str(about["name"]), fill, centre, scale, bool(about.get("date", False)))
 
 
-@np.errstate(under="ignore")  # a value that vanishes beside the largest is none
+@np.errstate(under="ignore")  # Values that are tiny beside the largest one may underflow to zero.
 def learned(
     column: Column, rows: Rows, *, impute: bool, standardise: bool, date: bool = False
 ) -> Part:
-    """How a column is encoded, from these of its rows."""
+    """The encoding of a column, learned from these of its rows."""
     if column.kind() == "category":
         levels, codes = column.categories()
         codes = codes[rows]
@@ -242,10 +243,11 @@ def learned(
     values = values[~np.isnan(values)]
     _refuse_unseen(column, values.size)
     power = int(np.frexp(np.abs(values).max())[1])
-    values = np.ldexp(values, -power)  # at most 1 in size: no sum and no square overflows
+    # Values are at most 1 in size, so no sum and no square overflows.
+    values = np.ldexp(values, -power)
 
     def back(value: Any) -> float:
-        with np.errstate(under="ignore"):  # of what is too small for a number 0 is left
+        with np.errstate(under="ignore"):  # What is too small for a float64 becomes 0.
             return float(np.ldexp(value, power))
 
     part = Number(column.name, back(np.median(values)) if impute else None, date=date)
@@ -262,7 +264,7 @@ def _refuse_unseen(column: Column, values: int) -> None:
         )
 
 
-def _dense(encoded: list[Any], starts: NDArray[Any], shape: tuple[int, int]) -> Array:
+def _dense(encoded: list[Any], starts: AnyArray, shape: tuple[int, int]) -> Array:
     X = np.zeros(shape)
     for values, start in zip(encoded, starts, strict=False):
         if values.dtype == np.float64:
@@ -273,7 +275,7 @@ def _dense(encoded: list[Any], starts: NDArray[Any], shape: tuple[int, int]) -> 
     return X
 
 
-def _sparse(encoded: list[Any], starts: NDArray[Any], shape: tuple[int, int]) -> sp.csr_matrix:
+def _sparse(encoded: list[Any], starts: AnyArray, shape: tuple[int, int]) -> sp.csr_matrix:
     rows, columns, data = [], [], []
     for values, start in zip(encoded, starts, strict=False):
         number = values.dtype == np.float64

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.chunks import Chunk, Values, check_names
 from reshuffle.datasets.dates import as_days, days
 from reshuffle.errors import InputError
@@ -16,24 +17,24 @@ from reshuffle.errors import InputError
 WHERE = "the table"
 
 
-def is_table(X: Any) -> bool:
+def is_table(X: object) -> bool:
     """Whether X has columns with names: a data frame, a table of pyarrow, a dict of columns, or a list of dicts."""
     if isinstance(X, (list, tuple)):
         return bool(X) and all(isinstance(row, Mapping) for row in X)
     if isinstance(X, Mapping) or any(
         hasattr(X, name) for name in ("collect_schema", "column_names")
     ):
-        return True  # the former is of polars, whose lazy frames do not like to be asked for more
+        return True  # collect_schema is of polars, whose lazy frames warn when they are asked for more.
     return hasattr(X, "columns") and hasattr(X, "__getitem__") and hasattr(X, "shape")
 
 
-def chunk_of(table: Any, wanted: Iterable[str], dates: Iterable[str] = ()) -> Chunk:
+def chunk_of(table: object, wanted: Iterable[str], dates: Iterable[str] = ()) -> Chunk:
     """The rows of a table, with those of the ``wanted`` columns that it has."""
-    if isinstance(table, (list, tuple)):  # rows, as JSON has them
+    if isinstance(table, (list, tuple)):  # A list of dicts holds rows, as in JSON.
         names = dict.fromkeys(name for row in table for name in row)
         table = {name: [row.get(name) for row in table] for name in names}
     if hasattr(table, "collect") and hasattr(table, "collect_schema"):
-        raise InputError(f"the table must hold its rows, got a {type(table).__name__}: collect it")
+        raise InputError(f"the table must be in memory, got a {type(table).__name__}: collect it")
     there = [str(name) for name in _names(table)]
     check_names(there, WHERE)
     known, days_of = set(there), set(dates)
@@ -47,14 +48,14 @@ def chunk_of(table: Any, wanted: Iterable[str], dates: Iterable[str] = ()) -> Ch
     return Chunk({**columns, **others}, range(rows), WHERE, "row")
 
 
-def _names(table: Any) -> Iterable[Any]:
+def _names(table: Any) -> Iterable[object]:
     if isinstance(table, Mapping):
         return list(table)
     return list(table.column_names if hasattr(table, "column_names") else table.columns)
 
 
 def _values(table: Any, name: str, as_date: bool) -> Values:
-    """A column as numbers, NaN where one is missing, or as texts, None where there is none."""
+    """A column as numbers, with NaN for a missing value, or as texts, with None for a missing value."""
     column = table[name]
     if np.ndim(column) == 0 and not hasattr(column, "__len__"):
         raise InputError(
@@ -83,12 +84,12 @@ def _values(table: Any, name: str, as_date: bool) -> Values:
     return [None if _absent(v) else str(v).strip() for v in given]
 
 
-def _has_dates(values: NDArray[Any]) -> bool:
+def _has_dates(values: AnyArray) -> bool:
     first = next((v for v in values if not _absent(v)), None)
-    return isinstance(first, date)  # a datetime, and a Timestamp of pandas, are dates too
+    return isinstance(first, date)  # datetime, and pandas' Timestamp, are subclasses of date.
 
 
-def _days(values: NDArray[Any]) -> NDArray[np.float64]:
+def _days(values: AnyArray) -> NDArray[np.float64]:
     if values.dtype.kind == "M":
         since = values.astype("datetime64[us]") - np.datetime64(0, "us")
         return np.where(np.isnat(values), np.nan, since.astype(np.float64) / 86_400e6)
@@ -97,11 +98,11 @@ def _days(values: NDArray[Any]) -> NDArray[np.float64]:
     return np.array([np.nan if _absent(v) else days(v) for v in values])
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.bool_))
 
 
-def _absent(value: Any) -> bool:
+def _absent(value: object) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))

@@ -1,4 +1,4 @@
-"""Which set a file is: by its content, never by its name alone."""
+"""Which known data set a file is, by its content and never by its name alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Identity(NamedTuple):
     """The identity of a file."""
 
     name: str | None
-    """The name of the set that has its sha256; ``None`` where no known one has it."""
+    """The name of the known set with its sha256, or ``None``."""
     label: str
     """Its name in messages."""
 
@@ -21,7 +21,7 @@ class Identity(NamedTuple):
 def identity(path: Path) -> Identity:
     """The set of the catalogue that this file is, by its sha256.
 
-    A file that only bears the name of a set is called by that name with a warning beside it.
+    A file that only bears the name of a set is described by that name and a warning.
     """
     digest = digest_of(path)
     for entry in CATALOGUE.values():

@@ -1,16 +1,15 @@
-"""Files in LIBSVM text format: by path, or by name from a folder, the cache or the page."""
+"""Files in LIBSVM text format, by path, or by name from a folder, the cache or LIBSVM's page."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.catalogue import CATALOGUE, PAGE, Entry
 from reshuffle.datasets.download import digest_of, download, recorded
 from reshuffle.datasets.svmlight import MOST_FEATURES, read_svmlight
@@ -30,10 +29,10 @@ def cache_folder() -> Path:
 
 
 def find(name: Location, folder: Location | None = None) -> Path | None:
-    """The file of that path or name, if it is here.
+    """The file of that path or name, or None if it is not on this machine.
 
-    Looked for as a path, then in ``folder``, in the folder that RESHUFFLE_DATA names, and in the
-    cache; packed with bzip2 or gzip too. A file in the current folder that only happens to be called like a set
+    It is looked for as a path, then in ``folder``, in the folder that RESHUFFLE_DATA names, and in the
+    cache; it may be compressed with bzip2 or gzip. A file in the current folder that only happens to have the name of a set
     of the catalogue is not that set, unless it has its sha256: name it as ``./a1a`` to read it.
     """
     return next((path for path in _candidates(name, folder) if _is_file(path)), None)
@@ -47,14 +46,14 @@ def fetch(
     progress: bool = False,
     timeout: float = 30.0,
 ) -> Path:
-    """The file of that path or name, downloaded to the cache if it is not here.
+    """The file of that path or name, downloaded to the cache if it is not on this machine.
 
-    A file of the cache must have the sha256 that is known for it, or that it had when it came.
+    A file of the cache must have the sha256 that is known for it, or that it had when it was downloaded.
 
     Parameters
     ----------
     folder : where to look first.
-    url : of the folder that files are downloaded from; where not given, RESHUFFLE_URL, or LIBSVM's
+    url : the address of the folder from which files are downloaded; by default RESHUFFLE_URL, or LIBSVM's
         page of binary classification problems.
     progress : show a bar while downloading.
     timeout : seconds to wait for the server.
@@ -87,7 +86,7 @@ def load_libsvm(
     progress: bool = False,
     n_features: int | None = None,
     max_features: int = MOST_FEATURES,
-) -> tuple[sp.csr_matrix, NDArray[Any]]:
+) -> tuple[sp.csr_matrix, AnyArray]:
     """A file in LIBSVM text format: CSR with 32-bit indices, and targets.
 
     ``path`` is a file, or the name of one: of a file in ``folder``, in the folder that
@@ -96,9 +95,9 @@ def load_libsvm(
 
     Parameters
     ----------
-    n_features : columns of the matrix; where not given, the largest index in the file.
-    max_features : the largest index that is believed. One number in a file decides how long every vector of a
-        run is, so that it has a bound.
+    n_features : the number of columns of the matrix; by default the largest index in the file.
+    max_features : the largest index that is accepted. One number in a file decides how long every vector of a
+        run is, so it is bounded.
     """
     check_positive("max_features", max_features, integer=True)
     if n_features is not None:
@@ -123,7 +122,7 @@ def _candidates(name: Location, folder: Location | None) -> Iterator[Path]:
 
 
 def _packed(path: Path) -> Iterator[Path]:
-    """A file, and what it may be called when it is packed."""
+    """The names that a file may have, compressed or not."""
     yield path
     yield from (path.with_name(path.name + ending) for ending in (".bz2", ".gz"))
 
@@ -131,12 +130,12 @@ def _packed(path: Path) -> Iterator[Path]:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a name that no file can have
+    except OSError:  # No file can have this name.
         return False
 
 
 def _check_entry(path: Path, entry: Entry) -> None:
-    """Refuse what is not the set of the catalogue: another shape, or other than two classes."""
+    """Refuse a file that is not the set of the catalogue: its shape differs, or it does not have two classes."""
     X, labels = read_svmlight(path)
     rows, features, classes = *X.shape, np.unique(labels).size
     if rows != entry.rows or features > entry.features or classes != 2:

@@ -1,4 +1,4 @@
-"""LIBSVM text, some lines at a time: for files larger than memory, for pipes, and for labels as they are written."""
+"""LIBSVM text, read some lines at a time: for files larger than memory, for pipes, and for labels kept as text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from reshuffle.datasets.svmlight import LARGEST, MOST_FEATURES
 from reshuffle.errors import InputError
 
 LINES = 1 << 13
-"""Lines of a block: some MB of a usual file."""
-SHOWN = 80  # characters of a line in a message
+"""The number of lines in a block: a few MB of a typical file."""
+SHOWN = 80  # A message shows at most this many characters of a line.
 Block = tuple[sp.csr_matrix, NDArray[np.float64]]
 
 
@@ -44,7 +44,7 @@ def _wrong(line: bytes, fault: str, number: int, where: str) -> str:
     if fault == "index" and not again:
         return (
             f"{where}, line {number}: feature index {indices.max():,} is beyond {MOST_FEATURES:,}; a model holds a number "
-            "for each index up to the largest: number the features that there are from 1 on"
+            "for each index up to the largest: renumber the features that occur, from 1 on"
         )
     form = "'label index:value …', numbers, indices rising"
     return f"{where}, line {number} is not in LIBSVM format ({form}): {_short(line)}"

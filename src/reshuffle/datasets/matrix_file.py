@@ -1,4 +1,4 @@
-"""Sparse matrices as scipy's ``save_npz`` writes them, with targets beside them or inside."""
+"""Sparse matrices as written by scipy's ``save_npz``, with targets in the same file or in another."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.capacity import check_room
 from reshuffle.datasets.npz_file import DAMAGE, read_npz
 from reshuffle.datasets.numbers import as_numbers
@@ -30,10 +30,10 @@ OWN = (
 """The names that scipy gives to the parts of a matrix."""
 MATRIX = "a sparse matrix as scipy.sparse.save_npz writes it"
 TARGET = "y"
-"""The member of a matrix file that is its target, where no other name is given."""
+"""The default name of the member of a matrix file that holds the target."""
 
 
-def read_matrix(file: BinaryIO, where: str) -> tuple[sp.csr_matrix, dict[str, NDArray[Any]]]:
+def read_matrix(file: BinaryIO, where: str) -> tuple[sp.csr_matrix, dict[str, AnyArray]]:
     """The matrix of a file, and the other arrays in it, by name."""
     content = file.read()
     arrays = read_npz(io.BytesIO(content), where, MATRIX)
@@ -53,10 +53,8 @@ def read_matrix(file: BinaryIO, where: str) -> tuple[sp.csr_matrix, dict[str, ND
     return X, others
 
 
-def target_of(
-    others: dict[str, NDArray[Any]], given: str | None, rows: int, where: str
-) -> NDArray[Any]:
-    """Targets: the member ``given`` of the matrix file, else the file of that name (.npy, or text, one per line)."""
+def target_of(others: dict[str, AnyArray], given: str | None, rows: int, where: str) -> AnyArray:
+    """The targets: the member ``given`` of the matrix file, or else the file of that name (.npy, or text, one per line)."""
     name = given or TARGET
     if name in others:
         y = others[name]
@@ -75,18 +73,18 @@ def target_of(
     return y
 
 
-def _from_file(path: str) -> NDArray[Any]:
+def _from_file(path: str) -> AnyArray:
     if path.endswith(".npy"):
         try:
-            y: NDArray[Any] = np.load(path, allow_pickle=False)
+            y: AnyArray = np.load(path, allow_pickle=False)
         except DAMAGE as error:
-            raise InputError(f"{path} is not an array of numpy, or is damaged: {error}") from None
+            raise InputError(f"{path} is not a numpy array, or is damaged: {error}") from None
         return y
     try:
         with open(path, encoding="utf-8") as file:
             texts = [line.strip() for line in file]
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not a text with one target per line") from None
+        raise InputError(f"{path} is not a text file with one target per line") from None
     while texts and not texts[-1]:
         texts.pop()
     if "" in texts:

@@ -1,4 +1,4 @@
-"""Arrays of a .npz file that anybody may have written, packed or not: bounded before anything is allocated.
+"""Arrays of a .npz file from any source, compressed or not; its size is bounded before anything is allocated.
 
 Every array must be as large as its part of the file says, and all parts together at most as large as a file of
 that size unpacks to where it holds data. Nothing is unpickled.
@@ -14,12 +14,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.svmlight import PACKED, SMALL
 from reshuffle.errors import InputError
 
-MOST_MEMBERS = 1000  # a table has four
+MOST_MEMBERS = 1000  # The most arrays that a file may hold; a sparse matrix has a handful.
 DAMAGE: tuple[type[Exception], ...] = (
     OSError, ValueError, KeyError, TypeError, EOFError, OverflowError, MemoryError, RuntimeError, SyntaxError,
     NotImplementedError, zipfile.BadZipFile, zlib.error,
@@ -27,7 +27,7 @@ DAMAGE: tuple[type[Exception], ...] = (
 """The errors that reading a damaged file may raise."""
 
 
-def read_npz(file: BinaryIO, where: str, what: str = "a file of arrays") -> dict[str, NDArray[Any]]:
+def read_npz(file: BinaryIO, where: str, what: str = "a file of arrays") -> dict[str, AnyArray]:
     """All arrays of the file, by name; everything that is wrong with it is an ``InputError``."""
     content = file.read()
     try:

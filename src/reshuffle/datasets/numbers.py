@@ -1,4 +1,4 @@
-"""Numbers as text, read strictly: what looks like something else is not a number."""
+"""Numbers written as text, read strictly: what could mean something else is not a number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBER = re.compile(rf"[+-]?(?:{_DIGITS})(?:[eE][+-]?[0-9]+)?").fullmatch
 def is_number(text: str) -> bool:
     """Whether a text is one finite decimal number.
 
-    Not: ``1_000`` or ``1,5``, which others read otherwise; ``007``, which is a code; ``nan`` and ``inf``;
+    These are not numbers: ``1_000`` or ``1,5``, which others read differently; ``007``, which is a code; ``nan`` and ``inf``;
     ``1e999``, which no float64 can hold.
 
     >>> [is_number(t) for t in ("-1.5e-05", "007", "1_0", "inf", "1e999")]
@@ -29,7 +29,7 @@ def is_beyond(text: str) -> bool:
 
 
 def as_numbers(texts: list[str]) -> NDArray[np.float64] | None:
-    """The numbers of these texts; None where one is not a number."""
+    """The numbers that these texts spell, or None if one is not a number."""
     if not all(map(_NUMBER, texts)):
         return None
     values = np.array([float(text) for text in texts], dtype=np.float64)

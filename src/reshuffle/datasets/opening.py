@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
+from reshuffle.digests import digest
 from reshuffle.errors import InputError
 from reshuffle.files import Location
-from reshuffle.shards import ShardReader, Shards, read_manifest
+from reshuffle.shards import Manifest, ShardReader, Shards, read_manifest
 from reshuffle.shards.layout import check_present
 from reshuffle.shards.rows import MEMORY
 from reshuffle.validation import check_positive
 
 MOST_ROWS = 2**32 - 1
-"""The rows of one problem have numbers of 32 bits."""
+"""The most rows of one problem, whose rows are numbered with 32 bits."""
 
 
 def open_shards(
     folder: Location, *, memory: int = MEMORY, with_targets: bool = True
-) -> tuple[Shards, NDArray[Any]]:
-    """X and y of a folder that ``reshuffle convert`` has made, for a ``Problem``, an estimator or a site.
+) -> tuple[Shards, AnyArray]:
+    """X and y of a folder made by ``reshuffle convert``, for a ``Problem``, an estimator or a site.
 
     X is read a window at a time and never all in memory, unless it is smaller than ``memory``: then it is read once when
     a problem is made of it, and everything is as with arrays. y is in memory. Labels -1/+1, 0/1 or of two other numbers are
@@ -30,7 +31,7 @@ def open_shards(
 
     Parameters
     ----------
-    memory : bytes of rows that may be held at a time, 1 GiB where not given. A quarter is a window of a shuffled
+    memory : bytes of rows that may be held at a time, by default 1 GiB. A quarter is a window of a shuffled
         epoch, a quarter the next one, which a thread reads, and half is for the features that an L1 penalty leaves over.
 
     Examples
@@ -48,15 +49,49 @@ def open_shards(
     array([2.5, 1. , 1. ])
     """
     check_positive("memory", memory, integer=True)
-    place, manifest = Path(folder), read_manifest(folder)
+    return _opened(Path(folder), finished_manifest(folder), memory, with_targets)
+
+
+def finished_manifest(folder: Location) -> Manifest:
+    """The manifest of a folder, refused where its conversion has not ended."""
+    manifest = read_manifest(folder)
     if not manifest.complete:
         raise InputError(
-            f"{place} is an unfinished conversion: run `reshuffle convert` again with the same arguments, and it goes on "
-            f"after the {manifest.rows:,} rows that are there"
+            f"{os.fspath(folder)} is an unfinished conversion: run `reshuffle convert` again with the same arguments, and it "
+            f"goes on after the {manifest.rows:,} rows that are there"
         )
+    return manifest
+
+
+def part_identity(manifest: Manifest) -> str:
+    """What tells these shards from others: the checksums of their files, and what their numbers mean."""
+    crcs = [file.crc32 for shard in manifest.shards for file in shard.files.values()]
+    return digest(crcs, manifest.features, list(manifest.classes), list(manifest.names))
+
+
+def open_part(
+    folder: Path, first: int, last: int, memory: int, identity: str
+) -> tuple[Shards, AnyArray]:
+    """X and y of shards ``first`` up to ``last``: no other file of the folder need be there.
+
+    ``identity`` is what ``part_identity`` says of them elsewhere; other rows are refused.
+    """
+    part = finished_manifest(folder).part(first, last)
+    if part_identity(part) != identity:
+        raise InputError(
+            f"shards {first} to {last - 1} of {folder} are not those of the driver's folder of that name: copy the folder with "
+            "its manifest to every host"
+        )
+    return _opened(folder, part, memory, with_targets=True)
+
+
+def _opened(
+    place: Path, manifest: Manifest, memory: int, with_targets: bool
+) -> tuple[Shards, AnyArray]:
     if manifest.rows > MOST_ROWS:
         raise InputError(
-            f"{place} has {manifest.rows:,} rows; a problem has at most {MOST_ROWS:,}: use several folders, as sites"
+            f"{place} has {manifest.rows:,} rows; a problem has at most {MOST_ROWS:,}: use several folders as sites, or "
+            "rs.federated.DividedFolder"
         )
     check_present(place, manifest)
     X = Shards(ShardReader(place, manifest), memory)

@@ -13,7 +13,7 @@ from reshuffle.datasets.chunks import ROWS, Chunk, Values, check_names
 from reshuffle.errors import InputError, extra
 
 INDEX = re.compile(r"__index_level_\d+__")
-"""The name that pandas gives to an index without one: row numbers, which pandas does not take for a column either."""
+"""The name that pandas gives to an unnamed index: row numbers, which pandas does not treat as a column either."""
 
 
 def read_parquet(
@@ -25,7 +25,7 @@ def read_parquet(
     aside: tuple[str, ...] = (),
     rows: int = ROWS,
 ) -> Iterator[Chunk]:
-    """Chunks of a table; the first may be empty, but has the names.
+    """The chunks of a table; the first may be empty, but it has the names.
 
     Columns that are ``dropped`` are not read; those that are ``dates`` become days since 1970-01-01, and dates
     in those that are kept ``aside`` become texts.
@@ -42,7 +42,7 @@ def read_parquet(
         kept = [name for name in names if name not in dropped]
         first = 1
         yield Chunk({name: np.empty(0) for name in names}, [], where, "row")
-        # not by stored.iter_batches, which reads groups of rows that are not of the table's types as if they were
+        # stored.iter_batches is not used: it reads row groups of other types as if they had the table's types.
         fragment = dataset.ParquetFileFormat().make_fragment(source)
         for batch in fragment.to_batches(columns=kept, batch_size=rows, use_threads=False):
             places = range(first, first + batch.num_rows)
@@ -52,7 +52,9 @@ def read_parquet(
             }
             yield Chunk(columns, places, where, "row")
             first += batch.num_rows
-        if first - 1 != stored.metadata.num_rows:  # pyarrow goes by the shortest column
+        if (
+            first - 1 != stored.metadata.num_rows
+        ):  # pyarrow stops at the end of the shortest column.
             raise InputError(
                 f"{where} is damaged: it says that it has {stored.metadata.num_rows:,} rows, and has {first - 1:,}"
             )
@@ -60,8 +62,8 @@ def read_parquet(
         raise InputError(f"{where} is not a Parquet file, or is damaged: {error}") from None
 
 
-def _seekable(file: BinaryIO) -> Any:
-    """Parquet is read from its end: what comes from a pipe or an unpacker is held in memory."""
+def _seekable(file: BinaryIO) -> object:
+    """A seekable file: Parquet is read from its end, so data from a pipe or a decompressor is held in memory."""
     plain = isinstance(getattr(file, "raw", None), io.FileIO) and file.seekable()
     return file if plain else io.BytesIO(file.read())
 

@@ -1,4 +1,4 @@
-"""Data of any form that is known, for a fit and for predictions."""
+"""Data files of every known format, for a fit and for predictions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.catalogue import CATALOGUE
 from reshuffle.datasets.chunks import Chunk, Values, listed, several
 from reshuffle.datasets.columns import Column
@@ -45,7 +45,7 @@ def load_data(
     reading: Reading | None = None,
     learn_from: LearnFrom = everything,
 ) -> Data:
-    """Rows and targets of a file in CSV, Parquet, LIBSVM or NPZ form, packed or not; "-" is standard input.
+    """Rows and targets of a CSV, Parquet, LIBSVM or NPZ file, compressed or not; "-" is standard input.
 
     ``learn_from`` gives, from the targets and the columns kept ``aside``, the rows that scales, fillings and categories of a table come from: where
     others are held out, these should not have a say.
@@ -82,7 +82,7 @@ def load_data(
 
 
 def form_of(path: str | os.PathLike[str], default: str) -> str:
-    """The form of a file, by its first bytes or its name."""
+    """The format of a file, by its first bytes or its name."""
     with opened(path) if os.path.isfile(path) else nullcontext(None) as file:
         found = None if file is None else binary_format(file)
     return found or _by_name(path, default)
@@ -94,7 +94,7 @@ def is_table(path: str | os.PathLike[str]) -> bool:
 
 
 def column_names(path: str | os.PathLike[str], reading: Reading) -> list[str]:
-    """The names of the columns of a CSV or Parquet file, which is opened for them alone."""
+    """The names of the columns of a CSV or Parquet file, without reading its rows."""
     reading = _separated(path, reading)
     with opened(_located(path, reading, "csv")) as file:
         chunks = _chunks(file, told(path), binary_format(file) or "csv", reading)
@@ -103,7 +103,7 @@ def column_names(path: str | os.PathLike[str], reading: Reading) -> list[str]:
 
 def load_columns(
     path: str | os.PathLike[str], reading: Reading
-) -> tuple[dict[str, Column], NDArray[Any]]:
+) -> tuple[dict[str, Column], AnyArray]:
     """The columns of a CSV or Parquet file, and its target, before anything is encoded."""
     reading = _separated(path, reading)
     with opened(_located(path, reading, "csv")) as file:
@@ -113,7 +113,7 @@ def load_columns(
 
 
 def _separated(path: str | os.PathLike[str], reading: Reading) -> Reading:
-    """Tabs separate the values of a file that is called .tsv, unless another separator is given."""
+    """The reading with tabs as the separator for a .tsv file, unless another separator is given."""
     if reading.separator is None and ".tsv" in os.fspath(path).lower():
         return replace(reading, separator="\t")
     return reading
@@ -124,7 +124,7 @@ def stream(
 ) -> Iterator[Any]:
     """Rows of a file for a model with this encoding, some at a time, in constant memory (NPZ: all at once).
 
-    ``reading`` may say another ``format`` or ``separator`` than the model's file had.
+    ``reading`` may give another ``format`` or ``separator`` than that of the model's file.
     """
     return (part.X for part in stream_parts(path, encoding, note, reading))
 
@@ -132,7 +132,7 @@ def stream(
 def stream_parts(
     path: str | os.PathLike[str], encoding: Encoding, note: Note, reading: Reading | None = None
 ) -> Iterator[Part]:
-    """The same with the columns that ``reading`` keeps ``aside``, and the labels of a LIBSVM file."""
+    """As ``stream``, with the columns that ``reading`` keeps ``aside`` and the labels of a LIBSVM file."""
     where, given = told(path), reading or Reading()
     if is_shard_folder(path):
         yield from _of_shards(path, encoding)
@@ -184,13 +184,13 @@ def _of_shards(path: str | os.PathLike[str], encoding: Encoding) -> Iterator[Par
 
 
 class Part(NamedTuple):
-    """Some rows of a file: as the model takes them, with the columns that were kept aside and the labels if known."""
+    """Some rows of a file in the form that the model takes, with the columns kept aside and the labels if known."""
 
     X: Any
     aside: Mapping[str, Values]
     y: Any = None
     chunk: Chunk | None = None
-    """The rows as they are in a table."""
+    """The rows as they are in the table."""
 
 
 def _check_aside(chunk: Chunk, wanted: tuple[str, ...]) -> None:
@@ -216,13 +216,13 @@ def _refuse_options_of_tables(reading: Reading, where: str, form: str) -> None:
 def _located(
     path: str | os.PathLike[str], reading: Reading, default: str
 ) -> str | os.PathLike[str]:
-    """The file; the name of a set in LIBSVM format may stand for it, and goes before a file of that name."""
+    """The path of the file; the name of a known LIBSVM data set takes precedence over a file of that name."""
     if str(path) in CATALOGUE and default == "libsvm":
         return fetch(path, progress=True)
     if str(path) == STDIN or (os.path.exists(path) and not os.path.isdir(path)):
         return path
     if os.path.isdir(path):
-        raise InputError(f"{os.fspath(path)} is a folder; a file is wanted")
+        raise InputError(f"{os.fspath(path)} is a folder; give a file")
     if (reading.format or _by_name(path, default)) != "libsvm":
         raise InputError(f"there is no file {os.fspath(path)!r}")
     return fetch(path, progress=True)

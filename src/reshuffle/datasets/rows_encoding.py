@@ -1,4 +1,4 @@
-"""Files that are a matrix already: what a model remembers of them."""
+"""What a model remembers of a file that holds a matrix."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RowsEncoding:
         return [f"feature {j}" for j in range(self.first, self.first + self.features)]
 
     def rows(self, X: sp.csr_matrix, note: Note, where: str) -> sp.csr_matrix:
-        """Rows whose column j has the index j, as the model takes them."""
+        """Convert rows whose column j has the index j into the columns of the model."""
         last = self.first + self.features
         if self.first and X[:, : self.first].nnz:
             raise InputError(
@@ -46,7 +46,7 @@ Encoding = TableEncoding | RowsEncoding
 
 
 def encoding_of(about: Mapping[str, Any]) -> Encoding:
-    """The encoding that ``to_json`` wrote; a ``ValueError``, ``KeyError`` or ``TypeError`` where it is something else."""
+    """The encoding that ``to_json`` wrote; anything else raises ``ValueError``, ``KeyError`` or ``TypeError``."""
     if about["kind"] == "table":
         return TableEncoding.from_json(about)
     if about["kind"] == "rows" and about["first"] in (0, 1):

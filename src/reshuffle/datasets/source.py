@@ -1,4 +1,4 @@
-"""Where bytes come from: a file or standard input, packed or plain."""
+"""The source of bytes: a file or standard input, compressed or not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKED: dict[bytes, Callable[[Any], Any]] = {
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
 }
-"""The first bytes of packed files, and what unpacks them; a file's name is not believed."""
+"""The first bytes of compressed files, and the function that opens each kind; a file's name is not trusted."""
 FORMATS = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"PK\x05\x06": "npz"}
 """The first bytes of files that are not text."""
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
@@ -30,7 +30,7 @@ DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """The bytes of a file, or of standard input where ``path`` is "-", unpacked where they are packed.
+    """The bytes of a file, or of standard input if ``path`` is "-", decompressed if necessary.
 
     An error while they are read is raised as an ``InputError``.
     """
@@ -42,7 +42,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             else:
                 with unpack(raw) as inside, io.BufferedReader(inside) as plain:
                     yield plain
-    except BrokenPipeError:  # of whoever reads what we write
+    except BrokenPipeError:  # The broken pipe is that of our output, not of this source.
         raise
     except DAMAGE as error:
         raise InputError(f"cannot read {told(path)}: {error or 'it ends too early'}") from None
@@ -54,12 +54,12 @@ def told(path: str | os.PathLike[str]) -> str:
 
 
 def binary_format(file: BinaryIO) -> str | None:
-    """ "parquet" or "npz" where the first bytes say so."""
+    """ "parquet" or "npz" if the first bytes say so, otherwise None."""
     return next((name for magic, name in FORMATS.items() if first_bytes(file, magic)), None)
 
 
 def first_bytes(file: BinaryIO, wanted: bytes) -> bool:
-    """Whether a file begins so; nothing is taken from it."""
+    """Whether a file begins with these bytes, which stay in its buffer."""
     peek = getattr(file, "peek", None)
     return peek is not None and bytes(peek(len(wanted))[: len(wanted)]) == wanted
 

@@ -19,18 +19,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.core import native
 from reshuffle.errors import InputError
 from reshuffle.files import Location, opened
 
-MOST_FEATURES = 10_000_000  # 80 MB for each vector of this length
-LARGEST = 2**31 - 1  # the largest index that the arrays of indices can hold
+MOST_FEATURES = 10_000_000  # A vector of this length takes 80 MB.
+LARGEST = 2**31 - 1  # The largest index that the index arrays can hold.
 PACKED = 200
-"""A text may be at most this many times as large as its packed file: numbers pack to between a fifth and a twentieth."""
-SMALL = 1 << 26  # bytes that any packed file may have
+"""A text may be at most this many times as large as its compressed file; numbers compress to between a fifth and a twentieth."""
+SMALL = 1 << 26  # A decompressed file may have this many bytes in any case.
 PIECE = 1 << 22
-"""Bytes that are parsed at a time, within some 20 ms, so that an interruption is heard."""
-SHOWN = 40  # bytes of a wrong line in a message
+"""Bytes that are parsed at a time, within some 20 ms, so that an interruption is noticed soon."""
+SHOWN = 40  # A message shows at most this many bytes of a wrong line.
 DAMAGE = (ValueError, OSError, EOFError, OverflowError, zlib.error, MemoryError)
 """The errors that reading a damaged file may raise."""
 
@@ -53,18 +54,18 @@ def read_svmlight(
             raise InputError(_damaged(path, str(error) or type(error).__name__)) from None
     if not labels.size:
         raise InputError(f"{path} holds no sample")
-    if indices.size and indices.min() > 0:  # the first index is 1
+    if indices.size and indices.min() > 0:  # The first index is 1.
         indices -= 1
     width = int(indices.max(initial=0)) + 1
     if width > (max_features if n_features is None else n_features):
         raise InputError(_too_wide(path, width, n_features, max_features))
-    pointers: NDArray[Any] = ends.astype(np.int32 if values.size < 2**31 else np.int64)
+    pointers: AnyArray = ends.astype(np.int32 if values.size < 2**31 else np.int64)
     rows = (values, indices, pointers)
     return sp.csr_matrix(rows, shape=(labels.size, n_features or width)), labels
 
 
 def _pieces(stream: BinaryIO, path: Location, size: int) -> Iterator[bytes]:
-    """Whole lines, as many as some MB hold, or a longer one alone."""
+    """Pieces of whole lines, of a few MB each; a longer line is a piece by itself."""
     read, most = 0, PACKED * size + SMALL
     held: list[bytes] = []
     while text := stream.read(min(PIECE, most + 1 - read)):
@@ -82,9 +83,9 @@ def _pieces(stream: BinaryIO, path: Location, size: int) -> Iterator[bytes]:
     yield b"".join(held)
 
 
-def _parsed(pieces: Iterator[bytes], path: Location) -> tuple[NDArray[Any], ...]:
+def _parsed(pieces: Iterator[bytes], path: Location) -> tuple[AnyArray, ...]:
     """Values, indices as they are written, ends of rows and labels of all pieces."""
-    parts: list[tuple[NDArray[Any], ...]] = []
+    parts: list[tuple[AnyArray, ...]] = []
     lines = stored = 0
     for text in pieces:
         values, indices, ends, labels, fault, line, at = native.parse_libsvm(text, LARGEST)
@@ -97,7 +98,7 @@ def _parsed(pieces: Iterator[bytes], path: Location) -> tuple[NDArray[Any], ...]
 
 
 def _wrong(path: Location, fault: str, line: int, text: bytes) -> str:
-    """The reason why a line that begins so is refused."""
+    """The reason why the line that begins with this text is refused."""
     start = text.split(b"\n")[0].decode("ascii", "replace").strip()
     if fault == "form":
         return _damaged(path, f"line {line} is {start!r}")
@@ -114,7 +115,7 @@ def _damaged(path: Location, reason: str) -> str:
 
 @contextmanager
 def _unpacked(file: BinaryIO) -> Iterator[BinaryIO]:
-    """The text of the file, whether it is packed or not: its first bytes say so."""
+    """The text of the file, decompressed if its first bytes say that it is compressed."""
     start = file.read(3)
     file.seek(0)
     kind: Any = {b"\x1f\x8b": gzip.GzipFile}.get(

@@ -1,4 +1,4 @@
-"""A whole table as rows and targets, and how the one came from the other."""
+"""A whole table as rows and targets, with the encoding that made them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.chunks import MISSING, Chunk, Values, listed, several
 from reshuffle.datasets.columns import Column
 from reshuffle.datasets.csv_file import unnamed
@@ -20,7 +20,7 @@ from reshuffle.errors import InputError
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file is to be read; what is not said is found out from its name and its first bytes."""
+    """How to read a file; what is not given is inferred from its name and its first bytes."""
 
     target: str | None = None
     format: str | None = None
@@ -31,7 +31,7 @@ class Reading:
     missing: tuple[str, ...] = MISSING
     impute: bool = False
     standardise: bool = True
-    """Columns of numbers to mean 0 and standard deviation 1, so that a penalty treats them alike."""
+    """Scale columns of numbers to mean 0 and standard deviation 1, so that a penalty treats them alike."""
     dates: tuple[str, ...] = ()
     """Columns of dates, which become days since 1970-01-01."""
     aside: tuple[str, ...] = ()
@@ -48,24 +48,24 @@ class Data:
     """
 
     X: Any
-    y: NDArray[Any]
+    y: AnyArray
     encoding: Encoding
-    aside: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    """The columns that are no features, row by row."""
+    aside: Mapping[str, AnyArray] = field(default_factory=dict)
+    """The columns kept aside, which are not features."""
     dropped: int = 0
-    """Rows that were left out because their target has no value."""
+    """The number of rows that were left out because their target is missing."""
     filled: Mapping[str, int] = field(default_factory=dict)
-    """How many missing values of a column were filled in."""
+    """For each column, the number of missing values that were filled in."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.X, self.y, self.encoding))
 
 
-LearnFrom = Callable[[NDArray[Any], Mapping[str, NDArray[Any]]], Rows]
+LearnFrom = Callable[[AnyArray, Mapping[str, AnyArray]], Rows]
 """From the targets and the columns that were kept aside, the rows that an encoding is learned from."""
 
 
-def everything(y: NDArray[Any], aside: Mapping[str, NDArray[Any]]) -> Rows:
+def everything(y: AnyArray, aside: Mapping[str, AnyArray]) -> Rows:
     """All rows."""
     return slice(None)
 
@@ -73,7 +73,7 @@ def everything(y: NDArray[Any], aside: Mapping[str, NDArray[Any]]) -> Rows:
 def read_table(
     chunks: Iterator[Chunk], reading: Reading, where: str, learn_from: LearnFrom = everything
 ) -> Data:
-    """All rows of a table, with the encoding that some of them ask for."""
+    """All rows of a table, with an encoding that is learned from some of them."""
     table = read_columns(chunks, reading, where)
     columns = table.columns
     rows = learn_from(table.y, table.aside)
@@ -91,11 +91,11 @@ class Columns(NamedTuple):
     """A table before anything is encoded."""
 
     columns: dict[str, Column]
-    y: NDArray[Any]
-    aside: dict[str, NDArray[Any]]
-    """Columns that are no features."""
+    y: AnyArray
+    aside: dict[str, AnyArray]
+    """The columns kept aside, which are not features."""
     dropped: int
-    """Rows without a target that were left out."""
+    """The number of rows without a target that were left out."""
 
 
 def read_columns(chunks: Iterator[Chunk], reading: Reading, where: str) -> Columns:
@@ -139,8 +139,8 @@ def _with_target(chunk: Chunk, target: Column) -> Chunk:
     return chunk.take(kept.astype(np.intp))
 
 
-def _joined(parts: list[Values]) -> NDArray[Any]:
-    """A column that is no feature: numbers where all chunks hold numbers, objects elsewhere."""
+def _joined(parts: list[Values]) -> AnyArray:
+    """A column kept aside: numbers if all chunks hold numbers, otherwise objects."""
     numbers = [part for part in parts if isinstance(part, np.ndarray)]
     if len(numbers) == len(parts):
         return np.concatenate(numbers) if numbers else np.empty(0)
@@ -170,7 +170,9 @@ def _columns(names: list[str], reading: Reading, where: str) -> dict[str, Column
         raise InputError(
             f"--groups and --time must name other columns than the target {reading.target!r}"
         )
-    aside = [name for name in reading.aside if name not in reading.dates]  # a date may be both
+    aside = [
+        name for name in reading.aside if name not in reading.dates
+    ]  # A column of dates may be kept aside and be a feature.
     kept = [name for name in names if name not in (*reading.drop, *aside)]
     if len(kept) < 2:
         others = f", apart from those of --groups and --time ({', '.join(aside)})" if aside else ""
@@ -183,14 +185,14 @@ def _columns(names: list[str], reading: Reading, where: str) -> dict[str, Column
         )
     missing, nothing = frozenset(reading.missing), frozenset({""})
     return {
-        name: Column(name, nothing, forced=True)  # every value is a category, NA too
+        name: Column(name, nothing, forced=True)  # Every value is a category, including NA.
         if name in reading.categorical
         else Column(name, missing)
         for name in kept
     }
 
 
-def _targets(column: Column) -> NDArray[Any]:
+def _targets(column: Column) -> AnyArray:
     if column.lacking:
         raise InputError(
             f"{column.lacking_at}: the target {column.name!r} has no value; give --drop-missing-target to leave such "

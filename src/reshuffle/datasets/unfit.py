@@ -10,9 +10,9 @@ from reshuffle.datasets.numbers import is_beyond
 from reshuffle.errors import InputError, shown
 
 FEW = 20
-"""A text column with more categories than this, and than half its rows, is names or free text, not categories."""
+"""A text column with more distinct values than this, and than half its rows, holds names or free text, not categories."""
 LONGEST = 40
-"""Characters of a date, a time or a number."""
+"""A date, a time or a number has at most this many characters."""
 DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2})?"
     r"|\d{1,2}[-. ] ?[^\W\d]{3,9}[-. ,] ?\d{2,4}|[^\W\d]{3,9}\.? \d{1,2}, \d{4}"
@@ -20,11 +20,11 @@ DATE = re.compile(
 )
 """The pattern of dates and times."""
 DRESSED = re.compile(r"[\d.,'_%$€£¥\s+-]*")
-"""The pattern of numbers that are written with a decimal comma, thousands, a currency or a percent sign ..."""
+"""The pattern of numbers written with a decimal comma, thousands separators, a currency or a percent sign."""
 DRESS = set(",%$€£¥'_")
-"""... and what makes them so,"""
+"""The characters that distinguish such numbers from plain ones."""
 SPACED = re.compile(r"[+-]?[\d.,]+(\s[\d.,]+)+")
-"""or spaces between thousands."""
+"""The pattern of numbers with spaces between thousands."""
 
 
 def refuse_unfit(
@@ -63,7 +63,7 @@ def refuse_unfit(
 
 
 def mixed(column: str, text: str, place: str, wrong: int, given: int) -> str:
-    """The message about a text among numbers."""
+    """The message about a text in a column of numbers."""
     return (
         f"{place}: column {column!r} holds {shown(text[:60])}, where {given - wrong:,} of {given:,} values are numbers. "
         f"Correct it; or give --missing {quoted(text[:60])} with --impute if it stands for no value; or --categorical "
@@ -72,12 +72,12 @@ def mixed(column: str, text: str, place: str, wrong: int, given: int) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as a shell takes it."""
+    """A name, quoted for a shell."""
     return name if re.fullmatch(r"[\w.-]+", name) else f"'{name}'"
 
 
 def _most(texts: list[str], like: Callable[[str], bool]) -> str:
-    """The first text that looks so, where most do."""
+    """The first text that matches, if most texts match."""
     found = [text for text in texts if like(text)]
     return found[0][:LONGEST] if len(found) > len(texts) / 2 else ""
 

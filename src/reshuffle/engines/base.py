@@ -8,18 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError
 
-Array = NDArray[np.float64]
 OVERHEAD = 20
 """Even a small client costs about as much time as this many samples."""
 MANY = 16
 """With this many clients for each part, parts made of neighbours are even enough."""
 
 
-Plain = str | int | float | NDArray[Any]
+Plain = str | int | float | AnyArray
 Record = Mapping[str, Plain]
 """The part of a message beside the model: arrays, numbers and strings, nothing else."""
 
@@ -143,7 +142,7 @@ def open_session(
     return session
 
 
-def checksum(model: NDArray[Any], more: Record) -> int:
+def checksum(model: AnyArray, more: Record) -> int:
     """CRC-32 of what a reply holds: against damage, not against malice."""
     found = zlib.crc32(model.data if model.flags.c_contiguous else model.tobytes())
     for name in sorted(more) if more else ():

@@ -96,17 +96,23 @@ class RaySession:
         self.sizes = {client: size for report in reports for client, size in report.items()}
 
     def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
-        return list(self.stream(task, timeout))
+        return list(self._answers(task, timeout, apart=False))
 
     def stream(self, task: Task, timeout: float | None) -> Iterator[Reply | Failure]:
-        """The same, host by host as they answer."""
+        """The same, client by client as they answer: this process holds one answer at a time."""
+        return self._answers(task, timeout, apart=True)
+
+    def _answers(self, task: Task, timeout: float | None, apart: bool) -> Iterator[Reply | Failure]:
         ray = self.ray
         parts = [
             (handle, data, task.part(clients))
             for (handle, clients), data in zip(self.actors, self.data, strict=True)
         ]
         asked = {
-            h.work.remote(data, part, timeout): part for h, data, part in parts if part.clients
+            h.work.remote(data, one, timeout): one
+            for h, data, part in parts
+            for one in ([part.part([c]) for c in part.clients] if apart else [part])
+            if one.clients
         }
         while asked:
             done, _ = ray.wait(list(asked), timeout=_patience(parts, timeout))
@@ -147,7 +153,7 @@ class Cluster:
     def __init__(self) -> None:
         self.lock, self.sessions, self.ours, self.bound = Lock(), 0, False, False
 
-    def enter(self, address: str | None) -> Any:
+    def enter(self, address: str | None) -> object:
         """Ray, connected; one more session uses it."""
         with self.lock, self._variables(address is None):
             ray, started = _connect(address, self.bound)
@@ -186,7 +192,7 @@ class Cluster:
 CLUSTER = Cluster()
 
 
-def _connect(address: str | None, bound: bool) -> tuple[Any, bool]:
+def _connect(address: str | None, bound: bool) -> tuple[object, bool]:
     """Ray, and whether it was connected only now; ``bound``: it was imported with ``LOOPBACK`` set."""
     with extra("ray", "ray", 'engine "ray"'):
         import ray
@@ -227,7 +233,7 @@ class _HostActor:
         self.host: Host | None = None
         self.crew = Crew(1)
 
-    def sizes(self, data: list[Any]) -> dict[int, int]:
+    def sizes(self, data: list[object]) -> dict[int, int]:
         return self._fetched(data).sizes()
 
     def work(self, data: list[Any], task: Task, timeout: float | None) -> list[Reply | Failure]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.estimators.column_penalties import by_columns
 from reshuffle.estimators.early_stopping import Watch, held_out
@@ -23,38 +23,36 @@ from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
 from reshuffle.trace import Result
 
-Array = NDArray[np.float64]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearEstimator(Linear, Hooks, Nested):
-    """Minimises the mean loss plus a penalty. ``RRClassifier`` says what the parameters are."""
+    """Minimises the mean loss plus a penalty. The parameters are described in ``RRClassifier``."""
 
     loss: Any = None
     penalty: Any = "l2"
     l1: float | None = None
     l2: float | None = None
-    penalty_factors: Any = None
+    penalty_factors: object = None
     positive: bool = False
     fit_intercept: bool = True
     solver: Any = "exact"
     tol: float | None = None
     max_iter: int = 1000
-    random_state: Any = 0
+    random_state: object = 0
     warm_start: bool = False
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 5
-    callbacks: Any = None
-    verbose: Any = False
+    callbacks: object = None
+    verbose: object = False
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Find the minimiser for these rows and targets."""
         return self._learn(self.prepared(X, y, sample_weight))
 
     def _learn(self, data: Prepared) -> Self:
-        """Solve, and keep what was found."""
+        """Solve, and set the fitted attributes."""
         check_flags(self, "fit_intercept", "positive", "warm_start", "early_stopping")
         check_level("verbose", self.verbose)
         seed = seed_of(self.random_state)
@@ -84,7 +82,7 @@ class LinearEstimator(Linear, Hooks, Nested):
         certificate = certificate_of(result, solver.tol)
         retell(held, type(self).__name__, result, certificate)
         self._keep(result, problem, certificate, watch)
-        self.stream_ = SampleStream.after(problem, seed)
+        self.stream_, self.data_ = SampleStream.after(problem, seed), data
         tasks.end(result.x)
         return self
 
@@ -94,7 +92,7 @@ class LinearEstimator(Linear, Hooks, Nested):
         return penalty_of(by_columns(self.penalty, self), *settings, shape)
 
     def _shown(self, data: Prepared) -> dict[str, Any]:
-        """The data for callbacks of scikit-learn: rows, and targets as the user wrote them."""
+        """The data for scikit-learn's callbacks: the rows, and the targets as the user gave them."""
         codes = data.codes
         return {"X": data.X, "y": data.y if codes is None else lambda: self.classes_[codes]}
 
@@ -104,7 +102,9 @@ class LinearEstimator(Linear, Hooks, Nested):
         x, objective = result.x, result.trace.last()["objective"]
         if watch is not None and watch.losses:
             self.validation_losses_ = np.array(watch.losses)
-            if not np.array_equal(watch.x, x):  # an earlier point, at which nothing was proved
+            if not np.array_equal(
+                watch.x, x
+            ):  # Early stopping keeps an earlier point, at which nothing was proved.
                 certificate = Certificate(certificate.measure, np.nan, certificate.tol, "")
                 x, objective = watch.x, problem.objective(watch.x)
         self.__dict__.update(self.attributes_of(x))
@@ -126,17 +126,18 @@ class LinearEstimator(Linear, Hooks, Nested):
         stream = getattr(self, "stream_", None) or SampleStream(seed=seed_of(self.random_state))
         part = chunk(data, self._penalty(data.shape), self.fit_intercept)
         self.loss_, self.penalty_ = part.loss, part.penalty
-        start = self._solution() if hasattr(self, "coef_") else None
+        start = self.solution() if hasattr(self, "coef_") else None
         result, self.stream_ = stream.advance(part, start)
         self._keep(result, part, certificate_of(result, 0.0), None)
+        self.data_ = None  # the rows of earlier calls are gone
         self.n_iter_ = self.stream_.calls
         return self
 
     def _start(self, shape: tuple[int, ...]) -> Array | None:
-        """The last model where a warm start is wanted and it fits; any start leads to the minimiser."""
+        """The last model, if a warm start is wanted and its shape fits; any start leads to the minimiser."""
         if not self.warm_start or not hasattr(self, "coef_"):
             return None
-        x = self._solution()
+        x = self.solution()
         return x if x.shape == shape else None
 
     def _given_callbacks(self) -> list[Any]:

@@ -29,10 +29,10 @@ class RRClassifier(LinearClassifier, LinearEstimator):
         ``reshuffle.losses`` or your own.
     penalty : "l1", "l2", "elasticnet", "none" or None, or any object with ``value(x)`` and ``prox(x, step)``,
         such as the penalties of ``reshuffle.penalties``. Parameters of an object are set as ``penalty__l1``.
-    l1, l2 : strengths of a penalty that is given by name; 1e-4 where it has one that is not given.
+    l1, l2 : strengths of a penalty that is given by name; those that it has and that are not given are 1e-4.
     penalty_factors : one number per feature, by which its strengths are multiplied; 0 leaves it unpenalised.
     positive : whether coefficients must not be negative (for a penalty that is given by name).
-    fit_intercept : whether there is a b, which is not penalised.
+    fit_intercept : whether to fit an intercept b, which is not penalised.
     solver : "exact" (``ExactProxRR``), "proxrr", "proxsgd" or "fista", or a solver, which keeps its own tol,
         epochs and seed.
     tol : the relative accuracy of P at which to stop, certified where that is possible. ``None`` stands for 1e-13
@@ -40,10 +40,10 @@ class RRClassifier(LinearClassifier, LinearEstimator):
         second derivative), which is 1e-6 or better in the coefficients and takes hardly longer than 1e-6 in P
         would; and for 1e-4, as in scikit-learn, where it does not: penalties whose prox is costly, losses of your
         own without ``second``, and other solvers. ``certificate_`` says what was reached.
-    max_iter : the most epochs.
-    random_state : an integer, so that the same data give the same model; a RandomState or Generator; or None
-        for a fresh one.
-    warm_start : begin at the last model, where it has the same shape and classes.
+    max_iter : the largest number of epochs.
+    random_state : an integer, so that the same data always give the same model; a RandomState or Generator; or None
+        for a fresh seed.
+    warm_start : begin at the last model, if it has the same shape and classes.
     early_stopping : hold out ``validation_fraction`` of the rows, stop when their mean loss has not fallen for
         ``n_iter_no_change`` epochs, and keep the model at which it was lowest.
     callbacks : a function of a ``Result``, or a list of such, called after each epoch; True stops the run.
@@ -69,9 +69,11 @@ class RRClassifier(LinearClassifier, LinearEstimator):
     """
 
     loss: Any = "logistic"
-    class_weight: Any = None
+    class_weight: object = None
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: object, classes: object = None, sample_weight: Any = None
+    ) -> Self:
         """One shuffled pass over these rows and a prox (an epoch of ProxRR), from the model so far.
 
         The first call names all ``classes``. Steps shrink over the calls as ``SampleStream`` says.

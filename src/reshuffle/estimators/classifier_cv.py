@@ -12,17 +12,17 @@ class RRClassifierCV(LinearClassifier, CrossValidated):
     """P(w, b) = mean loss + λ·ψ(w), with the λ that does best on held-out rows.
 
     A path of λ's, from the one that holds every feature at zero down, is followed on each fold and on all
-    rows, each model begun at the one before. What is kept is the model of all rows at the chosen λ.
+    rows, each model found from the previous ones. The model of all rows at the chosen λ is kept.
 
     Parameters
     ----------
     loss, penalty_factors, positive, fit_intercept, solver, max_iter, random_state, class_weight :
         as in ``RRClassifier``.
     penalty : ψ: "l1", "l2", "elasticnet" (l1_ratio·‖w‖₁ + (1 - l1_ratio)/2·‖w‖²), or an object.
-    l1_ratio : of the elastic net.
+    l1_ratio : the share of ℓ1 in the elastic net.
     lambdas : how many λ's, spaced evenly in their logarithm, or the λ's themselves. A penalty that holds
         nothing at zero, like "l2", has no largest λ: give them.
-    smallest : the last λ over the first, where only their number is given.
+    smallest : the ratio of the last λ to the first, if only their number is given.
     cv : the number of folds (5): the rows are divided at random, by ``random_state``, with the same share of each
         class in every fold, and rows of one group together where ``fit`` is given ``groups``. Or a splitter of
         scikit-learn, ``TimeFolds`` for data in the order of time, or a list of pairs of row numbers.
@@ -50,4 +50,4 @@ class RRClassifierCV(LinearClassifier, CrossValidated):
     """
 
     loss: Any = "logistic"
-    class_weight: Any = None
+    class_weight: object = None

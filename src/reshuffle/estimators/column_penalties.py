@@ -9,8 +9,8 @@ from reshuffle.errors import InputError
 from reshuffle.penalties.column_groups import COLUMNS, column_groups
 
 
-def by_columns(penalty: Any, model: Any) -> Any:
-    """The penalty with the groups that the names of the model's features tell, where it asks for columns."""
+def by_columns(penalty: Any, model: object) -> object:
+    """The penalty; ``groups="columns"`` is replaced by the groups that the feature names imply."""
     groups = getattr(penalty, "groups", None)
     if not (isinstance(groups, str) and groups == COLUMNS):
         return penalty

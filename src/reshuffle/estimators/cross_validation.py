@@ -1,4 +1,4 @@
-"""The strength by cross-validation: a path per fold, in threads."""
+"""The choice of the strength by cross-validation, with a path per fold, in threads."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.metrics import check_scoring
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, held_warnings
 from reshuffle.estimators.column_penalties import by_columns
 from reshuffle.estimators.folds import Fold, Paired, folds_of, paired
 from reshuffle.estimators.inputs import Prepared, check_flags
-from reshuffle.estimators.linear import Array, Linear
+from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.nested import Nested
 from reshuffle.estimators.outcome import certificate_of
 from reshuffle.estimators.paths import Path, follow, path_of, strengths_of, unit_penalty, walk
@@ -30,23 +31,23 @@ from reshuffle.trace import Result
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CrossValidated(Linear, Nested):
-    """The model of a path that does best on held-out rows. ``RRClassifierCV`` says what the parameters are."""
+    """The model on a path that does best on held-out rows. The parameters are described in ``RRClassifierCV``."""
 
     loss: Any = None
     penalty: Any = "l1"
     l1_ratio: float = 0.5
-    lambdas: Any = 50
+    lambdas: object = 50
     smallest: float = 1e-3
-    cv: Any = None
-    scoring: Any = None
+    cv: object = None
+    scoring: object = None
     rule: str = "min"
-    penalty_factors: Any = None
+    penalty_factors: object = None
     positive: bool = False
     fit_intercept: bool = True
     solver: Any = "exact"
     tol: float | None = None
     max_iter: int = 1000
-    random_state: Any = 0
+    random_state: object = 0
     n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -87,7 +88,11 @@ class CrossValidated(Linear, Nested):
         self._keep(whole, results, best if self.rule == "min" else sparser, solver)
         return self
 
-    def _folds(self, data: Prepared, groups: Any, seed: int) -> list[Fold]:
+    def inference(self, **settings: Any) -> Any:
+        """Refused: the strength was chosen by looking at the same data."""
+        raise InputError(CHOSEN.format(type(self).__name__))
+
+    def _folds(self, data: Prepared, groups: object, seed: int) -> list[Fold]:
         folds = folds_of(self.cv, data.X, data.y, data.codes, groups, seed)
         for k, (rows, held) in enumerate(folds):
             if not (len(rows) and len(held)):
@@ -104,12 +109,12 @@ class CrossValidated(Linear, Nested):
         data: Prepared,
         whole: Problem,
         rows: Fold,
-        solver: Any,
+        solver: object,
         given_up: Callable[[], bool],
     ) -> Array:
-        """The mean loss of the held-out rows at each λ, or minus their score; nothing where it was given up."""
+        """The mean loss of the held-out rows at each λ, or minus their score; None if the work was given up."""
         part = data.take(rows[0]).problem(whole.penalty, self.fit_intercept)
-        with held_warnings():  # what matters is said of the path of all rows
+        with held_warnings():  # Warnings are given for the path of all rows only.
             path = takewhile(lambda _: not given_up(), follow(part, self.lambdas_, solver))
             points = [result.x for result in path]
         if self.scoring is not None:
@@ -127,7 +132,7 @@ class CrossValidated(Linear, Nested):
         y = data.y if data.codes is None else self.classes_[data.codes]
         X = data.X
         if hasattr(self, "feature_names_in_"):
-            del model.feature_names_in_  # the rows are an array by now
+            del model.feature_names_in_  # The rows are an array here, without names.
         weights = {} if data.weights is None else {"sample_weight": data.weights}
         return float(check_scoring(model, self.scoring)(model, X, y, **weights))
 
@@ -151,12 +156,17 @@ class CrossValidated(Linear, Nested):
 
 
 RULES = ("min", "1se")
+CHOSEN = (
+    "{} chose lambda_ by looking at the data, and no interval of its coefficients is valid: fit other rows with that strength, "
+    "or take the features it chose and fit other rows with penalty='none'"
+)
+"""Why there is no inference after cross-validation."""
 
 
 def chosen(losses: Array) -> tuple[int, int]:
     """The λ with the lowest mean loss, and the largest one within a standard error of it.
 
-    The standard error is that of the mean over folds, at the lowest. Rows of ``losses`` are λ's from the
+    The standard error is that of the mean over folds at the λ of the lowest mean. Rows of ``losses`` are λ's from the
     largest down, columns are folds.
     """
     means = losses.mean(axis=1)
@@ -169,10 +179,10 @@ def chosen(losses: Array) -> tuple[int, int]:
 def in_threads(
     work: Callable[[Any, Callable[[], bool]], Any], pieces: list[Any], n_jobs: int | None
 ) -> list[Any]:
-    """The work on each piece, in order; how many threads share it changes nothing but the time.
+    """The result of the work on each piece, in order; the number of threads affects only the time.
 
-    ``work`` also gets a function that says whether the others were given up, by Ctrl-C or an error: then it
-    should end too.
+    ``work`` also receives a function that tells whether the other pieces were given up, by Ctrl-C or an error; then it
+    should end as well.
     """
     if not (n_jobs is None or (isinstance(n_jobs, (int, np.integer)) and n_jobs != 0)):
         raise InputError(

@@ -1,8 +1,6 @@
-"""Parameters in a model file: plain values as they are, objects by a description."""
+"""Parameters in a model file: plain values are kept, objects are described."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +8,7 @@ DESCRIBED, PAIRS = "described", "pairs"
 
 
 class Described:
-    """An object that a file only describes: it can be looked at, not used to fit again."""
+    """An object that a file only describes: it can be inspected, but not used to fit again."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -19,7 +17,7 @@ class Described:
         return self.text
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """A value as JSON can hold it."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -34,8 +32,8 @@ def plain(value: Any) -> Any:
     return {DESCRIBED: repr(value)}
 
 
-def restored(value: Any) -> Any:
-    """The value that ``plain`` was given, or its description."""
+def restored(value: object) -> object:
+    """The value that was given to ``plain``, or its description."""
     if isinstance(value, dict):
         if PAIRS in value:
             return dict(value[PAIRS])
@@ -43,5 +41,5 @@ def restored(value: Any) -> Any:
     return value
 
 
-def _simple(value: Any) -> bool:
+def _simple(value: object) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, np.generic))

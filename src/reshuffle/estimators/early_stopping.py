@@ -6,8 +6,8 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError
 from reshuffle.problem import Problem
 from reshuffle.randomness import generator
@@ -19,15 +19,15 @@ HOLD_OUT = 11
 
 
 def held_out(
-    n: int, codes: NDArray[Any] | None, fraction: Any, seed: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
+    n: int, codes: AnyArray | None, fraction: object, seed: int
+) -> tuple[AnyArray, AnyArray]:
     """Rows to learn from and rows to watch: this fraction of each class, but never all of one."""
     if not (isinstance(fraction, (float, np.floating)) and 0 < fraction < 1):
         raise InputError(f"validation_fraction must lie between 0 and 1, got {fraction!r}")
     rng = generator(seed, HOLD_OUT)
     kinds = np.zeros(n, dtype=np.intp) if codes is None else codes
     watched = np.zeros(n, dtype=bool)
-    for kind in np.argsort(-np.bincount(kinds), kind="stable"):  # the largest class first
+    for kind in np.argsort(-np.bincount(kinds), kind="stable"):  # The largest class comes first.
         rows = rng.permutation(np.flatnonzero(kinds == kind))
         count = round(float(fraction) * rows.size) if watched.any() else ceil(fraction * rows.size)
         watched[rows[: min(count, rows.size - 1)]] = True

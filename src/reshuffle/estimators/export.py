@@ -1,4 +1,4 @@
-"""A fitted model as one of scikit-learn's own, for tools that read those: ONNX converters, skops, servers."""
+"""A fitted model as one of scikit-learn's own, for tools that read those, such as ONNX converters and skops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reshuffle.estimators.summary import dense
 def to_sklearn(model: Any) -> Any:
     """A fitted model of scikit-learn with the same coefficients, and so the same predictions.
 
-    It is fitted to one made-up row per class, so that it has all that its version of scikit-learn wants, and
+    It is fitted to one made-up row per class, so that it has every attribute of its version of scikit-learn, and
     then given the coefficients.
     """
     kind = _kind(model)

@@ -1,12 +1,12 @@
-"""A model of a federation: a run over sites as an estimator that predicts, can be looked at and saved."""
+"""The model of a federation as an estimator, which predicts and can be inspected and saved."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
 from reshuffle.estimators.classifier import RRClassifier
 from reshuffle.estimators.loss_names import OF_CLASSES, OF_MORE, OF_NUMBERS
@@ -16,11 +16,9 @@ from reshuffle.federated import Learned
 from reshuffle.labels import as_written
 from reshuffle.trace import Result
 
-Array = NDArray[np.float64]
-
 
 def from_federation(result: Result) -> Any:
-    """The model that a run over ``federated.Sites`` ended in: an ``RRClassifier`` or ``RRRegressor``, as if fitted.
+    """The model found by a run over ``federated.Sites``, as a fitted ``RRClassifier`` or ``RRRegressor``.
 
     It knows the classes, the names of the features, the common scales and encodings, and the certificate. It takes rows in
     their own units, whether sites were standardised or not: the encoding of tables has the scales, and those of matrices
@@ -28,7 +26,7 @@ def from_federation(result: Result) -> Any:
 
     Parameters
     ----------
-    result : what ``solve(sites)`` of a federated solver gave.
+    result : what ``solve(sites)`` of a federated solver returned.
 
     Examples
     --------
@@ -45,7 +43,7 @@ def from_federation(result: Result) -> Any:
     learned: Learned | None = getattr(result, "learned", None)
     if learned is None:
         raise InputError(
-            "result must be what solve(sites) of a federated solver gave for federated.Sites, "
+            "result must be what solve(sites) of a federated solver returned for federated.Sites, "
             f"got {shown(result)}"
         )
     settings: dict[str, Any] = {
@@ -73,8 +71,8 @@ def from_federation(result: Result) -> Any:
     return model
 
 
-def _name(loss: Any) -> Any:
-    """A loss by its name, where the estimators have one for it as it is; else itself."""
+def _name(loss: Any) -> object:
+    """The name of a loss with default parameters, if the estimators have one for it; otherwise the loss itself."""
     plain = {several: one for one, several in OF_MORE.items()}
     kind = plain.get(type(loss), type(loss))
     for name, known in {**OF_NUMBERS, **OF_CLASSES}.items():
@@ -94,7 +92,7 @@ def _in_units(x: Array, learned: Learned) -> Array:
     return own
 
 
-def _shift(x: Array, learned: Learned) -> Any:
+def _shift(x: Array, learned: Learned) -> object:
     """centreᵀ(w/scale), by which the intercept moves."""
     if learned.centre is None or learned.scale is None:
         return 0.0

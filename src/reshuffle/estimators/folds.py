@@ -1,24 +1,26 @@
-"""How cross-validation divides the rows, and what its folds say about two models."""
+"""How cross-validation divides the rows, and what the folds say about two models."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, shown
 from reshuffle.randomness import generator
 
-Fold = tuple[NDArray[Any], NDArray[Any]]
+Fold = tuple[AnyArray, AnyArray]
 """The rows to learn from, and the rows to judge by."""
 FOLDS = 5
-"""The number of folds where none is given, which is scikit-learn's default."""
-SHUFFLE = 12  # The stream of random numbers that deals groups to folds; holding out rows has 11.
+"""The default number of folds, which is scikit-learn's."""
+SHUFFLE = 12
+"""The number of the random stream that assigns groups to folds; held-out rows use stream 11."""
 LEVEL = 0.95
 """The one-sided confidence of a paired comparison."""
 NEGLIGIBLE = 0.05
@@ -26,11 +28,11 @@ NEGLIGIBLE = 0.05
 
 
 def folds_of(
-    cv: Any, X: Any, y: NDArray[Any], codes: NDArray[Any] | None, groups: Any, seed: int
+    cv: object, X: object, y: AnyArray, codes: AnyArray | None, groups: object, seed: int
 ) -> list[Fold]:
     """The folds: ``cv`` of them, drawn by the seed, or those of a splitter of scikit-learn.
 
-    A number of folds means rows in random order, so that the order of the file has no say, and the same share of
+    A number of folds means rows in random order, so that the order of the file has no influence, and the same share of
     each class in every fold. With ``groups``, all rows of a group are in the same fold.
     """
     from sklearn.model_selection import KFold, StratifiedKFold, check_cv
@@ -44,13 +46,15 @@ def folds_of(
         if count < 2:
             raise InputError(f"cv must be 2 folds or more, got {count}")
         kind = KFold if codes is None else StratifiedKFold
-        drawn = int(generator(seed, SHUFFLE).integers(2**31))  # scikit-learn takes no larger seeds
+        drawn = int(
+            generator(seed, SHUFFLE).integers(2**31)
+        )  # scikit-learn accepts no larger seeds.
         cv = kind(count, shuffle=True, random_state=drawn)
     splitter = check_cv(cv, target, classifier=codes is not None)
     return list(splitter.split(X, target, named))
 
 
-def grouped(groups: NDArray[Any], codes: NDArray[Any] | None, count: int, seed: int) -> list[Fold]:
+def grouped(groups: AnyArray, codes: AnyArray | None, count: int, seed: int) -> list[Fold]:
     """Folds that keep every group whole.
 
     Groups are dealt from the largest down, those of equal size in random order. Each goes to the fold where the
@@ -81,8 +85,8 @@ class TimeFolds:
     """Folds in the order of time: each is judged by the rows that come next, and learns from all rows before them.
 
     The times are given as ``groups``, in any order of rows: ``RRRegressorCV(cv=TimeFolds(5)).fit(X, y,
-    groups=times)``. Rows of the same time stay together. scikit-learn's ``TimeSeriesSplit`` wants rows that are sorted,
-    and divides equal times.
+    groups=times)``. Rows of the same time stay together. scikit-learn's ``TimeSeriesSplit`` expects sorted rows
+    and may separate rows of the same time.
 
     Examples
     --------
@@ -97,7 +101,7 @@ class TimeFolds:
 
     count: int = FOLDS
 
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[Fold]:
+    def split(self, X: object, y: object = None, groups: object = None) -> Iterator[Fold]:
         """Pairs of row numbers, from the earliest fold to the last."""
         if groups is None:
             raise InputError("TimeFolds needs the time of each row: fit(X, y, groups=times)")
@@ -106,12 +110,12 @@ class TimeFolds:
         for first, last in pairwise(begins):
             yield np.flatnonzero(when < first), np.flatnonzero((when >= first) & (when < last))
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
         return self.count
 
 
-def _boundaries(when: NDArray[Any], count: int) -> list[int]:
-    """The moments at which parts begin: count + 1 parts of nearly equal size, the first of which is never judged."""
+def _boundaries(when: AnyArray, count: int) -> list[int]:
+    """The times at which the parts begin: count + 1 parts of nearly equal size, of which the first is never held out."""
     moments = int(when.max()) + 1
     if moments < count + 1:
         raise InputError(
@@ -149,7 +153,7 @@ class Paired(NamedTuple):
 
     @property
     def as_good(self) -> bool:
-        """Whether the folds show that it is not higher by more than a negligible part of the gain, nor measurably."""
+        """Whether the folds show that the loss is higher by at most a negligible part of the gain, and not measurably higher."""
         return not self.worse and self.bound <= NEGLIGIBLE * self.gain
 
     def __str__(self) -> str:
@@ -157,7 +161,7 @@ class Paired(NamedTuple):
 
 
 def readable(value: float, digits: int = 3) -> str:
-    """A number with so many digits, without an exponent where a reader does not need one: 1,370 and not 1.37e+03.
+    """A number with this many digits, without an exponent unless it is needed: 1,370 and not 1.37e+03.
 
     Examples
     --------
@@ -181,7 +185,7 @@ def paired(losses: NDArray[np.float64], k: int, best: int) -> Paired:
     return Paired(mean, 0.0 if k == best else error, bound, gain)
 
 
-def _checked(groups: Any, n: int) -> NDArray[Any] | None:
+def _checked(groups: object, n: int) -> AnyArray | None:
     if groups is None:
         return None
     given = np.asarray(groups)

@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 else:
     try:
         from sklearn.callback import CallbackSupportMixin, with_callbacks
-    except ImportError:  # before 1.9 there is nothing to support
+    except ImportError:  # scikit-learn before 1.9 has no callbacks.
 
         class CallbackSupportMixin:
             """scikit-learn's, where it has it."""
 
-        def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-            """Nothing to manage."""
+        def with_callbacks(method: Callable[..., Any]) -> Callable[..., object]:
+            """Return the method as it is."""
             return method
 
 
 class Hooks(CallbackSupportMixin):
-    """An estimator whose epochs are tasks that scikit-learn's callbacks hear of."""
+    """An estimator whose epochs are tasks of which scikit-learn's callbacks are told."""
 
     def _tasks(self, epochs: int, attributes: Callable[[Any], dict[str, Any]], data: Any) -> Tasks:
-        """The tasks that scikit-learn's callbacks hear of; none where no callback listens."""
+        """The tasks of which scikit-learn's callbacks are told; None if there is no callback."""
         heard = hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx")
         if not heard:
             return Tasks(None, self, attributes, data)
-        # one more than epochs: the task that is begun after the last of them
+        # There is one task more than epochs: that which is begun after the last of them.
         return Tasks(
             self._init_callback_context(max_subtasks=epochs + 1), self, attributes, data
         ).begin()
@@ -52,7 +52,11 @@ class Tasks:
     """The tasks of one fit: the whole, and one per epoch."""
 
     def __init__(
-        self, whole: Any, estimator: Any, attributes: Callable[[Any], dict[str, Any]], data: Any
+        self,
+        whole: Any,
+        estimator: Any,
+        attributes: Callable[[object], dict[str, object]],
+        data: Any,
     ) -> None:
         self.whole, self.estimator, self.attributes, self.data = whole, estimator, attributes, data
         self.epoch: Any = None
@@ -67,7 +71,7 @@ class Tasks:
         self.epoch.call_on_fit_task_begin(estimator=self.estimator, **self.data)
 
     def __call__(self, result: Result) -> bool:
-        """The end of an epoch; whether a callback wants it to be the last."""
+        """End the task of an epoch; returns whether a callback asks to stop."""
         stop: bool = self.epoch.call_on_fit_task_end(
             estimator=self.estimator,
             reconstruction_attributes=lambda: self.attributes(result.x),
@@ -81,7 +85,7 @@ class Tasks:
         return [] if self.whole is None else [self]
 
     def end(self, x: Any) -> None:
-        """The end of the fit, and of the task for an epoch that was not made."""
+        """End the fit, and the task of the epoch that was not made."""
         if self.whole is None:
             return
         self.epoch.call_on_fit_task_end(estimator=self.estimator)

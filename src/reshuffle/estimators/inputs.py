@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.chunks import listed
 from reshuffle.datasets.frames import is_table
 from reshuffle.errors import InputError, shown, warn_user
@@ -25,16 +26,16 @@ KINDS = (np.float64, np.float32)
 
 
 class Prepared(NamedTuple):
-    """Data as a problem takes them."""
+    """The data in the form that a problem takes."""
 
     X: Any
-    y: NDArray[Any]
+    y: AnyArray
     loss: Loss
-    weights: NDArray[Any] | None
+    weights: AnyArray | None
     outputs: tuple[int, ...]
     """The shape of one margin."""
-    codes: NDArray[Any] | None
-    """The numbers of the classes, where there are any."""
+    codes: AnyArray | None
+    """For each row the number of its class; None for a regression."""
 
     def problem(self, penalty: Penalty, fit_intercept: bool) -> Problem:
         """The mean loss of these rows plus ψ."""
@@ -42,7 +43,7 @@ class Prepared(NamedTuple):
             self.X, self.y, self.loss, penalty, 0.0, self.weights, fit_intercept=fit_intercept
         )
 
-    def take(self, rows: NDArray[Any]) -> Prepared:
+    def take(self, rows: AnyArray) -> Prepared:
         """Some of the rows."""
         some = {
             name: value[rows]
@@ -57,14 +58,17 @@ class Prepared(NamedTuple):
         return (self.X.shape[1], *self.outputs)
 
 
-def design(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """X as an array in C order or as CSR; names and number of its columns are noted, or compared.
+def design(estimator: Any, X: Any, *, reset: bool) -> object:
+    """X as an array in C order or as CSR; the names and the number of its columns are recorded, or compared.
 
-    A model that a command made knows how its features come from the columns of a table, and takes tables of raw
-    rows. Arrays that are so already are taken as they are: scikit-learn's own check takes longer than a problem.
+    A model made by the command knows how its features come from the columns of a table, and takes tables of raw
+    rows. An array that has this form already is used directly: scikit-learn's own check would take longer than the solver.
     """
     if reset:
-        for of_file in ("encoding_", "log_target_"):  # of data that are fitted no longer
+        for of_file in (
+            "encoding_",
+            "log_target_",
+        ):  # These attributes belong to the data of an earlier fit.
             if of_file in vars(estimator):
                 delattr(estimator, of_file)
     elif hasattr(getattr(estimator, "encoding_", None), "transform"):
@@ -83,7 +87,7 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
         if reset:
             estimator.n_features_in_ = X.shape[1]
         if X.shape[1] == estimator.n_features_in_:
-            if not reset:  # else the problem looks at it
+            if not reset:  # Otherwise the problem checks it.
                 check_finite("X", X)
             return X
     _refuse_masks("X", X)
@@ -102,8 +106,8 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Any:
         ) from None
 
 
-def _encoded(estimator: Any, X: Any) -> Any:
-    """An array given to a model that reads tables: its features, encoded already, which is said."""
+def _encoded(estimator: Any, X: Any) -> object:
+    """An array given to a model that reads tables: it is taken as encoded features, with a warning."""
     names, count = estimator.encoding_.names, estimator.n_features_in_
     raw = f"raw rows are a table with the columns {listed(names)} (a data frame, a dict of columns, or a list of dicts)"
     shape, kind = np.shape(X), getattr(X, "dtype", np.asarray(X).dtype)
@@ -118,8 +122,8 @@ def _encoded(estimator: Any, X: Any) -> Any:
     return check_array(X, accept_sparse="csr", dtype=list(KINDS), order="C", input_name="X")
 
 
-def _in_order(X: Any) -> Any:
-    """Sparse rows with sorted indices, each once: in a copy where X has them otherwise, as bags of words do."""
+def _in_order(X: Any) -> object:
+    """Sparse rows with sorted, unique indices; a copy if X has them otherwise, as bags of words do."""
     if X.has_canonical_format:
         return X
     X = X.copy()
@@ -127,8 +131,8 @@ def _in_order(X: Any) -> Any:
     return X
 
 
-def _texts(X: Any) -> str:
-    """The columns in which text stands."""
+def _texts(X: object) -> str:
+    """The columns that hold text."""
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         named = zip(X.columns, X.dtypes, strict=False)
         found = [repr(name) for name, kind in named if not _numeric(kind)]
@@ -137,14 +141,14 @@ def _texts(X: Any) -> str:
     return "some of its columns"
 
 
-def _numeric(kind: Any) -> bool:
+def _numeric(kind: object) -> bool:
     """Whether a column of this dtype holds numbers, in pandas and in polars."""
     own = getattr(kind, "is_numeric", None)
     return bool(own()) if callable(own) else getattr(kind, "kind", "O") in "iufb"
 
 
-def _example(y: Any) -> str:
-    """The first entry that is no number."""
+def _example(y: object) -> str:
+    """The first entry that is not a number."""
     for value in np.ravel(np.asarray(y, dtype=object)):
         try:
             float(value)
@@ -153,10 +157,10 @@ def _example(y: Any) -> str:
     return shown(y)
 
 
-def _refuse_columns(X: Any) -> None:
-    """Tables of which no one can say what their columns are as numbers, or which is which."""
+def _refuse_columns(X: object) -> None:
+    """Refuse lazy tables, columns with the same name, and dates, whose meaning as numbers is unclear."""
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
-        raise InputError(f"X must be a table that is there, got a {type(X).__name__}: collect it")
+        raise InputError(f"X must be a table in memory, got a {type(X).__name__}: collect it")
     if not (hasattr(X, "columns") and hasattr(X, "dtypes")):
         return
     twice = [repr(name) for name, count in Counter(X.columns).items() if count > 1]
@@ -171,13 +175,13 @@ def _refuse_columns(X: Any) -> None:
         )
 
 
-def _temporal(kind: Any) -> bool:
+def _temporal(kind: object) -> bool:
     """Whether a column of this dtype holds dates or times, in pandas and in polars."""
     own = getattr(kind, "is_temporal", None)
     return bool(own()) if callable(own) else getattr(kind, "kind", "O") in "mM"
 
 
-def _refuse_masks(name: str, given: Any) -> None:
+def _refuse_masks(name: str, given: object) -> None:
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise InputError(f"{name} has masked values: fill them in or leave these rows out")
 
@@ -187,7 +191,7 @@ def _plain(X: Any) -> bool:
     return usual and X.flags.c_contiguous and min(X.shape) > 0
 
 
-def numbers(estimator: Any, y: Any) -> NDArray[np.float64]:
+def numbers(estimator: object, y: Any) -> NDArray[np.float64]:
     """Targets of a regression."""
     if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1):
         _require(estimator, y)
@@ -213,7 +217,7 @@ def numbers(estimator: Any, y: Any) -> NDArray[np.float64]:
     return np.asarray(y)
 
 
-def labels(estimator: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def labels(estimator: object, y: Any) -> tuple[AnyArray, NDArray[np.int64]]:
     """The sorted classes of any labels, and for each row the number of its class."""
     if not (type(y) is np.ndarray and y.ndim == 1):
         _require(estimator, y)
@@ -238,8 +242,8 @@ def labels(estimator: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return classes, codes
 
 
-def _array_of(y: Any) -> NDArray[Any]:
-    """Labels as an array in which numbers do not turn into text beside text."""
+def _array_of(y: object) -> AnyArray:
+    """Labels as an array; numbers beside texts are not turned into text."""
     found = np.asarray(y)
     if found.dtype.kind in "SU" and isinstance(y, (list, tuple)):
         kinds = {type(label) for label in y}
@@ -248,7 +252,7 @@ def _array_of(y: Any) -> NDArray[Any]:
     return found
 
 
-def known_labels(estimator: Any, y: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
+def known_labels(estimator: object, y: object, classes: AnyArray) -> NDArray[np.int64]:
     """For each row the number of its class among ``classes``."""
     here, codes = labels(estimator, y)
     places = np.searchsorted(classes, here)
@@ -261,7 +265,7 @@ def known_labels(estimator: Any, y: Any, classes: NDArray[Any]) -> NDArray[np.in
     return np.asarray(places[codes])
 
 
-def check_length(X: Any, y: NDArray[Any]) -> None:
+def check_length(X: Any, y: AnyArray) -> None:
     """One target per row."""
     if y.shape[0] != X.shape[0]:
         raise InputError(
@@ -269,8 +273,8 @@ def check_length(X: Any, y: NDArray[Any]) -> None:
         )
 
 
-def weights_of(sample_weight: Any, n: int) -> NDArray[Any] | None:
-    """Sample weights as an array of numbers; one number stands for all."""
+def weights_of(sample_weight: object, n: int) -> AnyArray | None:
+    """Sample weights as an array; a single number is the weight of every row."""
     if sample_weight is None:
         return None
     if isinstance(sample_weight, (int, float, np.number)):
@@ -283,21 +287,21 @@ def weights_of(sample_weight: Any, n: int) -> NDArray[Any] | None:
     return given
 
 
-def _require(estimator: Any, y: Any) -> None:
+def _require(estimator: object, y: object) -> None:
     if y is None:
         raise InputError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
 
 
-def check_level(name: str, value: Any) -> None:
+def check_level(name: str, value: object) -> None:
     """True or False, or scikit-learn's levels 0, 1, …"""
     if not (isinstance(value, (bool, np.bool_, int, np.integer)) and value >= 0):
         raise InputError(f"{name} must be True, False or an integer from 0 on, got {shown(value)}")
 
 
-def check_flags(estimator: Any, *names: str) -> None:
-    """Parameters that are True or False; the text "no" would count as True."""
+def check_flags(estimator: object, *names: str) -> None:
+    """Check that these parameters are True or False; the text "no", for instance, would count as True."""
     for name in names:
         value = getattr(estimator, name)
         if not isinstance(value, (bool, np.bool_)):

@@ -8,18 +8,17 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.datasets.rows_encoding import Encoding
 from reshuffle.estimators import inputs
 from reshuffle.estimators.outcome import Certificate
 from reshuffle.estimators.summary import dense, summary_of
+from reshuffle.inference import Inference
 from reshuffle.losses import Loss
 from reshuffle.penalties import Penalty
 from reshuffle.trace import Trace
-
-Array = NDArray[np.float64]
 
 
 class Linear:
@@ -28,7 +27,7 @@ class Linear:
     fit_intercept: bool
     coef_: Any
     intercept_: Any
-    classes_: NDArray[Any]
+    classes_: AnyArray
     n_features_in_: int
     n_iter_: int
     n_samples_fit_: int
@@ -41,19 +40,19 @@ class Linear:
     penalty_: Penalty
     validation_losses_: Array
     encoding_: Encoding
-    """How features come from the columns of a file, where a command made the model; kept in a model file.
+    """How features come from the columns of a file, if the command made the model; kept in a model file.
 
     ``predict`` then takes tables of raw rows. ``encoding_.transform(table)`` gives the features,
     ``encoding_.get_feature_names_out()`` their names.
     """
 
-    def prepared(self, X: Any, y: Any, sample_weight: Any) -> inputs.Prepared:
-        raise NotImplementedError  # a classifier and a regression have their own
+    def prepared(self, X: object, y: object, sample_weight: object) -> inputs.Prepared:
+        raise NotImplementedError  # Classifiers and regressions have their own.
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
-    def _margins(self, X: Any) -> Array:
+    def _margins(self, X: object) -> Array:
         """Xw + b, one column per row of ``coef_`` where that is a matrix."""
         check_is_fitted(self)
         X = inputs.design(self, X, reset=False)
@@ -63,7 +62,7 @@ class Linear:
     def attributes_of(self, x: Array) -> dict[str, Any]:
         """``coef_`` and ``intercept_`` of a solution, whose last row is the intercept where there is one."""
         d = self.n_features_in_
-        coef = np.ascontiguousarray(x[:d].T) + 0.0  # no minus in front of a zero
+        coef = np.ascontiguousarray(x[:d].T) + 0.0  # Adding 0 turns -0 into 0.
         if self.fit_intercept:
             return {"coef_": coef, "intercept_": x[d] if x.ndim > 1 else np.float64(x[d])}
         return {
@@ -71,8 +70,8 @@ class Linear:
             "intercept_": np.zeros(x.shape[1]) if x.ndim > 1 else np.float64(0.0),
         }
 
-    def _solution(self) -> Array:
-        """x of ``coef_`` and ``intercept_``."""
+    def solution(self) -> Array:
+        """The point x that ``coef_`` and ``intercept_`` come from."""
         coef = dense(self.coef_)
         if not self.fit_intercept:
             return np.array(coef.T, dtype=np.float64, order="C")
@@ -91,14 +90,35 @@ class Linear:
         self.coef_ = dense(self.coef_)
         return self
 
-    def summary(self, largest: int = 10, names: Any = None) -> str:
-        """A summary of the fit and its certificate in some lines, with the largest coefficients by name.
+    def summary(self, largest: int = 10, names: object = None) -> str:
+        """A short summary of the fit and its certificate, with the largest coefficients by name.
 
-        ``names`` are those of the features, where the model does not know them, or a fitted transformer that does:
-        of a Pipeline, ``pipeline[-1].summary(names=pipeline[:-1])``, or ``reshuffle.estimators.summary(pipeline)``.
+        ``names`` are the features' names, if the model does not know them, or a fitted transformer that does:
+        for a Pipeline, ``pipeline[-1].summary(names=pipeline[:-1])``, or ``reshuffle.estimators.summary(pipeline)``.
         """
         check_is_fitted(self)
         return summary_of(self, largest, names)
+
+    def inference(
+        self, *, covariance: str | None = None, method: str | None = None, level: float = 0.95
+    ) -> Inference:
+        """Standard errors, z, p and intervals of the coefficients, where they are valid; an error says why where they are not.
+
+        Parameters
+        ----------
+        covariance : "model" (the inverse information, for a loss that stands for a distribution and no penalty) or "robust" (the
+            sandwich, HC0, which assumes independent rows and nothing else). The first where it is valid, if not given.
+        method : for a fit with an ℓ1 penalty: "split" (half of the rows choose features, the other half gives intervals) or
+            "debiased" (the debiased lasso).
+        level : of the intervals.
+
+        With a ridge the intervals are about the coefficients that it would give for the whole population. The data of the
+        fit are needed, and a model keeps a reference to them until it is pickled.
+        """
+        from reshuffle.estimators.inferring import inference_of
+
+        check_is_fitted(self)
+        return inference_of(self, covariance, method, level)
 
     def to_sklearn(self) -> Any:
         """A fitted model of scikit-learn with the same predictions, for ONNX converters, skops and the like."""
@@ -107,8 +127,8 @@ class Linear:
         check_is_fitted(self)
         return to_sklearn(self)
 
-    def save(self, path: str | os.PathLike[str], X: Any = None, y: Any = None) -> None:
-        """Write the model to a file without pickle, whole or not at all; ``reshuffle.estimators.load`` reads it.
+    def save(self, path: str | os.PathLike[str], X: object = None, y: object = None) -> None:
+        """Write the model to a file, without pickle; ``reshuffle.estimators.load`` reads it. The file is complete or absent.
 
         With the data X and y the file also holds a digest by which they can be recognised.
         """
@@ -118,8 +138,8 @@ class Linear:
         save(self, path, X, y)
 
 
-def for_encoded_rows(model: Any) -> Any:
-    """A copy of a model that takes rows which are encoded already, in place of tables."""
+def for_encoded_rows(model: object) -> Any:
+    """A copy of a model that takes encoded rows in place of tables."""
     bare = copy(model)
     for of_table in ("feature_names_in_", "encoding_"):
         if of_table in vars(bare):

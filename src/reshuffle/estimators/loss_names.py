@@ -1,19 +1,17 @@
-"""Losses by name, and what a margin says about the target."""
+"""Losses by name, and the mean of the target at a margin."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reshuffle import losses
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
 from reshuffle.losses import Loss, check_loss
 
-Array = NDArray[np.float64]
 Mean = Callable[[Array], Array]
 
 
@@ -38,18 +36,18 @@ def _known(**names: str) -> dict[str, type[Loss]]:
 
 
 OF_CLASSES = _known(logistic="Logistic", log_loss="Logistic", squared_hinge="SquaredHinge")
-"""Names of losses of two classes."""
+"""The losses for two classes, by name."""
 OF_NUMBERS = _known(squared="Squared", huber="Huber", quantile="Quantile", poisson="Poisson")
-"""Names of losses of a number."""
+"""The losses for numbers, by name."""
 OF_MORE: dict[type[Loss], type[Loss]] = {losses.Logistic: losses.Multinomial}
-"""The loss that replaces one of two classes where there are more."""
+"""The loss that replaces a loss for two classes if there are more."""
 MEANS: dict[type[Loss], Mean] = {losses.Logistic: sigmoid, losses.Multinomial: softmax}
 MEANS |= dict.fromkeys(_known(poisson="Poisson").values(), np.exp)
 """E[y] at a margin, for losses that stand for a distribution."""
 
 
-def loss_word(loss: Any) -> str:
-    """The name of a loss as it is given to an estimator or to the command, the same everywhere.
+def loss_word(loss: object) -> str:
+    """The name of a loss as an estimator or the command takes it.
 
     The logistic loss of more than two classes (multinomial) has the same name as that of two.
     """
@@ -60,8 +58,8 @@ def loss_word(loss: Any) -> str:
     return names.get(type(loss).__name__, repr(loss))
 
 
-def loss_words(loss: Any) -> str:
-    """The same with the parameters of the loss, where it has some."""
+def loss_words(loss: object) -> str:
+    """The name of a loss with its parameters, if it has any."""
     word = loss_word(loss)
     if word == repr(loss) or not is_dataclass(loss):
         return word
@@ -69,7 +67,7 @@ def loss_words(loss: Any) -> str:
     return f"{word} ({', '.join(given)})" if given else word
 
 
-def loss_of(given: Any, names: dict[str, type[Loss]]) -> Loss:
+def loss_of(given: object, names: dict[str, type[Loss]]) -> Loss:
     """A loss by its name, or the user's own."""
     if not isinstance(given, str):
         if isinstance(given, type):
@@ -82,11 +80,11 @@ def loss_of(given: Any, names: dict[str, type[Loss]]) -> Loss:
     return names[given]()
 
 
-def loss_of_classes(given: Any, count: int) -> Loss:
+def loss_of_classes(given: object, count: int) -> Loss:
     """The loss for this many classes."""
     loss = loss_of(given, OF_CLASSES)
     if loss.targets == "real":
-        raise InputError(f"loss must be one of classes, got {loss!r}, which is one of numbers")
+        raise InputError(f"loss must be one for classes, got {loss!r}, which is for numbers")
     if count > 2 and loss.targets == "signs":
         several = OF_MORE.get(type(loss))
         if several is None:
@@ -101,19 +99,19 @@ def loss_of_classes(given: Any, count: int) -> Loss:
     return loss
 
 
-def takes_more_classes(given: Any) -> bool:
-    """Whether a loss, by name or as an object, can do with three classes."""
+def takes_more_classes(given: object) -> bool:
+    """Whether a loss, given by name or as an object, takes three classes."""
     kind = OF_CLASSES.get(given) if isinstance(given, str) else type(given)
     return kind is None or kind in OF_MORE or getattr(kind, "vector", False)
 
 
-def has_probabilities(given: Any) -> bool:
-    """Whether a loss, by name or as an object, says how likely a class is."""
+def has_probabilities(given: object) -> bool:
+    """Whether a loss, given by name or as an object, has class probabilities."""
     kind = OF_CLASSES.get(given) if isinstance(given, str) else type(given)
     return kind in MEANS or hasattr(kind, "mean")
 
 
 def mean_of(loss: Loss) -> Mean | None:
-    """E[y] at a margin: ``mean(z)`` of the loss where it has one, what is known of it otherwise."""
+    """E[y] at a margin: ``mean(z)`` of the loss if it has one, otherwise a known formula."""
     own: Mean | None = getattr(loss, "mean", None)
     return own or MEANS.get(type(loss))

@@ -1,4 +1,4 @@
-"""Models in files: arrays and JSON, no pickle. A file holds the model and what is known of it, not the run."""
+"""Models in files: arrays and JSON, no pickle. A file holds the model and its certificate, not the run."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reshuffle import losses
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.rows_encoding import encoding_of
 from reshuffle.digests import digest
 from reshuffle.errors import InputError, shown
@@ -24,16 +24,16 @@ from reshuffle.shards import Shards
 
 KIND, VERSION = "model file", 2
 NUMBERS = ("lambda_", "lambda_min_", "lambda_1se_", "objective_", "n_iter_", "n_samples_fit_")
-"""Fitted attributes that are single numbers, kept where a model has them."""
+"""Fitted attributes that are single numbers; a file holds those that the model has."""
 
 
-def save(model: Any, path: Location, X: Any = None, y: Any = None) -> None:
+def save(model: Any, path: Location, X: object = None, y: object = None) -> None:
     """Write a fitted model; with X and y, also a digest by which the data can be recognised."""
     from reshuffle import __version__
 
     if hasattr(model.loss_, "mean"):
         raise InputError(
-            f"loss {model.loss_!r} has a mean(z) of its own, which is code and not kept in a file"
+            f"loss {model.loss_!r} has its own mean(z), which is code and cannot be kept in a file"
         )
     arrays: dict[str, Any] = {
         "coef": dense(model.coef_),
@@ -83,16 +83,16 @@ def load(path: Location) -> Any:
         return _model(stored.about, stored.arrays())
 
 
-def fingerprint(X: Any, y: Any) -> dict[str, str]:
+def fingerprint(X: Any, y: object) -> dict[str, str]:
     """Digests of data: equal for equal numbers in equal layout."""
     if isinstance(X, Shards):
-        parts: tuple[Any, ...] = X.identity
+        parts: tuple[object, ...] = X.identity
     else:
         parts = (X.data, X.indices, X.indptr, X.shape) if hasattr(X, "indptr") else (np.asarray(X),)
     return {"X": digest(*parts)} | ({} if y is None else {"y": digest(np.asarray(y))})
 
 
-def _model(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+def _model(about: dict[str, Any], arrays: dict[str, AnyArray]) -> Any:
     from reshuffle import estimators
 
     kinds = ("RRClassifier", "RRRegressor", "RRClassifierCV", "RRRegressorCV")
@@ -129,13 +129,13 @@ def _model(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
 
 
 def _loss(about: dict[str, Any]) -> Loss | Described:
-    """A loss of the package by its name; one of a user's own can only be described."""
+    """A loss of this package, by its name; a user's own loss can only be described."""
     known = {kind.__name__: kind for kind in (*losses.LOSSES, SquaredOutputs)}
     name, parameters = about["name"], [float(value) for value in about["parameters"]]
     return known[name](*parameters) if name in known else Described(f"{name}({parameters})")
 
 
-def _text_or_numbers(name: str, values: NDArray[Any]) -> NDArray[Any]:
+def _text_or_numbers(name: str, values: AnyArray) -> AnyArray:
     if values.dtype.kind in "iufbSU":
         return values
     kinds = {type(value) for value in values.tolist()}

@@ -10,13 +10,17 @@ from sklearn.base import BaseEstimator
 from reshuffle.errors import InputError
 
 PARTS = ("loss", "penalty", "solver")
-"""Parameters that may be objects with parameters of their own."""
+"""Parameters that may be objects with their own parameters."""
+
+
+DATA = ("data_", "problem_")
+"""Attributes that hold the data of a fit, for ``inference``: neither pickles nor copies have them."""
 
 
 class Nested(BaseEstimator):  # type: ignore[misc]
     """``get_params`` and ``set_params`` that reach into a loss, a penalty or a solver.
 
-    These are values: setting a parameter of one puts a new one in its place.
+    These objects are values: setting one of their parameters replaces the object by a new one.
     """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -31,7 +35,12 @@ class Nested(BaseEstimator):  # type: ignore[misc]
             }
         return found
 
-    def set_params(self, **params: Any) -> Self:
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the data of the fit."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in DATA}
+
+    def set_params(self, **params: object) -> Self:
         """Set parameters of this estimator, or ``penalty__l1`` and the like of its parts."""
         inner = {key: value for key, value in params.items() if key.partition("__")[0] in PARTS}
         inner = {key: value for key, value in inner.items() if "__" in key}
@@ -48,7 +57,7 @@ class Nested(BaseEstimator):  # type: ignore[misc]
         return self
 
 
-def _names(held: Any) -> list[str]:
+def _names(held: object) -> list[str]:
     """The parameters of an object that is a dataclass; none of others."""
     if isinstance(held, type) or not is_dataclass(held):
         return []

@@ -1,4 +1,4 @@
-"""Export to ONNX, checked: the graph is run beside the model before anyone gets it."""
+"""Export to ONNX, checked: before a graph is returned, its predictions are compared with the model's."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.chunks import Chunk
 from reshuffle.datasets.encoding import Category, TableEncoding
 from reshuffle.datasets.frames import chunk_of, is_table
@@ -16,27 +17,27 @@ from reshuffle.estimators.linear import Linear, for_encoded_rows
 from reshuffle.estimators.onnx_graph import onnx_graph
 
 NEAR = 1e-9
-"""Relative difference up to which two double-precision computations in another order count as the same."""
+"""Relative difference up to which two double-precision computations in different orders count as equal."""
 NEAR_SINGLE = 1e-3
 """The same for a pipeline, which skl2onnx computes in single precision."""
 
 
 @dataclass(frozen=True)
 class OnnxAgreement:
-    """How near the graph came to the model."""
+    """How closely the graph agrees with the model."""
 
     rows: int
     difference: float
     """The largest difference of a number (a prediction, a probability or a margin), relative to the largest of them."""
     labels: int
-    """Rows in which another class was predicted: ties, which rounding decides."""
+    """The number of rows with different classes: ties, which rounding decides."""
 
     def __str__(self) -> str:
         ties = f", {self.labels} labels differ where rounding decides" if self.labels else ""
         return f"{self.rows:,} rows agree, the largest relative difference is {self.difference:.1g}{ties}"
 
 
-def to_onnx(model: Any, rows: Any) -> Any:
+def to_onnx(model: object, rows: object) -> Any:
     """An ONNX model (``onnx.ModelProto``) with the predictions of ``model``, checked on ``rows``.
 
     Parameters
@@ -68,8 +69,8 @@ def to_onnx(model: Any, rows: Any) -> Any:
     return pipeline_graph(model, rows)
 
 
-def agreement(graph: Any, model: Any, rows: Any) -> OnnxAgreement:
-    """Run the graph on rows and compare; an ``InputError`` where it predicts something else."""
+def agreement(graph: object, model: object, rows: object) -> OnnxAgreement:
+    """Run the graph on rows and compare; raises ``InputError`` if its predictions differ."""
     encoding = getattr(model, "encoding_", None)
     if isinstance(encoding, TableEncoding):
         if not (is_table(rows) or isinstance(rows, Chunk)):
@@ -85,7 +86,7 @@ def agreement(graph: Any, model: Any, rows: Any) -> OnnxAgreement:
     return compared(run(graph, feeds), model, X, NEAR)
 
 
-def run(graph: Any, feeds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def run(graph: Any, feeds: dict[str, AnyArray]) -> dict[str, AnyArray]:
     """The outputs of a graph, by name."""
     with extra("export", "onnxruntime", "a graph is checked by running it, which"):
         import onnxruntime
@@ -96,8 +97,8 @@ def run(graph: Any, feeds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return dict(zip(names, session.run(None, feeds), strict=True))
 
 
-def compared(found: dict[str, NDArray[Any]], model: Any, X: Any, near: float) -> OnnxAgreement:
-    """Outputs of a graph beside the answers of the model to the same rows."""
+def compared(found: dict[str, AnyArray], model: Any, X: Any, near: float) -> OnnxAgreement:
+    """Compare the outputs of a graph with the model's predictions for the same rows."""
     bare = for_encoded_rows(model) if isinstance(model, Linear) else model
     first, *others = found.values()
     predicted = bare.predict(X)
@@ -126,15 +127,15 @@ def compared(found: dict[str, NDArray[Any]], model: Any, X: Any, near: float) ->
     return OnnxAgreement(len(predicted), worst, labels)
 
 
-def _labels(values: Any) -> NDArray[Any]:
-    """Labels as texts; a graph writes True and False as 1 and 0."""
+def _labels(values: Any) -> AnyArray:
+    """Labels as text; a graph writes True and False as 1 and 0."""
     array = np.ravel(values)
     array = array.astype(np.int64) if array.dtype.kind == "b" else array
     return np.array([str(value) for value in array.tolist()])
 
 
 def _tied(model: Any, X: Any, near: float) -> NDArray[np.bool_]:
-    """Rows whose two largest margins are as good as equal."""
+    """The rows whose two largest margins are equal up to rounding."""
     margins = np.asarray(model.decision_function(X))
     if margins.ndim == 1:
         margins = np.column_stack([-margins, margins])
@@ -142,7 +143,7 @@ def _tied(model: Any, X: Any, near: float) -> NDArray[np.bool_]:
     return np.asarray(top[:, 1] - top[:, 0] <= near * (1.0 + np.abs(margins).max()))
 
 
-def _apart(one: NDArray[Any], other: NDArray[Any]) -> float:
+def _apart(one: AnyArray, other: AnyArray) -> float:
     one, other = np.ravel(one).astype(np.float64), np.ravel(other).astype(np.float64)
     if one.shape != other.shape:
         return np.inf
@@ -152,9 +153,9 @@ def _apart(one: NDArray[Any], other: NDArray[Any]) -> float:
     return float(np.abs(one - other).max() / size)
 
 
-def feeds_of(encoding: TableEncoding, chunk: Chunk) -> dict[str, NDArray[Any]]:
-    """Inputs of the graph: numbers, NaN where one is missing, and texts, "" where one is missing."""
-    feeds: dict[str, NDArray[Any]] = {}
+def feeds_of(encoding: TableEncoding, chunk: Chunk) -> dict[str, AnyArray]:
+    """The inputs of the graph: numbers, with NaN for a missing one, and texts, with "" for a missing one."""
+    feeds: dict[str, AnyArray] = {}
     for part, column in zip(encoding.columns, encoding.collected(chunk), strict=True):
         if isinstance(part, Category):
             levels, codes = column.categories()
@@ -166,8 +167,8 @@ def feeds_of(encoding: TableEncoding, chunk: Chunk) -> dict[str, NDArray[Any]]:
 
 
 def made_up(encoding: TableEncoding, rows: int = 200, seed: int = 0) -> Chunk:
-    """Rows to check with where the user gives none: every category, one that is not known, and missing values
-    where the model fills them in."""
+    """Rows to check with if the user gives none: every category, an unknown one, and missing values
+    if the model fills them in."""
     rng = np.random.default_rng(seed)
     columns: dict[str, Any] = {}
     for part in encoding.columns:

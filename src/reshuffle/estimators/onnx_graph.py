@@ -14,27 +14,27 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.encoding import Category, Number, TableEncoding
 from reshuffle.errors import InputError, extra
 from reshuffle.estimators.loss_names import MEANS
 from reshuffle.estimators.summary import dense
 
 OPSET, ML_OPSET, IR = 17, 3, 9
-"""Versions of the operators and of the format: of 2022, so that runtimes of the last years read them."""
+"""Versions of the operators and of the format: those of 2022, so that older runtimes read them, too."""
 
 
 class Graph:
-    """Nodes and constants, collected one after the other; every method returns the name of its result."""
+    """The nodes and constants of a graph; every method adds some and returns the name of its result."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.inputs: list[Any] = []
 
-    def constant(self, values: Any) -> str:
-        """A tensor that is part of the graph."""
+    def constant(self, values: object) -> str:
+        """Add a constant tensor."""
         from onnx import numpy_helper
 
         name = f"constant_{len(self.constants)}"
@@ -47,7 +47,7 @@ class Graph:
     def op(
         self, kind: str, *inputs: str, ml: bool = False, called: str = "", **attributes: Any
     ) -> str:
-        """A node; its result may be ``called`` something."""
+        """Add a node; its result may be given a name by ``called``."""
         from onnx import helper
 
         result = called or f"{kind.lower()}_{len(self.nodes)}"
@@ -56,7 +56,7 @@ class Graph:
         return result
 
     def input(self, name: str, kind: str, width: int) -> str:
-        """An input of the graph: rows by ``width``."""
+        """Add an input of shape (rows, ``width``)."""
         from onnx import helper
 
         self.inputs.append(helper.make_tensor_value_info(name, element_type(kind), [None, width]))
@@ -81,9 +81,7 @@ def onnx_graph(model: Any) -> Any:
         from onnx import checker, helper
     loss = model.loss_
     if hasattr(loss, "mean"):
-        raise InputError(
-            f"ONNX: the mean(z) of {loss!r} is code of your own, and cannot be exported"
-        )
+        raise InputError(f"ONNX: the mean(z) of {loss!r} is your own code and cannot be exported")
     graph = Graph()
     features = _features(graph, model)
     coef = np.atleast_2d(dense(model.coef_))
@@ -131,7 +129,7 @@ def _number(graph: Graph, part: Number) -> str:
 
 
 def _category(graph: Graph, part: Category, missing: set[str]) -> str:
-    """A one at the level of a row; zeros for a text that is not known."""
+    """The one-hot encoding of a column of categories; all zeros for an unknown text."""
     texts = graph.input(part.name, "text", 1)
     places = {level: k for k, level in enumerate(part.levels)}
     if part.fill is not None:
@@ -159,7 +157,7 @@ def _numbers(graph: Graph, model: Any, margins: str) -> Outputs:
 
 
 def _classes(graph: Graph, model: Any, margins: str) -> Outputs:
-    classes: NDArray[Any] = model.classes_
+    classes: AnyArray = model.classes_
     count = classes.size
     kind = {"i": "whole number", "u": "whole number", "b": "whole number", "f": "number"}.get(
         classes.dtype.kind, "text"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, extra
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.onnx_export import NEAR_SINGLE, compared, run
 
 
-def pipeline_graph(pipeline: Any, rows: Any) -> Any:
+def pipeline_graph(pipeline: Any, rows: Any) -> object:
     """The graph of a fitted pipeline, checked on rows."""
     with extra("export", "skl2onnx", "export of a pipeline"):
         import skl2onnx
@@ -39,8 +39,8 @@ def pipeline_graph(pipeline: Any, rows: Any) -> Any:
     return graph
 
 
-def _inputs(rows: Any) -> tuple[list[Any], dict[str, NDArray[Any]]]:
-    """The inputs of a graph as skl2onnx wants them, and these rows as its feeds: an input for each column."""
+def _inputs(rows: Any) -> tuple[list[Any], dict[str, AnyArray]]:
+    """The inputs of a graph in the form that skl2onnx takes, and these rows as its feeds: one input per column."""
     from skl2onnx.common.data_types import FloatTensorType, StringTensorType
 
     if hasattr(rows, "toarray"):

@@ -1,4 +1,4 @@
-"""How a fit ended: what is certain about the model, and a warning where too little is."""
+"""How a fit ended: what is certain about the model, with a warning if that is too little."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Certificate:
 
 
 def certificate_of(result: Result, tol: float) -> Certificate:
-    """The last certificate of a run; NaN where none was asked for."""
+    """The last certificate of a run; NaN if none was computed."""
     trace = result.trace
     measure = "gap" if "gap" in trace else "relative_mapping"
     known = trace[measure] if measure in trace else np.empty(0)
@@ -53,25 +53,25 @@ def certificate_of(result: Result, tol: float) -> Certificate:
 
 
 def ended(model: Any) -> Ending:
-    """'converged' where the accuracy asked for is proved, 'stationary' where only the gradient mapping reached it."""
+    """'converged' if the requested accuracy is proved, 'stationary' if only the gradient mapping reached it."""
     if model.converged_:
         return "converged"
     return "stationary" if model.message_.startswith(STATIONARY) else "not converged"
 
 
 def stalled(result: Result) -> bool:
-    """Whether the run ended because nothing could be gained any more."""
+    """Whether the run ended because no step could improve P any further."""
     return "no step lowers" in result.message
 
 
 def endless(message: str) -> str:
-    """The part of a message that says that P has no minimiser; empty where it has one."""
+    """The part of a message that says that P has no minimiser; empty if it has one."""
     return message[at:] if (at := message.find(NO_MINIMISER)) >= 0 else ""
 
 
 @contextmanager
 def in_our_words(name: str) -> Iterator[None]:
-    """A divergence, with what the user of an estimator can do about it."""
+    """Raise a divergence again with advice for the user of an estimator."""
     try:
         yield
     except DivergenceError as error:
@@ -82,7 +82,7 @@ def in_our_words(name: str) -> Iterator[None]:
 
 
 def retell(held: Held, name: str, result: Result, certificate: Certificate) -> None:
-    """The solver's warnings again, in the words of the estimator's parameters."""
+    """Give the solver's warnings again, in terms of the estimator's parameters."""
     for message, category in held:
         if not issubclass(category, not_converged()):
             warn_user(message, category)

@@ -11,25 +11,25 @@ from reshuffle.estimators.solver_names import ALONG_A_PATH, seed_of, solver_of, 
 
 
 def rr_path(
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     *,
     loss: Any = "logistic",
-    penalty: Any = "l1",
+    penalty: object = "l1",
     l1_ratio: float = 0.5,
-    lambdas: Any = 100,
+    lambdas: object = 100,
     smallest: float = 1e-3,
-    sample_weight: Any = None,
-    class_weight: Any = None,
-    penalty_factors: Any = None,
+    sample_weight: object = None,
+    class_weight: object = None,
+    penalty_factors: object = None,
     positive: bool = False,
     fit_intercept: bool = True,
-    solver: Any = "exact",
+    solver: object = "exact",
     tol: float | None = None,
     max_iter: int = 1000,
-    random_state: Any = 0,
+    random_state: object = 0,
 ) -> Path:
-    """The minimisers of mean loss + λ·ψ for λ from λ_max down, each begun at the one before.
+    """The minimisers of mean loss + λ·ψ for λ from λ_max down, each found from the previous ones.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Minimisers along a sequence of strengths, each begun at the one before."""
+"""Minimisers along a sequence of strengths, each found from the previous ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import Held, InputError, held_warnings, not_converged, shown, warn_user
 from reshuffle.estimators.outcome import Certificate, certificate_of, stalled
 from reshuffle.estimators.penalty_names import penalty_of
@@ -18,8 +19,6 @@ from reshuffle.penalties import Penalty, ability
 from reshuffle.problem import Problem
 from reshuffle.trace import Result
 from reshuffle.validation import as_array, check_finite, check_positive
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +35,8 @@ class Path:
     certificates: list[Certificate]
     n_iters: NDArray[np.int64]
     converged: NDArray[np.bool_]
-    names: NDArray[Any] | None = None
-    classes: NDArray[Any] | None = None
+    names: AnyArray | None = None
+    classes: AnyArray | None = None
 
     @property
     def nonzeros(self) -> NDArray[np.int64]:
@@ -57,7 +56,7 @@ class Path:
         )
 
     def _repr_html_(self) -> str:
-        """For notebooks: some of the strengths."""
+        """A table of some of the strengths, for notebooks."""
         some, note = ends(len(self))
         words = {True: "yes", False: "no"}
         rows = [
@@ -70,7 +69,7 @@ class Path:
 
 
 def unit_penalty(
-    given: Any, l1_ratio: Any, factors: Any, positive: bool, shape: tuple[int, ...]
+    given: object, l1_ratio: object, factors: object, positive: bool, shape: tuple[int, ...]
 ) -> Penalty:
     """ψ at λ = 1: l1_ratio·‖x‖₁ + (1 - l1_ratio)/2·‖x‖² for the elastic net, or the user's own."""
     if not (isinstance(l1_ratio, (int, float, np.number)) and 0 <= l1_ratio <= 1):
@@ -82,8 +81,8 @@ def unit_penalty(
     return penalty_of(given, l1, l2, factors, positive, shape)
 
 
-def strengths_of(problem: Problem, lambdas: Any, smallest: Any) -> Array:
-    """The λ's of a path: those that are given, or so many from λ_max to ``smallest``·λ_max."""
+def strengths_of(problem: Problem, lambdas: object, smallest: object) -> Array:
+    """The λ's of a path: the given ones, or the given number of them from λ_max to ``smallest``·λ_max."""
     if isinstance(lambdas, (int, np.integer)) and not isinstance(lambdas, bool):
         check_positive("lambdas", lambdas, integer=True)
         if not (isinstance(smallest, (float, np.floating)) and 0 < smallest < 1):
@@ -110,7 +109,7 @@ def strengths_of(problem: Problem, lambdas: Any, smallest: Any) -> Array:
 
 
 def follow(problem: Problem, lambdas: Array, solver: Any) -> Iterator[Result]:
-    """The result at each λ, begun where the last two lead; at first there is nothing but an intercept.
+    """The result at each λ. Each run starts at the extrapolation of the last two results; the first has an intercept only.
 
     ``problem`` has ψ at λ = 1.
     """
@@ -120,17 +119,17 @@ def follow(problem: Problem, lambdas: Array, solver: Any) -> Iterator[Result]:
     for k, strength in enumerate(lambdas):
         result = solver.solve(problem.with_penalty(times(float(strength))), begin)
         if result.message.startswith("interrupted"):
-            raise KeyboardInterrupt  # which a single run takes for its own end, and a path is not one
+            raise KeyboardInterrupt  # A single run takes Ctrl-C as its own end; here it has to end the whole path.
         before, x = x, result.x
         begin = _ahead(problem, before, x, lambdas[max(k - 1, 0) : k + 2])
         yield result
 
 
 def _ahead(problem: Problem, before: Array, x: Array, lambdas: Array) -> Array:
-    """Where a line in λ through the last two minimisers is at the next λ, at most as far again.
+    """The linear extrapolation in λ of the last two minimisers to the next λ, by at most the length of the last step.
 
-    Minimisers are nearly straight in λ as long as the same features are used, so that features at zero stay
-    there, and those that would change their sign come to rest.
+    Minimisers are nearly linear in λ as long as the same features are used: features at zero stay
+    there, and those that would change their sign are set to zero.
     """
     if len(lambdas) < 3 or not lambdas[0] > lambdas[1]:
         return x
@@ -141,8 +140,8 @@ def _ahead(problem: Problem, before: Array, x: Array, lambdas: Array) -> Array:
     return ahead if np.isfinite(problem.penalty.value(ahead[used])) else x
 
 
-def walk(problem: Problem, lambdas: Array, solver: Any, name: str) -> list[Result]:
-    """The results of a path, with one warning for all that did not converge."""
+def walk(problem: Problem, lambdas: Array, solver: object, name: str) -> list[Result]:
+    """The results of a path, with one warning for all strengths that did not converge."""
     with held_warnings() as held:
         results = list(follow(problem, lambdas, solver))
     _retell(held, name, lambdas, results, solver)
@@ -150,7 +149,7 @@ def walk(problem: Problem, lambdas: Array, solver: Any, name: str) -> list[Resul
 
 
 def path_of(
-    results: list[Result], lambdas: Array, solver: Any, model: Any, attributes: Any
+    results: list[Result], lambdas: Array, solver: Any, model: object, attributes: Any
 ) -> Path:
     """Results as a path; ``attributes`` turns a solution into coefficients."""
     found = [attributes(result.x) for result in results]

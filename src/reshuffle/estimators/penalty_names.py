@@ -23,7 +23,7 @@ STRENGTH = 1e-4
 
 
 def penalty_of(
-    given: Any, l1: Any, l2: Any, factors: Any, positive: bool, shape: tuple[int, ...]
+    given: object, l1: object, l2: object, factors: object, positive: bool, shape: tuple[int, ...]
 ) -> Penalty:
     """ψ on coefficients of this shape: by its name, or the user's own."""
     if given is not None and not isinstance(given, str):
@@ -61,7 +61,7 @@ def _strength(name: str, strength: str, value: Any) -> Any:
     return float(value)
 
 
-def _factors(given: Any, shape: tuple[int, ...]) -> Any:
+def _factors(given: object, shape: tuple[int, ...]) -> Any:
     factors = as_array("penalty_factors", given)
     if factors.shape != shape[:1] or factors.dtype.kind not in "fiub":
         raise InputError(
@@ -72,13 +72,16 @@ def _factors(given: Any, shape: tuple[int, ...]) -> Any:
     check_finite("penalty_factors", factors)
     if factors.min() < 0:
         raise InputError(f"penalty_factors must not be negative, got {factors.min():g}")
-    return factors.reshape(-1, *[1] * (len(shape) - 1))  # the same for every output
+    # A feature has the same factor for every output.
+    return factors.reshape(-1, *[1] * (len(shape) - 1))
 
 
-def _refuse_beside_an_object(given: Any, l1: Any, l2: Any, factors: Any, positive: bool) -> None:
+def _refuse_beside_an_object(
+    given: object, l1: object, l2: object, factors: object, positive: bool
+) -> None:
     settings = {"l1": l1, "l2": l2, "penalty_factors": factors, "positive": positive or None}
     for name, value in settings.items():
         if value is not None:
             raise InputError(
-                f"{name} goes with a penalty by name; {shown(given)} brings its own, got {name}={shown(value)}"
+                f"{name} is for a penalty that is given by name, but the penalty is {shown(given)}; got {name}={shown(value)}"
             )

@@ -18,10 +18,10 @@ class RRRegressor(LinearRegression, LinearEstimator):
     Parameters
     ----------
     loss : "squared", "huber", "quantile" (the median, smoothed over a width of 1 in the units of y), "poisson"
-        (where this version has it), or a loss with parameters of its own, such as
+        (counts), or a loss with parameters of its own, such as
         ``reshuffle.losses.Quantile(level=0.9, width=0.1)``. They are set as ``loss__level``.
 
-    All others, and the attributes, are those of ``RRClassifier`` but ``class_weight`` and ``classes_``;
+    All others, and the attributes, are those of ``RRClassifier`` except ``class_weight`` and ``classes_``;
     ``coef_`` has shape (features,) and ``intercept_`` is a number.
 
     Examples
@@ -36,7 +36,7 @@ class RRRegressor(LinearRegression, LinearEstimator):
 
     loss: Any = "squared"
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """One shuffled pass over these rows and a prox (an epoch of ProxRR), from the model so far.
 
         Steps shrink over the calls as ``SampleStream`` says.

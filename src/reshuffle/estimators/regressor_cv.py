@@ -11,7 +11,7 @@ from reshuffle.estimators.numbers import LinearRegression
 class RRRegressorCV(LinearRegression, CrossValidated):
     """P(w, b) = mean loss + λ·ψ(w), with the λ that does best on held-out rows.
 
-    Parameters and attributes are those of ``RRClassifierCV``, but ``class_weight`` and ``classes_``; ``loss`` is
+    Parameters and attributes are those of ``RRClassifierCV`` except ``class_weight`` and ``classes_``; ``loss`` is
     as in ``RRRegressor``.
 
     Examples

@@ -1,14 +1,13 @@
-"""Learning from one part of the data after another: an epoch of ProxRR per call."""
+"""Learning from one part of the data after another, with an epoch of ProxRR per call."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.design import check_rows
 from reshuffle.disk_datafit import datafit_on
 from reshuffle.estimators.inputs import Prepared
@@ -21,7 +20,7 @@ from reshuffle.validation import check_weights, read_only
 
 @dataclass(frozen=True)
 class SampleStream:
-    """The memory of ``partial_fit`` between calls.
+    """What ``partial_fit`` remembers between calls.
 
     A call makes one shuffled pass with the step
 
@@ -39,14 +38,15 @@ class SampleStream:
     @classmethod
     def after(cls, problem: Problem, seed: int) -> SampleStream:
         """The stream after a whole fit, which counts as one call."""
-        bounded = problem.loss.curvature < np.inf  # else such calls are refused
+        # Later calls are refused if the curvature of the loss has no bound.
+        bounded = problem.loss.curvature < np.inf
         return cls(seed, 1, problem.n, problem.smoothness.L_max if bounded else 0.0)
 
-    def advance(self, part: Problem, x0: NDArray[Any] | None) -> tuple[Result, SampleStream]:
-        """The model after a pass over this part, and what is to be remembered."""
+    def advance(self, part: Problem, x0: AnyArray | None) -> tuple[Result, SampleStream]:
+        """The model after a pass over this part, and the stream to remember."""
         largest = max(self.largest, part.smoothness.L_max)
         after = replace(self, calls=self.calls + 1, samples=self.samples + part.n, largest=largest)
-        if not largest > 0:  # rows of zeros alone: nothing can be learnt from them
+        if not largest > 0:  # All rows are zero: nothing can be learned from them.
             return ProxRR(step=1.0, epochs=1, seed=self.seed).solve(part, x0), after
         mu = part.strong_convexity
         slower = np.sqrt(1.0 + self.calls)
@@ -56,7 +56,7 @@ class SampleStream:
 
 
 def chunk(data: Prepared, penalty: Penalty, fit_intercept: bool) -> Problem:
-    """The problem of some rows, in which not every class need be present."""
+    """The problem of a part of the rows, in which some classes may be absent."""
     if data.codes is None:
         return data.problem(penalty, fit_intercept)
     outputs, loss = data.outputs, data.loss

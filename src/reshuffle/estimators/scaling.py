@@ -1,25 +1,24 @@
-"""A penalty times a factor: what a path goes along."""
+"""A penalty times a factor, as paths need it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.penalties import Penalty, ability, weak_convexity
 
-Array = NDArray[np.float64]
 STRENGTHS = ("l1", "l2", "strength")
 """Parameters of penalties in which ψ is linear."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """factor·ψ, with the two things every penalty can do."""
+    """factor·ψ, with ``value`` and ``prox``, which every penalty has."""
 
     penalty: Any
     factor: float
@@ -41,14 +40,14 @@ class Times:
 
 
 def scaling(penalty: Penalty, shape: tuple[int, ...]) -> Callable[[float], Penalty]:
-    """factor -> factor·ψ, with all abilities of ψ where its strengths can be multiplied instead.
+    """The map from a factor to factor·ψ, which keeps all abilities of ψ if its strengths can be multiplied.
 
-    A penalty may say itself how, by an ability ``scaled(factor)``. That multiplied strengths do what they
-    should is tried on a point, once.
+    A penalty may provide it itself, by an ability ``scaled(factor)``. Whether multiplied strengths do what they
+    should is tried once, at one point.
     """
     own = ability(penalty, "scaled")
     if own is not None:
-        return cast(Callable[[float], Penalty], own)
+        return own
     if is_dataclass(penalty) and not isinstance(penalty, type):
         names = [f.name for f in fields(penalty) if f.init and f.name in STRENGTHS]
         at = np.linspace(0.5, 1.5, int(np.prod(shape))).reshape(shape)

@@ -1,4 +1,4 @@
-"""Solvers by name, with the words of scikit-learn for their limits."""
+"""Solvers by name, with scikit-learn's parameters for their limits."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 
 TIGHT = 1e-13
-"""``tol=None`` where Newton steps end the run: 1e-6 or better in the coefficients, for a step or two more."""
+"""``tol=None`` if Newton steps end the run: one or two more steps give 1e-6 or better in the coefficients."""
 ALONG_A_PATH = 1e-8
-"""The same for each of many models, of which one is chosen."""
+"""``tol=None`` for each model of a path, of which one is chosen."""
 LOOSE = 1e-4
-"""``tol=None`` elsewhere, where every digit costs as many epochs as the one before; scikit-learn's usual one."""
+"""``tol=None`` otherwise, when each further digit costs as many epochs as the last; scikit-learn's usual tolerance."""
 
 
-def tol_of(given: Any, solver: Any, problem: Problem, tight: float = TIGHT) -> Any:
-    """The relative accuracy that is wanted: what was given, or what the method gets to in good time."""
+def tol_of(given: object, solver: object, problem: Problem, tight: float = TIGHT) -> Any:
+    """The relative accuracy to reach: the given one, or one that the method reaches at moderate cost."""
     if given is not None:
         return given
     return tight if _name(solver) == "exact" and can_step(problem) else LOOSE
 
 
-def _name(given: Any) -> str:
+def _name(given: object) -> str:
     return given.lower().replace("exactproxrr", "exact") if isinstance(given, str) else ""
 
 
-def solver_of(given: Any, tol: Any, max_iter: Any, seed: int, *, traced: bool = True) -> Any:
-    """A solver by its name, with these limits; an object keeps its own.
+def solver_of(given: object, tol: Any, max_iter: Any, seed: int, *, traced: bool = True) -> Any:
+    """A solver by its name, with these limits; a solver object keeps its own.
 
-    Where the run need not be ``traced``, P is evaluated at its start and its end alone.
+    Unless the run is to be ``traced``, P is evaluated only at its start and at its end.
     """
     check_positive("max_iter", max_iter, integer=True)
     if isinstance(given, str):
@@ -59,7 +59,7 @@ def solver_of(given: Any, tol: Any, max_iter: Any, seed: int, *, traced: bool = 
 
 
 def seed_of(random_state: Any) -> int:
-    """An integer is the seed; a ``RandomState`` or ``Generator`` draws one, and ``None`` takes a fresh one."""
+    """The seed: an integer is used as it is, a ``RandomState`` or ``Generator`` draws one, ``None`` means a fresh one."""
     if random_state is None:
         return int(np.random.default_rng().integers(2**31))
     if isinstance(random_state, np.random.RandomState):

@@ -1,4 +1,4 @@
-"""The strengths of other libraries' parameters: the same minimiser, in the terms of this package.
+"""The strengths that give the same minimiser as the parameters of other libraries.
 
 Here the objective is the mean loss plus l1·‖x‖₁ + (l2/2)‖x‖². Each function returns the keywords ``l1`` and
 ``l2`` of an estimator with ``penalty="elasticnet"``.
@@ -15,7 +15,7 @@ from reshuffle.validation import check_positive
 
 
 class Strengths(TypedDict):
-    """Keywords of an estimator."""
+    """Keyword arguments of an estimator."""
 
     l1: float
     l2: float
@@ -37,7 +37,7 @@ def strengths_from_alpha(alpha: float, l1_ratio: float = 0.5) -> Strengths:
     return {"l1": float(alpha * l1_ratio), "l2": float(alpha * (1.0 - l1_ratio))}
 
 
-def strengths_from_ridge_alpha(alpha: float, weight: Any) -> Strengths:
+def strengths_from_ridge_alpha(alpha: float, weight: object) -> Strengths:
     """l1 = 0, l2 = alpha/Σw: for scikit-learn's ``Ridge``, whose loss is the sum of squares.
 
     ``weight`` is the number of rows, or the array of sample weights.
@@ -51,7 +51,7 @@ def strengths_from_ridge_alpha(alpha: float, weight: Any) -> Strengths:
     return {"l1": 0.0, "l2": float(alpha / _total(weight))}
 
 
-def strengths_from_huber_alpha(alpha: float, scale: float, weight: Any) -> Strengths:
+def strengths_from_huber_alpha(alpha: float, scale: float, weight: object) -> Strengths:
     """l1 = 0, l2 = alpha·scale/Σw: for scikit-learn's ``HuberRegressor`` at its fitted ``scale_`` σ.
 
     It minimises Σ_i σ + σ·H(r_i/σ) + alpha·‖x‖² over x and σ, with H(z) = z² up to epsilon and linear beyond.
@@ -68,7 +68,7 @@ def strengths_from_huber_alpha(alpha: float, scale: float, weight: Any) -> Stren
     return {"l1": 0.0, "l2": float(alpha * scale / _total(weight))}
 
 
-def strengths_from_C(C: float, weight: Any, l1_ratio: float = 0.0) -> Strengths:
+def strengths_from_C(C: float, weight: object, l1_ratio: float = 0.0) -> Strengths:
     """l1 = l1_ratio/(C·Σw), l2 = (1 - l1_ratio)/(C·Σw): for ``LogisticRegression``, whose loss is C times a sum.
 
     ``weight`` is the number of rows, or the array of sample weights (times class weights) that both are given.
@@ -93,11 +93,11 @@ def _total(weight: Any) -> float:
     return total
 
 
-def _check_ratio(l1_ratio: Any) -> None:
+def _check_ratio(l1_ratio: object) -> None:
     if not (isinstance(l1_ratio, (int, float, np.number)) and 0 <= l1_ratio <= 1):
         raise InputError(f"l1_ratio must lie between 0 and 1, got {l1_ratio!r}")
 
 
-def _check_not_negative(name: str, value: Any) -> None:
+def _check_not_negative(name: str, value: object) -> None:
     if not (isinstance(value, (int, float, np.number)) and 0 <= value < np.inf):
         raise InputError(f"{name} must be finite and not negative, got {value!r}")

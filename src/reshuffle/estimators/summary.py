@@ -12,11 +12,11 @@ from reshuffle.estimators.loss_names import loss_words
 from reshuffle.estimators.outcome import ended, endless
 
 LONGEST = 80
-"""Names are cut after this many characters, so that a coefficient stands in the line of its name."""
+"""Names are cut after this many characters, so that a coefficient stands on the same line as its name."""
 
 
-def summary_of(model: Any, largest: int, names: Any = None) -> str:
-    """Lines about the fit, then the coefficients that are largest in size, by name.
+def summary_of(model: Any, largest: int, names: object = None) -> str:
+    """Lines about the fit, then the coefficients of largest size, by name.
 
     ``names`` may be a fitted transformer, such as the steps of a Pipeline before the model.
     """
@@ -75,8 +75,8 @@ def summary(pipeline: Any, largest: int = 10) -> str:
     return text
 
 
-def _penalty(penalty: Any) -> str:
-    """The penalty as its repr says it; of groups that were given as an array, their number."""
+def _penalty(penalty: object) -> str:
+    """The repr of the penalty; an array of groups is replaced by their number."""
     groups = getattr(penalty, "groups", None)
     if not isinstance(groups, np.ndarray):
         return repr(penalty)
@@ -97,7 +97,7 @@ def _largest(names: Any, coef: Any, count: int) -> list[str]:
 
 
 def _printable(name: str) -> str:
-    """A name of a file that someone else wrote: line ends and control characters as they are written in Python."""
+    """A name, which may come from someone else's file, with line ends and control characters escaped as in Python."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
 
 
@@ -106,6 +106,6 @@ def _short(text: str, most: int = 100) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def dense(matrix: Any) -> Any:
+def dense(matrix: object) -> Any:
     """A sparse matrix as an array, an array as it is."""
     return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)  # type: ignore[attr-defined]

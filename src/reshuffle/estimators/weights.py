@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, shown
 from reshuffle.validation import check_weights
 
 
 def weigh(
-    sample_weight: Any, class_weight: Any, classes: NDArray[Any], codes: NDArray[Any]
+    sample_weight: object, class_weight: object, classes: AnyArray, codes: AnyArray
 ) -> NDArray[np.float64] | None:
     """w_i = sample_weight_i · class_weight of y_i; ``None`` where all are 1.
 
     "balanced" gives every class the same total: Σw/(K·Σ_{i in class} w_i).
     """
     if sample_weight is not None:
-        check_weights(sample_weight, codes.size)  # so that an error names what was given
+        # Checked first, so that an error names what was given.
+        check_weights(sample_weight, codes.size)
     if class_weight is None:
         return None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     given = np.ones(codes.size) if sample_weight is None else np.asarray(sample_weight, dtype=float)

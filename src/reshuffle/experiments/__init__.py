@@ -12,10 +12,10 @@ RECIPES = {
     "theorems": "every bound against the exact expectation on tiny problems",
     "claims": "both figures on every set that is here: where their claims hold",
 }
-"""Module of this package -> what it does. A module has ``run(settings) -> Report``."""
+"""For each module of this package, what it does. A module has ``run(settings) -> Report``."""
 
 PAPER = ("figure1", "figure2", "theorems")
-"""Those of the paper."""
+"""The recipes of the paper's own results."""
 
 __all__ = ["PAPER", "RECIPES", "ClaimCheck", "Numbers", "Report", "Settings", "run"]
 

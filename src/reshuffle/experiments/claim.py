@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.experiments.recipe import ClaimCheck, Numbers
-from reshuffle.objective import Array
 from reshuffle.trace import Trace
 
-ALIKE = 3.0  # times as many passes is still 'more or less the same'
-FRACTION = 0.01  # of the prox evaluations is 'a small fraction'
-LEAST = 0.1  # of the gap at the start: an accuracy that all methods must reach
+ALIKE = 3.0  # Up to this factor in passes is taken as 'more or less the same'.
+FRACTION = 0.01  # At most this share of the prox evaluations is taken as 'a small fraction'.
+LEAST = 0.1  # All methods must reduce the initial gap to at most this share of it.
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Runs of one method with several seeds, row by row of their traces."""
+    """The traces of one method with several seeds, as arrays."""
 
     passes: Array
     prox_evals: Array
@@ -43,7 +43,7 @@ class Curve:
         return np.asarray(np.median(self.gaps, axis=0))
 
     def first(self, accuracy: float) -> int | None:
-        """The first row whose median gap is that small."""
+        """The first row whose median gap is this small."""
         reached = np.flatnonzero(self.median <= accuracy)
         return int(reached[0]) if reached.size else None
 
@@ -57,16 +57,16 @@ class Rung:
     prox_evals: dict[str, float]
 
     def slowdown(self, ours: str) -> float:
-        """Passes of ours, relative to the fastest of the others."""
+        """Passes of our method, relative to the fastest of the others."""
         return self.passes[ours] / min(v for k, v in self.passes.items() if k != ours)
 
     def saving(self, ours: str) -> float:
-        """Prox evaluations of the most frugal of the others, relative to ours."""
+        """Prox evaluations of the most frugal other method, relative to ours."""
         return min(v for k, v in self.prox_evals.items() if k != ours) / self.prox_evals[ours]
 
 
 def ladder(curves: Mapping[str, Curve]) -> list[Rung]:
-    """The accuracies start·10^{-k/2}, k = 1, 2, …, as far as every method gets."""
+    """The accuracies start·10^{-k/2}, k = 1, 2, …, that every method reaches."""
     start = float(next(iter(curves.values())).median[0])
     rungs = []
     for k in range(1, 60):
@@ -86,7 +86,7 @@ def ladder(curves: Mapping[str, Curve]) -> list[Rung]:
 
 
 def check(curves: Mapping[str, Curve], ours: str) -> list[ClaimCheck]:
-    """The three parts of the claim, each against every accuracy of the ladder."""
+    """The three parts of the claim, each checked at every accuracy of the ladder."""
     rungs, start = ladder(curves), float(curves[ours].median[0])
     reached = rungs[-1].accuracy if rungs else start
     slowest = max((rung.slowdown(ours) for rung in rungs), default=np.inf)

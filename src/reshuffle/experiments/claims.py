@@ -1,4 +1,4 @@
-"""Where the claims of both figures hold: every set of the catalogue that is on this machine."""
+"""Where the claims of both figures hold, tried on every data set of the catalogue that is on this machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def run(settings: Settings) -> Report:
             about = f"{report.configuration['data']}, {report.configuration['rows'].split(', sha256')[0]}"
             rows += [[about, figure, c.claim, c.verdict, c.found] for c in report.checks]
     if not rows:
-        raise InputError(f"none of the sets is here; name a folder in {datasets.VARIABLE}")
+        raise InputError(
+            f"none of the data sets is on this machine; set {datasets.VARIABLE} to the folder that holds them"
+        )
     columns = ("data", "figure", "claim", "verdict", "found")
     path = settings.out / "claims.csv"
     write_csv(path, columns, rows)
@@ -48,7 +50,7 @@ def run(settings: Settings) -> Report:
 
 
 def here(folder: Path | None) -> Iterator[tuple[str, Path]]:
-    """The sets of the catalogue that need not be downloaded."""
+    """The data sets of the catalogue that are on this machine."""
     for name in datasets.CATALOGUE:
         file = datasets.find(name, folder)
         if file is not None:

@@ -1,15 +1,15 @@
-"""Every theorem's bound next to the exact E‖x_t - x*‖², over all permutations of tiny problems."""
+"""Every theorem's bound beside the exact E‖x_t - x*‖², over all permutations of tiny problems."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from reshuffle import theory
+from reshuffle.arrays import Array
 from reshuffle.experiments.paths import (
     Epoch,
     all_orders,
@@ -31,10 +31,9 @@ from reshuffle.experiments.tiny import (
     starts,
     unequal,
 )
-from reshuffle.objective import Array
 from reshuffle.problem import Problem
 
-STEPS = (1.0, 0.3, 0.03)  # in units of the largest that a theorem allows
+STEPS = (1.0, 0.3, 0.03)  # Steps, as multiples of the largest step that a theorem allows.
 Bound = Callable[[Array], Array]
 
 
@@ -46,7 +45,7 @@ class RateComparison:
     problem: str
     method: str
     start: str
-    """"far" from x*, where the contraction is seen, or "x*", where the noise is."""
+    """"far" from x*, which shows the contraction, or "x*", which shows the noise."""
     step: float
     """γ·L_max."""
     epoch: int
@@ -63,7 +62,7 @@ class RateComparison:
 
 
 def everything() -> Iterator[RateComparison]:
-    """All theorems, on all problems, for all steps and starts."""
+    """The comparisons for all theorems, problems, steps and starts."""
     yield from proximal()
     yield from decreasing()
     yield from proximal_sgd()
@@ -187,10 +186,10 @@ def mistakes() -> Iterator[RateComparison]:
 
 @dataclass(frozen=True, eq=False)
 class _Walk:
-    """All paths of an epoch: T epochs with fresh orders (RR), or more with one for all (SO)."""
+    """All paths of a method: T epochs with fresh orders (RR), or more epochs with one order for all (SO)."""
 
     epoch: Epoch
-    orders: Sequence[Any]
+    orders: Sequence[object]
     x0: Array
     x_star: Array
     T_rr: int
@@ -212,14 +211,14 @@ def _name(x0: Array, x_star: Array) -> str:
 def closest(
     theorem: str, problem: str, method: str, start: str, step: float, errors: Array, bounds: Array
 ) -> RateComparison:
-    """The comparison of errors and bounds at t = 0, 1, … that says most."""
+    """Of the comparisons of errors with bounds at t = 1, 2, …, the one closest to failing."""
     t = 1 + int(np.argmax(errors[1:] / bounds[1:]))
     values = float(errors[t]), float(bounds[t])
     return RateComparison(theorem, problem, method, start, step, t, *values)
 
 
 def tightest(found: Iterable[RateComparison]) -> dict[tuple[str, str], dict[str, RateComparison]]:
-    """Of every theorem and method, and of each start, the comparison closest to failing."""
+    """For every theorem, method and start, the comparison closest to failing."""
     best: dict[tuple[str, str], dict[str, RateComparison]] = {}
     for one in found:
         starts = best.setdefault((one.theorem, one.method), {})

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,10 @@ from reshuffle.steps import InverseTime
 from reshuffle.trace import Result
 
 DATA, OURS, EXACT = "a1a", "ProxRR", "ExactProxRR"
-STRONGER, FEW = 3, 3  # how often λ1 is doubled to see where the claim ends, and with how many seeds
+STRONGER, FEW = (
+    3,
+    3,
+)  # λ1 is doubled this many times to see where the claim ceases to hold, with this many seeds.
 
 TEXT = """\
 Logistic loss with ψ(x) = λ1‖x‖₁ + (λ2/2)‖x‖², steps that begin with the largest of the theory, 1/L_max \
@@ -53,7 +55,7 @@ class CurveTask:
     minimum: float
 
 
-def task(X: Any, y: Any, k: float, store: RunCache) -> CurveTask:
+def task(X: object, y: object, k: float, store: RunCache) -> CurveTask:
     """The elastic net with λ1 = λ_max/2^k and λ2 = L_f/n, solved by FISTA to 1e-12."""
     plain = Problem(X, y)
     l1 = strongest(plain) / 2**k
@@ -70,8 +72,8 @@ def strongest(plain: Problem) -> float:
     return float(np.abs(plain.gradient(np.zeros(plain.shape))).max())
 
 
-def given(X: Any, y: Any, l1: float, store: RunCache) -> CurveTask:
-    """The task with this λ1."""
+def given(X: object, y: object, l1: float, store: RunCache) -> CurveTask:
+    """The task with the user's λ1."""
     largest = strongest(Problem(X, y))
     if not 0 < l1 < largest:
         raise InputError(
@@ -80,8 +82,8 @@ def given(X: Any, y: Any, l1: float, store: RunCache) -> CurveTask:
     return task(X, y, float(np.log2(largest / l1)), store)
 
 
-def choose(X: Any, y: Any, store: RunCache) -> CurveTask:
-    """The weakest penalty of these under which fewer than half of the coordinates are nonzero."""
+def choose(X: object, y: object, store: RunCache) -> CurveTask:
+    """The weakest of these penalties under which fewer than half of the coordinates of x* are nonzero."""
     chosen = task(X, y, 0, store)
     for k in count(1):
         weaker = task(X, y, k, store)
@@ -102,7 +104,7 @@ def methods(epochs: int, seed: int) -> dict[str, Solver]:
 
 
 def exact(epochs: int, seed: int) -> dict[str, Solver]:
-    """The method that goes to the minimiser; ``tol=0``, so that it does all epochs."""
+    """The method that converges to the minimiser; with ``tol=0`` it makes all epochs."""
     return {EXACT: ExactProxRR(tol=0.0, finish=False, epochs=epochs, seed=seed, eval_every=1)}
 
 
@@ -153,7 +155,7 @@ def _runs(
 ) -> Runs:
     found: Runs = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StepWarning)  # the table says how strong the prox is
+        warnings.simplefilter("ignore", StepWarning)  # The table says how strong the penalty is.
         for seed in seeds:
             for name, solver in solvers(seed).items():
                 label = f"{name.split()[0]}-{at.k:.6g}-seed{seed}"

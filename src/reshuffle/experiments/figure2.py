@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.bands import band
 from reshuffle.callbacks import progress_bar
 from reshuffle.experiments.figures import drawing
@@ -22,7 +23,6 @@ from reshuffle.experiments.recipe import (
 )
 from reshuffle.federated import ExactFedRR, Federation, FedRR, LocalSGD, split
 from reshuffle.federated.solvers import FederatedSolver
-from reshuffle.objective import Array
 from reshuffle.problem import Problem
 from reshuffle.run_cache import RunCache
 from reshuffle.solvers.fista import FISTA, stationary
@@ -54,7 +54,7 @@ class SplitTask:
     minimum: float
 
 
-def task(X: Any, y: Any, store: RunCache, clients: int = CLIENTS) -> SplitTask:
+def task(X: object, y: object, store: RunCache, clients: int = CLIENTS) -> SplitTask:
     """λ2 = L_f/N, split iid; the pooled problem solved by FISTA to 1e-12."""
     plain = Problem(X, y)
     l2 = plain.smoothness.L_f / plain.n
@@ -63,8 +63,8 @@ def task(X: Any, y: Any, store: RunCache, clients: int = CLIENTS) -> SplitTask:
     return SplitTask(split(pooled, clients, seed=0), l2, float(found.trace["objective"].min()))
 
 
-def methods(rounds: int, seed: int, local_pass: int, engine: Any) -> dict[str, FederatedSolver]:
-    """The three curves of the paper, and ours. A fifth of the steps gets five times the rounds."""
+def methods(rounds: int, seed: int, local_pass: int, engine: object) -> dict[str, FederatedSolver]:
+    """The three curves of the paper, and ours. The run with a fifth of the local steps gets five times the rounds."""
     common: dict[str, Any] = {"seed": seed, "engine": engine}
     step = InverseTime()
     return {
@@ -78,7 +78,7 @@ def methods(rounds: int, seed: int, local_pass: int, engine: Any) -> dict[str, F
 
 
 def run(settings: Settings) -> Report:
-    """Run the recipe; figure, numbers and finished seeds go to ``settings.out``."""
+    """Run the recipe; the figure, the numbers and the finished seeds go to ``settings.out``."""
     seeds, rounds = settings.amounts(seeds=(10, 2), epochs=(100, 40))
     data = load(settings, DATA)
     store, clients = RunCache(settings.out / "runs"), settings.clients or CLIENTS
@@ -112,7 +112,7 @@ def run(settings: Settings) -> Report:
 
 
 def work(at: SplitTask, results: list[Result], accuracy: float) -> tuple[float, float]:
-    """Rounds and data passes until the median gap is this small; infinite where it never is."""
+    """Rounds and data passes until the median gap is this small; infinite if it never is."""
     rounds, passes, gaps = _columns(at, results)
     reached = np.flatnonzero(np.median(gaps, axis=0) <= accuracy)
     return (float(rounds[reached[0]]), float(passes[reached[0]])) if reached.size else (np.inf,) * 2

@@ -1,4 +1,4 @@
-"""Drawing that the recipes share: several seeds as a median and a band, PNG and PDF."""
+"""Drawing shared by the recipes: several seeds as a median with a band, written as PNG and PDF."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STYLE = {
     "legend.fontsize": 13,
     "axes.grid": True,
     "grid.alpha": 0.3,
-    "pdf.fonttype": 42,  # text stays text
+    "pdf.fonttype": 42,  # TrueType fonts keep the text of a PDF searchable.
 }
 
 

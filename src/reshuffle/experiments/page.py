@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs no other: figures inside, numbers, checks, versions."""
+"""A report as one self-contained HTML file: figures, numbers, checks and versions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ th:first-child, td:first-child, .words td { text-align: left; }
 
 
 def versions() -> dict[str, str]:
-    """What the numbers were made with."""
+    """The versions and the machine with which the numbers were computed."""
     found = {"reshuffle": __version__, "Python": platform.python_version()}
     found |= {name: version(name) for name in ("numpy", "scipy", "matplotlib")}
     return found | {"system": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"}

@@ -1,4 +1,4 @@
-"""Exact expectations: for a handful of functions every permutation path is walked.
+"""Exact expectations: for a handful of functions the path of every permutation is computed.
 
 The paths are made of the package's own sweep and prox, so that E‖x_t - x*‖² is that of the code.
 """
@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.objective import Array, Visits
+from reshuffle.arrays import Array, Visits
 from reshuffle.orders import copies
 from reshuffle.problem import Problem
 
 Epoch = Callable[[Array, Any], Array]
-"""x and the random choice of an epoch -> x after the epoch."""
+"""A function of x and of an epoch's random choice, which returns x after the epoch."""
 
 
 def all_orders(n: int) -> list[Visits]:
@@ -29,7 +29,7 @@ def all_rounds(sizes: Sequence[int]) -> list[tuple[Visits, ...]]:
     return list(product(*(all_orders(size) for size in sizes)))
 
 
-def reshuffled(epoch: Epoch, orders: Sequence[Any], x0: Array, x_star: Array, T: int) -> Array:
+def reshuffled(epoch: Epoch, orders: Sequence[object], x0: Array, x_star: Array, T: int) -> Array:
     """E‖x_t - x*‖² for t = 0, …, T, with a fresh order in each epoch: all len(orders)^T paths."""
     points, errors = [x0], [np.sum((x0 - x_star) ** 2)]
     for _ in range(T):
@@ -38,15 +38,17 @@ def reshuffled(epoch: Epoch, orders: Sequence[Any], x0: Array, x_star: Array, T:
     return np.array(errors)
 
 
-def shuffled_once(epoch: Epoch, orders: Sequence[Any], x0: Array, x_star: Array, T: int) -> Array:
+def shuffled_once(
+    epoch: Epoch, orders: Sequence[object], x0: Array, x_star: Array, T: int
+) -> Array:
     """E‖x_t - x*‖² for t = 0, …, T, one order for all epochs."""
     return shuffled_once_by([epoch] * T, orders, x0, x_star)
 
 
 def shuffled_once_by(
-    epochs: Sequence[Epoch], orders: Sequence[Any], x0: Array, x_star: Array
+    epochs: Sequence[Epoch], orders: Sequence[object], x0: Array, x_star: Array
 ) -> Array:
-    """The same where every epoch has its own step."""
+    """The same, with a step for each epoch."""
     points, errors = [x0] * len(orders), [np.sum((x0 - x_star) ** 2)]
     for epoch in epochs:
         points = [epoch(x, order) for x, order in zip(points, orders, strict=True)]

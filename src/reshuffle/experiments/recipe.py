@@ -1,4 +1,4 @@
-"""What a recipe is given, and what it hands back."""
+"""What a recipe takes, and what it returns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reshuffle.trace import Result
 
 @dataclass(frozen=True)
 class Settings:
-    """Where to read and write, and how much to run; ``None`` is the recipe's own choice."""
+    """Where to read and write, and how much to run; ``None`` leaves the choice to the recipe."""
 
     out: Path
     data: Path | None = None
@@ -23,19 +23,19 @@ class Settings:
     quick: bool = False
     progress: bool = False
     engine: str = "threads"
-    """Of the federated recipes."""
+    """The engine of the federated recipes."""
     dataset: str | None = None
-    """A file, or the name of a set, in place of the paper's."""
+    """A file or the name of a data set, in place of the paper's."""
     seed_list: Sequence[int] = ()
-    """The seeds themselves; where empty, they are 0, 1, … up to their number."""
+    """The seeds themselves; if empty, they are 0, 1, … up to the number of seeds."""
     l1: float | None = None
-    """λ1, where it is not to be chosen as the paper says."""
+    """λ1; None chooses it as the paper says."""
     clients: int | None = None
 
     def amounts(
         self, seeds: tuple[int, int] = (10, 3), epochs: tuple[int, int] = (100, 30)
     ) -> tuple[list[int], int]:
-        """Seeds and epochs to run, of (normal, quick) ones."""
+        """The numbers of seeds and of epochs to run, each chosen from a pair (normal, quick)."""
         listed = list(self.seed_list) or list(range(self.seeds or seeds[self.quick]))
         return listed, self.epochs or epochs[self.quick]
 
@@ -46,9 +46,9 @@ class RecipeData(NamedTuple):
     X: Any
     y: Any
     label: str
-    """What it is called: by a set's name where it has that set's sha256."""
+    """Its name: that of a known data set if the sha256 agrees."""
     paper: bool
-    """Whether it is the set that the paper has here."""
+    """Whether it is the data set of the paper's figure."""
 
 
 def load(settings: Settings, name: str) -> RecipeData:
@@ -77,11 +77,11 @@ class ClaimCheck:
     holds: bool
     found: str
     known: str = ""
-    """Why it is not expected to hold, where that is known: then it is reported, and no failure."""
+    """Why the claim is not expected to hold, if that is known: it is then reported, but is no failure."""
 
     @property
     def verdict(self) -> str:
-        """In words."""
+        """The verdict in words."""
         if self.holds:
             return "holds"
         return "NOT REPRODUCED" if self.known else "DOES NOT HOLD"
@@ -89,7 +89,7 @@ class ClaimCheck:
 
 @dataclass(frozen=True)
 class Report:
-    """All that the page shows."""
+    """Everything that the page shows."""
 
     title: str
     text: str
@@ -97,11 +97,11 @@ class Report:
     tables: Sequence[Numbers]
     checks: Sequence[ClaimCheck]
     figures: Sequence[Path] = field(default_factory=list)
-    """PNG files."""
+    """The figures as PNG files."""
     files: Sequence[Path] = field(default_factory=list)
-    """Others that were written: the figures as PDF, the numbers as CSV."""
+    """Other files that were written: the figures as PDF, the numbers as CSV."""
     elsewhere: str = ""
-    """The data, where it is not what the paper has: its claims are then about something else."""
+    """The name of the data if it is not the paper's, whose claims are then about something else."""
 
     @property
     def holds(self) -> bool:
@@ -128,9 +128,9 @@ def write_traces(
     columns: Sequence[str],
     first: str = "epoch",
 ) -> Path:
-    """Every row of every trace as a CSV line: the method, the seed, these columns and P(x) - P*.
+    """Write every row of every trace as a CSV line: the method, the seed, these columns and P(x) - P*.
 
-    ``first`` is what an epoch is called.
+    ``first`` is the heading of the column of epochs.
     """
     rows: list[list[object]] = []
     for name, results in runs.items():

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from reshuffle import theory
+from reshuffle.arrays import Array
 from reshuffle.callbacks import progress_bar
 from reshuffle.experiments.comparisons import STEPS, RateComparison, everything, mistakes, tightest
 from reshuffle.experiments.figures import drawing
@@ -20,13 +21,12 @@ from reshuffle.experiments.recipe import (
 )
 from reshuffle.experiments.tiny import make, psi_strongly_convex, starts
 from reshuffle.files import write_csv
-from reshuffle.objective import Array
 from reshuffle.plotting import COLOURS, MARKERS
 from reshuffle.solvers import ProxRR, ProxSGD, Solver
 from reshuffle.steps import Decreasing, InverseTime
 
 RATES = {"ProxRR, decreasing steps": (-2.0, 0.2), "ProxSGD, 1/t steps": (-1.0, 0.35)}
-"""Method -> the power of T in its theorem, and how far the fitted one may be from it."""
+"""For each method, the power of T in its theorem and how far the fitted power may be from it."""
 
 TEXT = """\
 For three or four functions the expectation over permutations is a finite sum: all paths are walked with \
@@ -98,7 +98,7 @@ def rates(horizons: Sequence[int] | Array) -> dict[str, Array]:
 
 
 def slope(horizons: Sequence[int] | Array, errors: Array) -> float:
-    """Of log errors against log T."""
+    """The slope of log errors against log T."""
     return float(np.polyfit(np.log(horizons), np.log(errors), 1)[0])
 
 

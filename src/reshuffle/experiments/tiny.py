@@ -1,4 +1,4 @@
-"""Problems of a handful of functions in the plane, on which every permutation can be walked."""
+"""Problems of a handful of functions in the plane, for which every permutation can be tried."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.losses import Logistic, Loss, Squared
-from reshuffle.objective import Array
 from reshuffle.penalties import ElasticNet
 from reshuffle.problem import Problem
 
@@ -50,7 +50,7 @@ def split(problem: Problem, sizes: Sequence[int]) -> list[Problem]:
 
 
 def homogeneous() -> tuple[list[Problem], Array]:
-    """Two clients with other samples and one minimiser: Σ_j (a_jᵀx - y_j)a_j + 3·ridge·x = 0."""
+    """Two clients with different samples and the same minimiser: Σ_j (a_jᵀx - y_j)a_j + 3·ridge·x = 0."""
     rng, x_star, ridge, clients = np.random.default_rng(5), np.array([1.0, -0.5]), 0.2, []
     for _ in range(2):
         X = rng.standard_normal((3, 2))
@@ -62,5 +62,5 @@ def homogeneous() -> tuple[list[Problem], Array]:
 
 
 def starts(x_star: Array) -> list[Array]:
-    """Far away, where the contraction is seen, and the solution, where the noise is."""
+    """A point far away, which shows the contraction, and the solution, which shows the noise."""
     return [x_star + np.array([2.0, -1.0]), x_star]

@@ -41,6 +41,8 @@ class ClientStateServer(Server):
     and the h_m: z_m ← x - ½(x - z_m) at every client, and so for the mean. x = prox_τ(z) is the prox_{τ/2} of that.
     """
 
+    sums_only = True
+
     def __init__(self, prox: Prox, totals: Array, memory: int, adaptive: bool = False) -> None:
         super().__init__(prox, totals)
         self.memory, self.adaptive = memory, adaptive
@@ -208,7 +210,7 @@ class Sums:
     """Adds up the arrays of replies and forgets them: residuals as they are, gradients (``ARRAYS``) by N_m/N."""
 
     def __init__(self, shape: tuple[int, ...], shares: Array) -> None:
-        self.shape, self.shares = shape, shares
+        self.shares = shares
         self.model = Total(shape)
         self.totals: dict[str, Total] = {}
 
@@ -218,7 +220,7 @@ class Sums:
         for name in ARRAYS:
             part = reply.more.get(name)
             if part is not None:
-                total = self.totals.setdefault(name, Total(self.shape))
+                total = self.totals.setdefault(name, Total(np.shape(part)))
                 total.add(float(self.shares[reply.client]) * np.asarray(part))
         rest = {name: part for name, part in reply.more.items() if name not in ARRAYS}
         return replace(reply, model=np.empty(0), more=rest)

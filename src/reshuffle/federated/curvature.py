@@ -7,11 +7,13 @@ the server needs nothing but their sum.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.disk_datafit import DiskDatafit
+from reshuffle.errors import InputError
 from reshuffle.federated.local import Load, Local, LocalEpoch, travels
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.problem import Problem
@@ -21,6 +23,7 @@ from reshuffle.solvers.second_order import RowCurvature, SecondOrder
 LENGTHS = (1.0, 0.5, 0.25, 1.0 / 16.0, 1.0 / 64.0)
 """Shares of the last step at which f is evaluated, so that one round tells how far the step should have gone."""
 
+NOTHING = np.empty(0)
 FAR = 1e200
 """The number that stands for values which overflow at a point too far out. No such point is ever accepted."""
 
@@ -56,6 +59,15 @@ class Answer(NamedTuple):
     gradient: Array
     hessian: Array
     """The Hessian in the active features and the intercept, flat over features and outputs."""
+    mean: Array = NOTHING
+    """The gradient as a mean over samples. It is not sent."""
+
+    def plus(self, other: Answer) -> Answer:
+        """The sums over the samples of both; the sums of this one are changed."""
+        for mine, more in zip(self[:4], other[:4], strict=True):
+            if isinstance(mine, np.ndarray):
+                mine += more
+        return self._replace(spread=self.spread + other.spread)
 
     def packed(self) -> Array:
         lower = self.hessian[np.tril_indices(len(self.hessian))]
@@ -95,6 +107,10 @@ class Curved(Local):
         size = int(np.prod(self.shape))
         return (len(LENGTHS) + 1 + size + width * (width + 1) // 2,)
 
+    def blocks(self, message: Array) -> tuple[int, ...]:
+        (whole,), size = self.reply_shape(message), int(np.prod(self.shape))
+        return len(LENGTHS), 1, size, whole - len(LENGTHS) - 1 - size
+
     def gradients(self, visits: int, samples: int, number: int) -> int:
         return samples
 
@@ -104,23 +120,49 @@ class Curved(Local):
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         fit = cast(Problem, client).datafit
         # the clients have no common means to centre columns at
-        curves = SecondOrder(fit, origin=np.zeros(self.features))
+        origin = np.zeros(self.features)
+        curves = None if fit.on_disk else SecondOrder(fit, origin)
 
         def epoch(
             x: Array, step: float, number: int, stream: Stream, control: Array | None
         ) -> Array:
+            asked = Question.of(x, self.shape, self.features)
             with np.errstate(over="ignore", invalid="ignore"):  # at points that are too far out
-                return self.told(answer(Question.of(x, self.shape, self.features)).packed())
-
-        def answer(asked: Question) -> Answer:
-            at, values, spread = curves.linearise(asked.x), np.empty(len(LENGTHS)), 0.0
-            values[:], largest = fit.n * at.value, curves.largest(at)
-            if asked.d.any():
-                start = asked.x - asked.d
-                values[1:] = [fit.value(start + t * asked.d) for t in LENGTHS[1:]]
-                spread = fit.n * largest * curves.mean_square(curves.margins(asked.d))
-            active = np.flatnonzero(asked.active).astype(np.uint32)
-            H = curves.hessian(RowCurvature(at.curvatures, asked.damping * largest), active)
-            return Answer(values, spread, fit.n * at.gradient, fit.n * H)
+                found = (
+                    _answer(curves, asked) if curves else _on_disk(cast(Any, fit), origin, asked)
+                )
+                return self.told(found.packed())
 
         return epoch
+
+
+def _answer(curves: SecondOrder, asked: Question) -> Answer:
+    """The sums over the samples of one table."""
+    fit = curves.fit
+    at, values, spread = curves.linearise(asked.x), np.empty(len(LENGTHS)), 0.0
+    values[:], largest = fit.n * at.value, curves.largest(at)
+    if asked.d.any():
+        start = asked.x - asked.d
+        values[1:] = [fit.value(start + t * asked.d) for t in LENGTHS[1:]]
+        spread = fit.n * largest * curves.mean_square(curves.margins(asked.d))
+    active = np.flatnonzero(asked.active).astype(np.uint32)
+    H = curves.hessian(RowCurvature(at.curvatures, asked.damping * largest), active)
+    return Answer(values, spread, fit.n * at.gradient, fit.n * H, at.gradient)
+
+
+def _on_disk(fit: DiskDatafit, origin: Array, asked: Question) -> Answer:
+    """The same by one pass over the files: the answers of the windows are added as those of clients are.
+
+    Value and gradient at x are kept for whoever asks about x next: the certificate needs no pass of its own.
+    """
+    total: Answer | None = None
+    mean = np.zeros(asked.x.shape)
+    for _, window in fit.windows():
+        own = _answer(SecondOrder(window, origin), asked)
+        mean += own.mean * (window.n / fit.n)
+        total = own if total is None else total.plus(own)
+    if total is None:
+        raise InputError("a client must have rows")
+    if fit.reads_once:
+        fit.remember(asked.x, float(total.values[0]), mean)
+    return total

@@ -126,10 +126,16 @@ class ExactFedRR(FederatedSolver):
         if self.on_missing == "average":
             raise InputError('ExactFedRR cannot leave clients out: on_missing must be "raise"')
 
+    def check_sums(self) -> None:
+        if self.state != "clients":
+            raise InputError(
+                'ExactFedRR needs state="clients" with secure sums: a server that holds h_m must see the reply of every single client'
+            )
+
     def bind(self, problem: Federation) -> Rounds:
         rounds = super().bind(problem)
         rounds.longest_step = rounds.safe_step
-        if self.tol > 0.0 and _newton_can(problem):
+        if self.tol > 0.0 and newton_can(problem):
             rounds.instead = (
                 f"tol={self.tol:g} was not reached: give more rounds than {self.rounds}, or take FedNewton, which needs "
                 "few rounds where columns depend on each other or are more than the rows"
@@ -209,7 +215,7 @@ class ExactFedRR(FederatedSolver):
         return int(np.clip(np.ceil(passes), 1, most))
 
 
-def _newton_can(federation: Federation) -> bool:
+def newton_can(federation: Federation) -> bool:
     """Whether FedNewton takes this federation."""
     try:
         FedNewton().check_problem(federation)

@@ -30,6 +30,11 @@ Source = Callable[[], FiniteSum]
 """A function that makes a client's problem. It travels to the host, and is called there."""
 
 
+def whole(error: Exception) -> str:
+    """The whole of an error: the data of these clients is the driver's own."""
+    return str(error) if isinstance(error, LostState) else f"{type(error).__name__}: {error}"
+
+
 @dataclass(frozen=True, eq=False)
 class Held:
     """A source whose problem is there already."""
@@ -56,6 +61,8 @@ class ClientHost:
     """The clients' own states, for methods that keep them there."""
     folders: Mapping[int, str | os.PathLike[str]] = field(default_factory=dict)
     """The folders in which clients' states are saved."""
+    reason: Callable[[Exception], str] = whole
+    """The words of a failure for the driver."""
     _work: _Work | None = field(default=None, init=False, repr=False)
     _problems: list[FiniteSum] | None = field(default=None, init=False, repr=False)
 
@@ -96,9 +103,9 @@ class ClientHost:
                     model, more = _passes(epoch, task, stream, task.x, task.controls.get(c)), {}
                 found.append(self._reply(task, c, model, more))
             except LostState as error:
-                found.append(Failure(c, str(error), lost=True))
+                found.append(Failure(c, self.reason(error), lost=True))
             except Exception as error:  # the driver decides what to do about a client that fails
-                found.append(Failure(c, f"{type(error).__name__}: {error}"))
+                found.append(Failure(c, self.reason(error)))
         return found
 
     def _reply(
@@ -215,10 +222,13 @@ def _of_rows(problem: Problem, words: list[str], x: Array) -> dict[str, Plain]:
     """The parts of an answer that a generalised linear model alone can give."""
     fit, found = problem.datafit, dict[str, Plain]()
     if "rising" in words:
-        slopes = np.maximum(fit.slopes(x)[0], 0.0)
-        zero, rising = np.zeros(slopes.shape), fit.combined(slopes)
-        # l(z) = z·s - l*(s), summed over the samples whose slope is positive: the others add l*(0) to both sums
-        conjugates = fit.conjugates(slopes, 1.0) - fit.conjugates(zero, 1.0)
+        rising, conjugates = np.zeros(fit.shape), 0.0
+        for _, some in fit.windows():  # one pass, where the rows lie on disk
+            slopes = np.maximum(some.slopes(x)[0], 0.0)
+            rising += some.combined(slopes) * (some.n / fit.n)
+            # l(z) = z·s - l*(s), summed over the samples whose slope is positive: the others add l*(0) to both sums
+            zero = np.zeros(slopes.shape)
+            conjugates += some.conjugates(slopes, 1.0) - some.conjugates(zero, 1.0)
         found["rising"] = rising
         found["rising_excess"] = float(np.vdot(x, rising)) - conjugates / fit.n
     if "floor" in words:

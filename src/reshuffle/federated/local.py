@@ -23,6 +23,7 @@ from reshuffle.orders import (
     Order,
     Reshuffle,
     ShuffleOnce,
+    in_windows,
     is_fixed,
     visits_of,
     with_replacement,
@@ -154,6 +155,10 @@ class Local(ABC):
         """The shape of a client's answer to this message: that of a model, unless the work says otherwise."""
         return message.shape
 
+    def blocks(self, message: Array) -> tuple[int, ...]:
+        """The lengths of the parts of a client's answer that are of different size, each with a range of its own in fixed point."""
+        return (int(np.prod(self.reply_shape(message))),)
+
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         """The work of one client; its random numbers begin at ``position``."""
         name = f"{type(self).__name__}: work"
@@ -282,9 +287,10 @@ class Corrected(Local):
         owner, weights, _ = resampled(client, self.importance)
         slopes = slope_table_of(client, owner, weights)
         pool = np.arange(owner.size or client.n, dtype=np.uint32)
+        order = in_windows(self.order, client.datafit)
 
         def draw(rng: np.random.Generator, number: int) -> list[Visits]:
-            return [visits_of(self.order, pool.copy(), rng, number) for _ in range(self.passes)]
+            return [visits_of(order, pool.copy(), rng, number) for _ in range(self.passes)]
 
         fixed = draw(Stream(self.seed, 0).at(position), 0) if is_fixed(self.order) else None
 

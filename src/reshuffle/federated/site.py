@@ -48,6 +48,7 @@ class Site:
     state : a folder at the client, where its part of ``ExactFedRR(state="clients")`` is saved in every round.
     target : of a table, the column to predict; the last where not given.
     drop : columns of this site's table that are left out. ``Sites`` takes those of all sites.
+    keys : a folder at the client with its signing key and the public keys of all sites, for secure sums.
     """
 
     data: Source
@@ -57,6 +58,7 @@ class Site:
     state: str | os.PathLike[str] | None = None
     target: str | None = None
     drop: tuple[str, ...] = ()
+    keys: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         texts = isinstance(self.drop, (list, tuple)) and all(isinstance(n, str) for n in self.drop)
@@ -113,6 +115,10 @@ class Model:
         columns = table.columns
         if columns is None:
             shape, parts = self._rows(table)
+            if moments and isinstance(table.X, Shards):
+                raise InputError(
+                    "standardise: rows on disk are not standardised on the way; standardise them before they are converted"
+                )
             more = _moments(table.X, shape[2]) if moments else {}
         else:
             shape = (table.y.shape[0], len(columns.columns), np.empty(0), True)
@@ -159,10 +165,6 @@ class Model:
             X = sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], d))
         if isinstance(X, Shards):
             X = X.widened(d)
-        if "deviation" in agreed and isinstance(X, Shards):
-            raise InputError(
-                "rows on disk are not standardised on the way: standardise them before they are converted"
-            )
         if "deviation" in agreed:
             X = standardised(X, np.asarray(agreed["mean"]), np.asarray(agreed["deviation"]))
         convex = L2(float(agreed["mu"])) if agreed["mu"] else None  # all that local work asks of ψ

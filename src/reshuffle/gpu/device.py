@@ -28,15 +28,28 @@ class Kernels(Protocol):
 class Device(Protocol):
     """Where the clients' data lies and the kernels run."""
 
-    lanes: tuple[int, ...]
-    """How many threads may share a client, in rising order."""
-    ahead: int
-    """How many visits before its turn a row is read, at most."""
-    processors: int
-    block_memory: int
-    """The most bytes of shared memory that a block can have."""
-    processor_memory: int
-    """The bytes of shared memory that the blocks of a processor have together."""
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """How many threads may share a client, in rising order."""
+        ...
+
+    @property
+    def ahead(self) -> int:
+        """How many visits before its turn a row is read, at most."""
+        ...
+
+    @property
+    def processors(self) -> int: ...
+
+    @property
+    def block_memory(self) -> int:
+        """The most bytes of shared memory that a block can have."""
+        ...
+
+    @property
+    def processor_memory(self) -> int:
+        """The bytes of shared memory that the blocks of a processor have together."""
+        ...
 
     def put(self, array: Any, dtype: Any) -> Any:
         """An array on the device; one that is there already, with this type, is not copied."""

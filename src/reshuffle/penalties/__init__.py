@@ -1,4 +1,4 @@
-"""Penalties ψ(x) with their prox, one small file each; what else they can do is in ``abilities``.
+"""Penalties ψ(x) with their prox, one small file each; ``abilities`` lists what else they may provide.
 
 A new penalty is one file and one line here: the conformance tests find it in ``PENALTIES``.
 """
@@ -25,8 +25,10 @@ from reshuffle.penalties.l2 import L2 as L2
 from reshuffle.penalties.l2_ball import L2Ball as L2Ball
 from reshuffle.penalties.latent_group_lasso import LatentGroupLasso as LatentGroupLasso
 from reshuffle.penalties.linf_ball import LInfBall as LInfBall
+from reshuffle.penalties.log_sum import LogSum as LogSum
 from reshuffle.penalties.mcp import MCP as MCP
 from reshuffle.penalties.monotone import Monotone as Monotone
+from reshuffle.penalties.multitask_lasso import MultitaskLasso as MultitaskLasso
 from reshuffle.penalties.non_negative import NonNegative as NonNegative
 from reshuffle.penalties.nuclear_norm import NuclearNorm as NuclearNorm
 from reshuffle.penalties.overlapping_group_lasso import (

@@ -1,6 +1,6 @@
-"""The abilities of a penalty. It must have ``value`` and ``prox``, and nothing else.
+"""The abilities of a penalty. A penalty must have ``value`` and ``prox``; everything else is optional.
 
-Every further ability is a method that a penalty has or has not; whoever needs one asks ``ability``, never
+Every further ability is a method that a penalty may have; code that needs one calls ``ability`` and never asks for
 the class. What is missing costs speed or a certificate, never correctness.
 
 | ability | used by |
@@ -9,7 +9,7 @@ the class. What is missing costs speed or a certificate, never correctness.
 | ``compiled`` | the kernels, which then take the prox themselves |
 | ``has_dual``, ``conjugate``, ``dual_scale`` | the duality gap |
 | ``part``, ``holds_at_zero``, ``excess``, ``together`` | working sets |
-| ``curvature_product`` | second-order steps of one's own |
+| ``curvature_product`` | second-order steps of your own methods |
 | ``prox_from`` | methods, which keep a warm start and ask for no more accuracy than they need (``inexact``) |
 | ``lambda_max`` | paths, and strengths given as a fraction of it |
 | ``weak_convexity`` | solvers that need a convex penalty, which refuse one that has it |
@@ -26,15 +26,14 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array, Mask
 from reshuffle.errors import InputError
 from reshuffle.penalties.forms import Coordinates, Form, Groups
 
 if TYPE_CHECKING:
     from reshuffle.penalties.inexact import Approximate
 
-Array = NDArray[np.float64]
 Features = NDArray[np.uint32]
-Mask = NDArray[np.bool_]
 NEEDED = ("value", "prox")
 """The methods that every penalty must have."""
 
@@ -69,17 +68,17 @@ class Able(Penalty, Protocol):
 
     @classmethod
     def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        """Instances for an unknown of this shape, which the conformance tests run with."""
+        """Instances for an unknown of this shape, with which the conformance tests run."""
         ...
 
     def compiled(self, shape: tuple[int, ...], ridge: float = 0.0) -> Form:
-        """ψ on an unknown of this shape as the kernels read it."""
+        """ψ on an unknown of this shape, in the form that the kernels read."""
         ...
 
     def prox_from(self, x: Array, step: float, start: Array, gap: float) -> Approximate:
         """The prox by iterations from ``start`` (empty in a first call), until their gap is at most ``gap``.
 
-        The gap is that of ``penalties.inexact``; where it cannot become so small, the iterations end at
+        The gap is that of ``penalties.inexact``; if it cannot become so small, the iterations end at
         what the penalty's own tolerance or rounding allow. The gap of a ``homogeneous`` ψ is found in one of the
         two ways named there. A start of another size, or of numbers that are not finite, counts as none.
         """
@@ -98,13 +97,13 @@ class Able(Penalty, Protocol):
         ...
 
     def part(self, kept: Features, shape: tuple[int, ...]) -> Penalty:
-        """The penalty of these rows of an unknown of the given shape, the others held at zero."""
+        """The penalty restricted to these rows of an unknown of the given shape, with the others held at zero."""
         ...
 
     def holds_at_zero(self, g: Array, slack: float = 1.0, drift: Array | float = 0.0) -> Mask:
-        """Which coordinates rest at zero against every gradient within ``drift`` of g.
+        """Which coordinates stay at zero for every gradient within ``drift`` of g.
 
-        ``slack`` multiplies the strengths: below 1, fewer are said to rest.
+        ``slack`` multiplies the strengths: below 1, fewer coordinates are reported.
         """
         ...
 
@@ -113,7 +112,7 @@ class Able(Penalty, Protocol):
         ...
 
     def together(self, matter: Mask) -> Mask:
-        """The coordinates that have to be kept where those that ``matter`` are."""
+        """The coordinates that have to be kept together with those that ``matter``."""
         ...
 
     def curvature_product(self, x: Array, v: Array) -> Array:
@@ -126,7 +125,7 @@ class Able(Penalty, Protocol):
 
 
 def ability(penalty: Penalty, name: str) -> Callable[..., Any] | None:
-    """The ability of this name, or ``None`` where the penalty lacks it.
+    """The ability of this name, or ``None`` if the penalty lacks it.
 
     A subclass that has a ``value`` or ``prox`` of its own loses the abilities it inherits from a penalty, because
     they describe that penalty. Methods inherited from a class that is not a penalty are kept.
@@ -143,12 +142,12 @@ def _is_foreign(kind: type, name: str) -> bool:
 
 
 def _depth(kind: type, name: str) -> int:
-    """How many classes up the attribute is defined; 0 also where it is the object's own."""
+    """The number of classes up the hierarchy at which the attribute is defined; 0 also for an attribute of the object."""
     return next((k for k, up in enumerate(kind.__mro__) if name in vars(up)), 0)
 
 
 def compiled_form(penalty: Penalty, shape: tuple[int, ...], ridge: float = 0.0) -> Form | None:
-    """The compiled form, where there is one, refused where a kernel would read beyond its arrays."""
+    """The compiled form, if there is one; refused if a kernel would read beyond its arrays."""
     compiled = ability(penalty, "compiled")
     if compiled is None:
         return None
@@ -200,7 +199,7 @@ def rows(matter: Mask) -> Mask:
 
 
 def strong_convexity(penalty: Penalty) -> float:
-    """μ of ψ, 0 where it does not say."""
+    """μ of ψ, 0 if the penalty does not provide it."""
     return float(getattr(penalty, "strong_convexity", 0.0))
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.cached import cached_property
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array
 
 
 class FromPyproximal:
@@ -19,9 +19,9 @@ class FromPyproximal:
     Parameters
     ----------
     operator : a ``pyproximal.ProxOperator``, or anything that is called for a value and has ``prox(x, tau)``.
-    strong_convexity : μ, where the operator has one.
+    strong_convexity : μ, if the operator is strongly convex.
 
-    An operator that keeps a state between calls (a warm start) makes equal runs differ; give it none.
+    An operator that keeps a state between calls (a warm start) makes equal runs differ, so switch that off.
 
     Examples
     --------
@@ -45,12 +45,12 @@ class FromPyproximal:
 
     def value(self, x: Array) -> float:
         found = self.operator(x.ravel())
-        if isinstance(found, (bool, np.bool_)):  # an indicator answers whether x is inside
+        if isinstance(found, (bool, np.bool_)):  # An indicator returns whether x is inside its set.
             return 0.0 if found else np.inf
         return float(found)
 
     def prox(self, x: Array, step: float) -> Array:
-        # a copy: some operators work in place
+        # A copy, because some operators work in place.
         found = np.asarray(self.operator.prox(x.ravel().copy(), step), dtype=np.float64)
         return found.reshape(x.shape)
 
@@ -58,7 +58,7 @@ class FromPyproximal:
 class FromCvxpy:
     """ψ(x) = expression(x), or the set of its constraints, as a cvxpy model; the prox is solved by cvxpy.
 
-    The model is compiled once for a shape, with x and the step as parameters. It serves to try a penalty out
+    The model is compiled once for each shape, with x and the step as parameters. It serves to try a penalty
     and to check one: a call takes milliseconds at least, and its accuracy is that of the solver (Clarabel's
     tolerances are set to 1e-10 here; tighter ones it often misses).
 
@@ -78,25 +78,25 @@ class FromCvxpy:
     array([ 2.,  0., -1.])
     """
 
-    def __init__(self, build: Callable[[Any], Any], **options: Any) -> None:
+    def __init__(self, build: Callable[[Any], Any], **options: object) -> None:
         if not callable(build):
             raise InputError(f"build must be a function of a cvxpy Variable, got {shown(build)}")
         self.build, self.options = build, options
 
     @cached_property
-    def _models(self) -> dict[tuple[int, ...], Any]:
-        return {}  # computed on demand: no part of what the penalty is
+    def _models(self) -> dict[tuple[int, ...], object]:
+        return {}  # Compiled models are a cache and no part of the penalty's identity.
 
     def __repr__(self) -> str:
         return f"FromCvxpy({getattr(self.build, '__name__', 'build')})"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"build": self.build, "options": self.options}  # compiled again there
+    def __getstate__(self) -> dict[str, object]:
+        return {"build": self.build, "options": self.options}  # The copy compiles its models again.
 
     def value(self, x: Array) -> float:
         variable, expression, constraints, *_ = self._model(x.shape)
         variable.value = x
-        # as far as a solver's answer can be trusted
+        # The accuracy to which a solver's answer can be trusted.
         if any(np.max(c.violation(), initial=0.0) > 1e-7 for c in constraints):
             return np.inf
         return float(expression.value) if expression is not None else 0.0
@@ -105,8 +105,9 @@ class FromCvxpy:
         variable, _, _, point, weight, problem = self._model(x.shape)
         point.value, weight.value = x, step
         exact = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
-        options: dict[str, Any] = self.options or {"solver": "CLARABEL", **exact}
-        problem.solve(warm_start=False, **options)  # equal calls have equal answers
+        options: dict[str, object] = self.options or {"solver": "CLARABEL", **exact}
+        # No warm start, so that equal calls have equal answers.
+        problem.solve(warm_start=False, **options)
         if variable.value is None:
             raise InputError(f"cvxpy found no prox of {self!r}: the model is {problem.status}")
         return np.ascontiguousarray(variable.value, dtype=np.float64).reshape(x.shape)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.abilities import Penalty
 from reshuffle.penalties.inexact import approximate
 
-Array = NDArray[np.float64]
 Numbers = float | NDArray[np.float64]
 """One number for all coordinates, or an array that broadcasts against them."""
-BELOW = 1.0 - 2.0**-51  # keeps a scaled point feasible in spite of rounding
-FAR_BELOW = 1.0 - 1e-12  # the same where norms or singular values are summed up anew
+# A factor just below 1 that keeps a scaled point feasible in spite of rounding.
+BELOW = 1.0 - 2.0**-51
+# The same for points whose norms or singular values are computed anew, with more rounding.
+FAR_BELOW = 1.0 - 1e-12
 
 
 class ByContent:
-    """Equal where class and parameters are, arrays included. For dataclasses with ``eq=False``."""
+    """Objects are equal if their classes and parameters are, arrays included. For dataclasses with ``eq=False``."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(map(_same, self._contents(), other._contents()))
@@ -28,24 +30,24 @@ class ByContent:
     def __hash__(self) -> int:
         return hash((type(self), *map(_frozen, self._contents())))
 
-    def _contents(self) -> list[Any]:
+    def _contents(self) -> list[object]:
         return [getattr(self, f.name) for f in fields(self) if f.init]  # type: ignore[arg-type]
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return bool(np.array_equal(one, other))
     return bool(_frozen(one) == _frozen(other))
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: object) -> object:
     if isinstance(value, (list, tuple, np.ndarray)):
         return tuple(map(_frozen, value))
     return value
 
 
-def as_numbers(name: str, value: Any) -> NDArray[Any]:
-    """The parameter of this name as an array; lists of different lengths make none."""
+def as_numbers(name: str, value: object) -> AnyArray:
+    """The parameter of this name as an array of numbers; anything else is refused."""
     try:
         return np.asarray(value)
     except (ValueError, TypeError):
@@ -54,24 +56,24 @@ def as_numbers(name: str, value: Any) -> NDArray[Any]:
         ) from None
 
 
-def check_non_negative(name: str, value: Any) -> None:
-    """A strength is a finite number that is not negative, or an array of such."""
+def check_non_negative(name: str, value: object) -> None:
+    """Check that a strength is a finite, non-negative number or an array of such numbers."""
     if type(value) is float and 0.0 <= value < np.inf:
-        return  # what most are, and numpy would take its time
+        return  # Most strengths are plain floats, for which numpy would be slow.
     numbers = as_numbers(name, value)
     if numbers.dtype.kind not in "iuf" or not np.all((numbers >= 0) & np.isfinite(numbers)):
         raise InputError(f"{name} must be finite and not negative, got {shown(value)}")
 
 
 def check_strength(strength: float) -> None:
-    """One number, finite and not negative."""
+    """Check that a strength is one finite, non-negative number."""
     if isinstance(strength, (list, tuple)) or np.ndim(strength):
         raise InputError(f"strength must be one number, got {shown(strength)}")
     check_non_negative("strength", strength)
 
 
 def check_radius(radius: float, name: str = "radius") -> None:
-    """One positive, finite number."""
+    """Check that a radius is one positive, finite number."""
     good = isinstance(radius, (int, float, np.number)) and np.isfinite(radius)
     if not (good and radius > 0):
         raise InputError(f"{name} must be positive and finite, got {shown(radius)}")
@@ -80,7 +82,7 @@ def check_radius(radius: float, name: str = "radius") -> None:
 def conjugate_with_ridge(penalty: Penalty, g: Array, ridge: float) -> float:
     """(ψ + (r/2)‖·‖²)*(g) = ⟨g, p⟩ - ψ(p) - (r/2)‖p‖² at p = prox_{ψ/r}(g/r), for a ridge r > 0.
 
-    Where the prox is found by iterations it is an upper bound instead, so that no duality gap comes out too
+    If the prox is found by iterations, the result is an upper bound instead, so that no duality gap comes out too
     small. With x = g/r, the formula is -rΦ(p) + r‖x‖²/2 for the objective Φ(u) = ψ(u)/r + ‖u - x‖²/2 of the prox, and
     the supremum is the same at the minimum of Φ. A p with Φ(p) - min Φ ≤ gap therefore misses it by at most
     r·gap, which is added.
@@ -91,17 +93,17 @@ def conjugate_with_ridge(penalty: Penalty, g: Array, ridge: float) -> float:
 
 
 class DualWithRidge:
-    """The abilities of the duality gap, for a penalty that has a dual where there is a ridge and only there.
+    """The abilities that a duality gap needs, for a penalty that has a dual only if there is a ridge.
 
-    They are written by ``value`` and ``prox`` alone, so that they hold for whatever class has them.
+    They use only ``value`` and ``prox``, so they hold for every class that inherits them.
     """
 
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
-        """With a ridge: without one no formula gives a dual point."""
+        """Whether there is a ridge: without one, no formula gives a dual point."""
         return ridge > 0
 
     def conjugate(self, g: Array, ridge: float = 0.0) -> float:
-        """By the prox: see ``conjugate_with_ridge``."""
+        """The conjugate, by the prox: see ``conjugate_with_ridge``."""
         return conjugate_with_ridge(cast(Penalty, self), g, ridge)
 
     def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
@@ -110,9 +112,9 @@ class DualWithRidge:
 
 
 class DualByNorm:
-    """The abilities of the duality gap, for a ψ that is a norm: ``lambda_max`` is the dual one.
+    """The abilities that a duality gap needs, for a ψ that is a norm; ``lambda_max`` is the dual norm.
 
-    ψ*(g) is 0 where that is at most 1, and infinite elsewhere; with a ridge r it is taken at prox_{ψ/r}(g/r).
+    ψ*(g) is 0 if the dual norm is at most 1, and infinite otherwise; with a ridge r it is taken at prox_{ψ/r}(g/r).
     """
 
     def conjugate(self, g: Array, ridge: float = 0.0) -> float:
@@ -128,4 +130,4 @@ class DualByNorm:
 
     def lambda_max(self, g: Array) -> float:
         """The dual norm of g."""
-        raise NotImplementedError  # of every class that has this one
+        raise NotImplementedError  # Each subclass has its own.

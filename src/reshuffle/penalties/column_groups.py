@@ -7,14 +7,12 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Labels
 from reshuffle.errors import InputError, shown
 
 COLUMNS = "columns"
-"""The value of ``groups`` in an estimator that stands for the columns, by the names of the features."""
-
-Labels = NDArray[np.int64]
+"""The value of ``groups`` by which an estimator makes a group of each column, from the names of the features."""
 
 
 def column_groups(source: Any, separator: str = "=") -> Labels:
@@ -25,7 +23,7 @@ def column_groups(source: Any, separator: str = "=") -> Labels:
     source : the names of features (a list, or an array), where those of one column have the same text before the last
         ``separator``, as in "plan=basic", and a name without it is a column of its own; or a fitted encoder: a
         OneHotEncoder, ColumnTransformer or Pipeline of scikit-learn, or ``model.encoding_``.
-    separator : of names. ``pandas.get_dummies`` writes "plan_basic": give "_" where no column of numbers has one.
+    separator : the text between column and category. ``pandas.get_dummies`` writes "plan_basic": give "_" if no other column's name contains it.
 
     Examples
     --------
@@ -53,15 +51,17 @@ def _of_names(names: list[str], separator: str) -> Labels:
     return _numbered(name.rpartition(separator)[0] or name for name in names)
 
 
-def _numbered(owners: Iterable[Any]) -> Labels:
-    """Groups numbered in the order in which they come."""
-    seen: dict[Any, int] = {}
+def _numbered(owners: Iterable[object]) -> Labels:
+    """Groups numbered in the order of their first occurrence."""
+    seen: dict[object, int] = {}
     return np.array([seen.setdefault(owner, len(seen)) for owner in owners], dtype=np.int64)
 
 
-def _of_encoder(encoder: Any, columns: list[Any] | None) -> list[Any]:
-    """The column of each output of an encoder; ``columns`` names its inputs, where they are known."""
-    if hasattr(encoder, "columns") and hasattr(encoder, "feature_names"):  # of this package
+def _of_encoder(encoder: Any, columns: list[object] | None) -> list[Any]:
+    """The column of each output of an encoder; ``columns`` names its inputs, if they are known."""
+    if hasattr(encoder, "columns") and hasattr(
+        encoder, "feature_names"
+    ):  # It is an encoder of this package.
         return [part.name for part in encoder.columns for _ in part.features]
     if hasattr(encoder, "transformers_"):
         return _of_transformers(encoder)
@@ -82,7 +82,7 @@ def _of_encoder(encoder: Any, columns: list[Any] | None) -> list[Any]:
             f"column_groups takes names of features or a fitted encoder, got {type(encoder).__name__}"
         )
     outputs = len(encoder.get_feature_names_out())
-    if outputs == count:  # a scaler, an imputer: one feature for each column
+    if outputs == count:  # A scaler or an imputer makes one feature of each column.
         return names
     raise InputError(
         f"column_groups cannot tell which of the {outputs} outputs of {type(encoder).__name__} came from which of its "
@@ -90,11 +90,11 @@ def _of_encoder(encoder: Any, columns: list[Any] | None) -> list[Any]:
     )
 
 
-def _of_categories(encoder: Any, names: list[Any]) -> list[Any]:
-    """The column of each output of a OneHotEncoder, which may drop some, and put rare ones together."""
+def _of_categories(encoder: Any, names: list[Any]) -> list[object]:
+    """The column of each output of a OneHotEncoder, which may drop categories and merge rare ones."""
     plain = copy(encoder)
     if "feature_names_in_" in vars(plain):
-        del plain.feature_names_in_  # so that inputs can be given numbers for names
+        del plain.feature_names_in_  # The names given to the inputs are their numbers.
     if hasattr(plain, "feature_name_combiner"):
         plain.feature_name_combiner = "concat"
     outputs = [str(n) for n in plain.get_feature_names_out([str(k) for k in range(len(names))])]
@@ -103,11 +103,11 @@ def _of_categories(encoder: Any, names: list[Any]) -> list[Any]:
     return [names[int(output.partition("_")[0])] for output in outputs]
 
 
-def _of_transformers(encoder: Any) -> list[Any]:
+def _of_transformers(encoder: Any) -> list[object]:
     """The column of each output of a ColumnTransformer; each part knows where its outputs are."""
     known = list(getattr(encoder, "feature_names_in_", range(encoder.n_features_in_)))
     width = sum(part.stop - part.start for part in encoder.output_indices_.values())
-    owners: list[Any] = [None] * width
+    owners: list[object] = [None] * width
     for name, step, chosen in encoder.transformers_:
         where = encoder.output_indices_.get(name, slice(0, 0))
         if where.stop == where.start:
@@ -117,7 +117,7 @@ def _of_transformers(encoder: Any) -> list[Any]:
     return owners
 
 
-def _chosen(chosen: Any, known: list[Any]) -> list[Any]:
+def _chosen(chosen: object, known: list[object]) -> list[object]:
     """The columns that a part of a ColumnTransformer was given: by name, number, slice or mask."""
     if isinstance(chosen, (str, int, np.integer)):
         chosen = [chosen]

@@ -1,4 +1,4 @@
-"""The projection onto cylinders where coordinates of very different size share groups: Newton's method, step by whole step.
+"""The projection onto cylinders if coordinates of very different size share groups: Newton's method with exact steps.
 
 ``core/cylinders.hpp`` says what is solved, and takes steps that are cheap. Where multipliers trade places (one goes to zero
 while another grows a thousandfold) these stall. Here a step minimises the whole quadratic model of d over m ≥ 0,
@@ -14,15 +14,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.core import native
 from reshuffle.penalties.least_distance import least_move
 from reshuffle.penalties.overlapping import Members
 
-Array = NDArray[np.float64]
-SHORTEST = 30  # halvings of a step, to a billionth of it
-CURVED = 5  # those of the step on 1/‖y_g‖, which ends in few rounds but may not lower d however short it is
+SHORTEST = 30  # A step is halved at most this many times, to a billionth of its length.
+CURVED = 5  # Halvings of the step on 1/‖y_g‖, which takes few rounds but may fail to lower d however short it is.
 
 
 class State(NamedTuple):
@@ -40,7 +39,7 @@ class State(NamedTuple):
 def newton(
     x: Array, groups: Members, bounds: Array, gap: float, most: int, multipliers: Array
 ) -> tuple[State, int]:
-    """From these multipliers to a gap of at most ``gap``, and the rounds: negative where ``most`` do not do."""
+    """The state at a gap of at most ``gap``, from these multipliers, and the rounds: negative if ``most`` were not enough."""
     members, starts, _ = groups
     within = np.zeros((bounds.size, x.size))
     within[np.repeat(np.arange(bounds.size), np.diff(starts)), members] = 1.0
@@ -82,7 +81,7 @@ def _trials(within: Array, bounds: Array, now: State) -> Iterator[Array]:
 
 
 def _minimiser(rows: Array, residual: Array, m: Array) -> Array:
-    """t of the quadratic model; 0 where a row is, whose group has nothing in it."""
+    """The minimiser t of the quadratic model; 0 for a row of zeros, whose group is empty."""
     t, lengths = np.zeros(m.size), np.linalg.norm(rows, axis=1)
     met = lengths > 0
     units = rows[met] / lengths[met, None]

@@ -1,4 +1,4 @@
-"""The projection onto cylinders ‖y_g‖ ≤ bounds_g, and the latent group norm, whose dual ball they make."""
+"""The projection onto cylinders ‖y_g‖ ≤ bounds_g, whose intersection is the dual ball of the latent group norm, and that norm."""
 
 from __future__ import annotations
 
@@ -7,24 +7,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.core import native
 from reshuffle.penalties.cylinder_newton import newton
 from reshuffle.penalties.overlapping import Members
 
-Array = NDArray[np.float64]
-QUICK = (
-    100  # rounds of the compiled method: two to five as a rule, some dozens with hundreds of groups
-)
-CAREFUL = 60  # rounds of the one for the rest: of 60,000 projections with coordinates of every size none took more
-LARGE = 1_000_000  # groups times coordinates, 8 MB: careful steps hold a few matrices of this size
-PATIENT = 200  # rounds of the compiled method for more
-SMALL = 1e-100  # of the largest coordinate: a bound below it is none that a digit of x could tell from 0
-STEP = 100.0  # of the first step of a split in the one where the first group leaves zero, and of each in the last
-STEPS = 20  # of a split: two to five are enough where coordinates are of one size
-ENOUGH = 1e-13  # of the norm: where its upper and its lower bound meet
-ROUNDED = (
-    1e-29  # of t times the norm: the square of rounding, to which a projection can be asked for
-)
+QUICK = 100  # The most rounds of the compiled method, which usually takes two to five, and dozens with hundreds of groups.
+CAREFUL = 60  # The most rounds of the careful method; none of 60,000 projections with coordinates of every size took more.
+LARGE = 1_000_000  # The largest product of groups and coordinates (8 MB) for careful steps, which hold a few such matrices.
+PATIENT = 200  # The most rounds of the compiled method for larger problems.
+SMALL = 1e-100  # Relative to the largest coordinate: a smaller bound cannot be told from 0 by any digit of x.
+STEP = 100.0  # The first step of a split is this many times that at which a group leaves zero, and each is this many times the last.
+STEPS = 20  # The most steps of a split; two to five are enough for coordinates of similar size.
+ENOUGH = 1e-13  # Relative to the norm: upper and lower bounds this close count as equal.
+ROUNDED = 1e-29  # Relative to t times the norm: the smallest gap to ask of a projection, the square of rounding.
 
 
 class Projected(NamedTuple):
@@ -41,7 +37,7 @@ class Projected(NamedTuple):
 
 
 class CylinderSplit(NamedTuple):
-    """Parts with Σ_g v_g = x, Σ_g w_g ‖v_g‖, and how much more this may be than the least."""
+    """Parts with Σ_g v_g = x, the value Σ_g w_g ‖v_g‖, and a bound on how far it is above the least."""
 
     parts: Array
     value: float
@@ -51,9 +47,9 @@ class CylinderSplit(NamedTuple):
 def project(
     x: Array, groups: Members, bounds: Array, gap: float, tolerance: float, multipliers: Array
 ) -> Projected:
-    """From these multipliers, which become those at the end, to the gap or to an error of ``tolerance``·‖x‖.
+    """The projection, from these multipliers (updated in place), to the gap or to an error of ``tolerance``·‖x‖.
 
-    Coordinates of a group whose bound is 0 are free. All else is scaled to ``|x_j| ≤ 1``.
+    Coordinates of a group whose bound is 0 are free. The others are scaled to ``|x_j| ≤ 1``.
     """
     members, starts, _ = groups
     largest = float(np.abs(x).max(initial=0.0)) or 1.0
@@ -88,11 +84,11 @@ def project(
 
 
 def split(x: Array, groups: Members, weights: Array) -> CylinderSplit:
-    """The least Σ_g w_g ‖v_g‖ with Σ_g v_g = x; infinite where a coordinate that is not zero lies in no group.
+    """The least Σ_g w_g ‖v_g‖ with Σ_g v_g = x; infinite if a nonzero coordinate lies in no group.
 
-    By proximal steps on the dual, max ⟨x, y⟩ with ‖y_g‖ ≤ w_g: y becomes the projection of y + tx, whose parts, over t,
-    go to those of x. What they lack of x is shared out, and y is brought into the balls, so that every step has an
-    upper and a lower bound. x_j counts where t·x_j is as large as y_j: t grows until the small ones do.
+    It is found by proximal steps on the dual, max ⟨x, y⟩ with ‖y_g‖ ≤ w_g: y becomes the projection of y + tx, whose parts, divided by t,
+    converge to those of x. The remainder of x is shared out, and y is scaled into the balls, so that every step has an
+    upper and a lower bound. x_j has an effect if t·x_j is as large as y_j: t grows until small coordinates have one.
     """
     members, starts, _ = groups
     best, covered = (
@@ -109,7 +105,7 @@ def split(x: Array, groups: Members, weights: Array) -> CylinderSplit:
     x = x / largest
     held, y, lack, multipliers = weights > 0, 0.0 * x, 0.0 * x, np.zeros(weights.size)
     top = float(np.max(_norms(x[members], starts)[held] / weights[held], initial=0.0)) or 1.0
-    t, least = STEP / top, float(x @ x) / top  # at x/top, which is in the balls
+    t, least = STEP / top, float(x @ x) / top  # The lower bound at x/top, which is in the balls.
     for _ in range(STEPS):
         found = project(y + t * x, groups, weights, ROUNDED * t * least, 0.0, multipliers)
         v = found.parts / t
@@ -134,7 +130,7 @@ def _norms(parts: Array, starts: NDArray[np.int64]) -> Array:
 
 
 def _takes(groups: Members, weights: Array, size: int) -> Array:
-    """How much of what is shared out each member of a group takes: nothing where another group has it for nothing."""
+    """The share of the remainder that each member of a group takes: none if another group takes it at no cost."""
     members, starts, _ = groups
     costs = np.repeat(weights > 0, np.diff(starts))
     cheapest = np.ones(size, dtype=bool)

@@ -1,4 +1,4 @@
-"""Penalties as the core reads them: numbers per coordinate, or per coordinate and group.
+"""Penalties in the form that the core reads: numbers per coordinate, or per coordinate and group.
 
 The coordinates are those of x without its intercept, flat (row after row for a matrix unknown).
 """
@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.core import native
-
-Array = NDArray[np.float64]
 
 
 class Coordinates(NamedTuple):
@@ -49,8 +48,8 @@ class Coordinates(NamedTuple):
 class Groups(NamedTuple):
     """Σ_j l1_j|x_j| + (l2/2)‖x‖² + Σ_g strengths_g·‖x_g‖₂ over disjoint groups of coordinates.
 
-    Group g has the coordinates members[starts[g]], …, members[starts[g+1] - 1]; what is in no group is
-    held by l1 and l2 alone.
+    Group g has the coordinates members[starts[g]], …, members[starts[g+1] - 1]; a coordinate in no group is
+    penalised by l1 and l2 only.
     """
 
     l1: Array
@@ -61,7 +60,7 @@ class Groups(NamedTuple):
 
     @property
     def one_by_one(self) -> Coordinates | None:
-        """The coordinates, where nothing ties them together: groups do."""
+        """None: the groups tie coordinates together."""
         return None
 
     @property
@@ -88,8 +87,8 @@ NO_PENALTY = Coordinates(*(np.empty(0) for _ in range(4)))
 
 
 @singledispatch
-def native_form(form: Any) -> Any:
-    """A compiled penalty as the core takes it, its arrays checked."""
+def native_form(form: object) -> Any:
+    """A compiled penalty as an object of the core, with its arrays checked."""
     raise TypeError(f"a compiled penalty is Coordinates or Groups, got {type(form).__name__}")
 
 

@@ -6,17 +6,17 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.core import native
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.base import (
-    Array,
     ByContent,
     check_non_negative,
     check_strength,
     conjugate_with_ridge,
 )
 
-HALVINGS = 60  # of an interval of length 1: more than a float64 can tell apart
+HALVINGS = 60  # Bisections of an interval of length 1: more than a float64 can resolve.
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +29,9 @@ class FusedLasso(ByContent):
 
     Parameters
     ----------
-    strength : of the differences, not negative. Without l1 it is total variation in one dimension.
-    l1 : of the coordinates: one number, not negative.
-    weights : w_j, one for each pair of neighbours (one less than x has rows); 1 where not given.
+    strength : the strength of the differences, not negative. Without l1 ψ is total variation in one dimension.
+    l1 : the strength of the ℓ1 norm: one number, not negative.
+    weights : w_j, one for each pair of neighbours (one less than x has rows); 1 by default.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class FusedLasso(ByContent):
 
     def prox(self, x: Array, step: float) -> Array:
         columns, bounds = np.ascontiguousarray(x.T, dtype=np.float64), step * self._bounds(len(x))
-        if x.ndim > 1:  # one column after the other, with a bound of 0 between them
+        if x.ndim > 1:  # The columns are joined into one chain, with a bound of 0 between them.
             bounds = np.tile(np.append(bounds, 0.0), len(columns))[:-1]
         fused = np.empty(x.size)
         native.chain_prox(columns.ravel(), bounds, fused)
@@ -81,7 +81,7 @@ class FusedLasso(ByContent):
     # --- abilities -----------------------------------------------------------------------------
 
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
-        """With l1 or a ridge: the differences alone hold no common shift."""
+        """Whether there is l1 or a ridge: the differences alone do not penalise a common shift."""
         return self.l1 > 0 or ridge > 0
 
     def conjugate(self, g: Array, ridge: float = 0.0) -> float:
@@ -104,7 +104,7 @@ class FusedLasso(ByContent):
         if not np.any(g):
             return 0.0
         if self.l1 == 0:
-            return np.inf  # a common shift is free
+            return np.inf  # A common shift is not penalised.
         low, high = 0.0, float(np.abs(g).max()) / self.l1
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
@@ -135,7 +135,7 @@ def soft(x: Array, threshold: float) -> Array:
 
 
 def check_one_l1(l1: float) -> None:
-    """One strength for all coordinates: the order of prox and thresholding is exact for no other."""
+    """Check that l1 is one number: only then is the prox followed by thresholding exact."""
     check_non_negative("l1", l1)
     if np.ndim(l1):
         raise InputError(f"l1 must be one number, got {shown(l1)}")

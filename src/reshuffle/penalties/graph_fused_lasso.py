@@ -7,8 +7,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array, as_numbers, check_non_negative, check_strength
+from reshuffle.penalties.base import as_numbers, check_non_negative, check_strength
 from reshuffle.penalties.fused_lasso import check_one_l1
 from reshuffle.penalties.graphs import Arcs, Edges, GraphDifferences
 
@@ -22,10 +23,10 @@ class GraphFusedLasso(GraphDifferences):
 
     Parameters
     ----------
-    strength : of the differences, not negative.
+    strength : the strength of the differences, not negative.
     edges : pairs of numbers of coordinates, one row per edge. An edge that is named twice counts twice.
-    l1 : of the coordinates: one number, not negative.
-    weights : w_ij, one per edge, not negative; 1 where not given.
+    l1 : the strength of the ℓ1 norm: one number, not negative.
+    weights : w_ij, one per edge, not negative; 1 by default.
 
     Examples
     --------
@@ -76,10 +77,10 @@ class GraphFusedLasso(GraphDifferences):
 
 
 def check_edges(edges: object) -> Edges:
-    """Pairs of different, non-negative integers, as an array of two columns."""
+    """The edges as an array of two columns, checked to be pairs of distinct, non-negative integers."""
     try:
         pairs = np.asarray(edges)
-    except ValueError:  # tuples of different lengths
+    except ValueError:  # The tuples have different lengths.
         pairs = np.empty(0)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs) or pairs.dtype.kind not in "iu":
         raise InputError(f"edges must be pairs of numbers of coordinates, got {shown(edges)}")

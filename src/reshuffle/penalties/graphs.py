@@ -1,4 +1,4 @@
-"""Differences along the edges of a graph: what the penalties of total variation have in common."""
+"""Differences along the edges of a graph: the common part of the total-variation penalties."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.core import native
-from reshuffle.penalties.base import Array, ByContent, DualByNorm
+from reshuffle.penalties.base import ByContent, DualByNorm
 from reshuffle.penalties.fused_lasso import soft
 
 Edges = NDArray[np.int64]
-RATIOS = 100  # rounds of a search that ends after a handful: each finds a set of a larger ratio
+RATIOS = 100  # The most rounds of the search, which usually ends after a handful; each finds a set of larger ratio.
 
 
 class Arcs(NamedTuple):
-    """The edges as the kernel reads them: for each node its neighbours, see ``core/cuts.hpp``."""
+    """The edges in the form that the kernel takes: the neighbours of each node, see ``core/cuts.hpp``."""
 
     first: NDArray[np.int64]
     target: NDArray[np.int64]
@@ -26,7 +27,7 @@ class Arcs(NamedTuple):
 
 
 def arcs_of(edges: Edges, nodes: int) -> Arcs:
-    """Every edge once from each of its ends."""
+    """The arcs of a graph: every edge occurs once from each of its ends."""
     ends, others = edges.T.ravel(), edges[:, ::-1].T.ravel()
     order = np.argsort(ends, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=nodes))])
@@ -47,7 +48,7 @@ class GraphDifferences(DualByNorm, ByContent, ABC):
 
     @abstractmethod
     def edges_and_bounds(self, nodes: int) -> tuple[Edges, Array]:
-        """The edges for an unknown with so many rows, and the bound of each."""
+        """The edges for an unknown with this many rows, and the bound of each."""
 
     def value(self, x: Array) -> float:
         edges, bounds, _ = self._graph(len(x))
@@ -61,7 +62,7 @@ class GraphDifferences(DualByNorm, ByContent, ABC):
     # --- abilities -----------------------------------------------------------------------------
 
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
-        """With l1 or a ridge: the differences alone hold no common shift."""
+        """Whether there is l1 or a ridge: the differences alone do not penalise a common shift."""
         return self.l1 > 0 or ridge > 0
 
     def lambda_max(self, g: Array) -> float:
@@ -69,7 +70,7 @@ class GraphDifferences(DualByNorm, ByContent, ABC):
         if not np.any(g):
             return 0.0
         if self.l1 == 0:
-            return np.inf  # a common shift is free
+            return np.inf  # A common shift is not penalised.
         return max(self._ratio(sign * c) for c in _columns(g) for sign in (1.0, -1.0))
 
     def _ratio(self, g: Array) -> float:

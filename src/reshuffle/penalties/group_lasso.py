@@ -6,7 +6,8 @@ from typing import Self
 
 import numpy as np
 
-from reshuffle.penalties.base import Array, check_strength
+from reshuffle.arrays import Array
+from reshuffle.penalties.base import check_strength
 from reshuffle.penalties.groups import Grouped, GroupNorms, GroupsGiven, check_groups
 
 
@@ -22,7 +23,7 @@ class GroupLasso(Grouped):
         ``None``: each row of a matrix unknown is a group (one group per feature of a multinomial model).
         "columns", in an estimator that is fitted to a table: the features of one column, named
         "column=category", are a group; see ``column_groups``.
-    weights : one w_g per group; √(size of g) where not given.
+    weights : one w_g per group; √(size of g) by default.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Norms of groups of coordinates: what the group penalties have in common."""
+"""Norms of groups of coordinates: the common part of the group penalties."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array, Labels, Mask
 from reshuffle.cached import cached_property
 from reshuffle.capacity import check_room
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.abilities import Features, Mask
-from reshuffle.penalties.base import FAR_BELOW, Array, ByContent, as_numbers, check_non_negative
+from reshuffle.penalties.abilities import Features
+from reshuffle.penalties.base import FAR_BELOW, ByContent, as_numbers, check_non_negative
 from reshuffle.penalties.column_groups import COLUMNS
 from reshuffle.penalties.forms import Groups
 
-Labels = NDArray[np.int64]
 GroupsGiven = str | Sequence[int] | Sequence[Sequence[int]] | NDArray[np.integer[Any]] | None
-HALVINGS = 60  # of an interval of length 1: more than a float64 can tell apart
+HALVINGS = 60  # Bisections of an interval of length 1: more than a float64 can resolve.
 
 
 @dataclass(frozen=True, eq=False)
 class GroupNorms(ByContent):
     """ψ(x) = Σ_j l1_j|x_j| + Σ_g bounds_g·‖x_g‖₂ over disjoint groups, for one size of x.
 
-    ``labels`` has the group of each coordinate (flat), -1 for one that is in none.
+    ``labels`` has the group of each coordinate (flat), -1 for a coordinate in none.
     """
 
     labels: Labels
@@ -71,7 +71,9 @@ class GroupNorms(ByContent):
         """The largest α ≤ 1 with ‖soft(αg_g, l1)‖ ≤ bounds_g in every group, by bisection."""
         if ridge > 0 or self._feasible(g.ravel(), 1.0):
             return 1.0
-        if not self.l1.any() and not np.any(g.ravel()[self.labels < 0]):  # a quotient per group
+        if not self.l1.any() and not np.any(
+            g.ravel()[self.labels < 0]
+        ):  # Without l1 the answer is a quotient per group.
             norms = self._norms(g.ravel())
             ratios = self.bounds / np.where(norms > 0.0, norms, np.inf)
             return min(1.0, float(ratios.min(where=norms > 0.0, initial=1.0))) * FAR_BELOW
@@ -110,7 +112,7 @@ class GroupNorms(ByContent):
         return beyond.reshape(x.shape)
 
     def together(self, matter: Mask) -> Mask:
-        """Whole groups."""
+        """All coordinates of the groups that matter."""
         flat = matter.ravel()
         touched = np.zeros(self.bounds.size, dtype=bool)
         touched[self.labels[flat & (self.labels >= 0)]] = True
@@ -162,7 +164,7 @@ class GroupNorms(ByContent):
         return np.sqrt(squares)
 
     def _spread(self, per_group: Array, outside: float) -> Array:
-        """A number of each group at its coordinates; the label -1 picks the one that is appended."""
+        """Spread a number per group over its coordinates; the label -1 picks the appended number."""
         spread: Array = np.append(per_group, outside)[self.labels]
         return spread
 
@@ -230,7 +232,7 @@ class Grouped(ByContent, ABC):
             raise InputError(f"groups name {labels.size} coordinates, but x has {size}")
         labels = np.append(labels, np.full(size - labels.size, -1))
         inside, count = labels >= 0, int(labels.max()) + 1
-        if self.weights is None:  # the numbers may have gaps, of any size
+        if self.weights is None:  # The group numbers may have gaps of any size.
             labels[inside] = np.unique(labels[inside], return_inverse=True)[1]
             return labels, np.sqrt(np.bincount(labels[inside]))
         weights = np.asarray(self.weights, dtype=np.float64)
@@ -242,7 +244,7 @@ class Grouped(ByContent, ABC):
 
 
 def check_groups(groups: GroupsGiven, weights: Sequence[float] | Array | None) -> None:
-    """Labels or disjoint index lists, and weights that are finite and not negative."""
+    """Check that groups are labels or disjoint index lists, and that weights are finite and not negative."""
     if weights is not None:
         check_non_negative("weights", weights)
     if groups is not None and not (isinstance(groups, str) and groups == COLUMNS):
@@ -258,7 +260,7 @@ def group_labels(groups: object) -> Labels:
         )
     try:
         flat = np.asarray(groups)
-    except ValueError:  # lists of different lengths
+    except ValueError:  # The lists have different lengths.
         flat = np.empty(0, dtype=object)
     if flat.ndim == 1 and flat.dtype.kind in "iu" and flat.size:
         if flat.min() < -1:

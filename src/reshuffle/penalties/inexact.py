@@ -1,4 +1,4 @@
-"""A prox that is found by iterations: from where they start, and how far they are from it at the end.
+"""A prox that is found by iterations: their start, and a bound on their final error.
 
 With Φ(u) = step·ψ(u) + ‖u - x‖²/2, the objective of the prox p*, a point p has a gap Φ(p) - Φ(p*). Φ is 1-strongly
 convex, so that
@@ -18,14 +18,13 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.abilities import Penalty, ability
 
-Array = NDArray[np.float64]
 COLD: Array = np.empty(0)
-"""The start of a first call."""
+"""The start of the first call: nothing is known."""
 
 
 class Approximate(NamedTuple):
@@ -38,7 +37,7 @@ class Approximate(NamedTuple):
     gap: float = 0.0
     """A bound on Φ(p) - Φ(p*)."""
     iterations: int = 0
-    """Inner ones; 0 where the prox is direct."""
+    """The number of inner iterations; 0 if the prox is direct."""
 
     @property
     def error(self) -> float:
@@ -49,7 +48,7 @@ class Approximate(NamedTuple):
 def approximate(
     penalty: Penalty, x: Array, step: float, start: Array = COLD, gap: float = 0.0
 ) -> Approximate:
-    """The prox at x, from ``start`` to a ``gap`` of at most this or what rounding allows; direct where it can be."""
+    """The prox at x by iterations from ``start`` to a gap of at most ``gap``, or as small as rounding allows; direct if possible."""
     iterate = ability(penalty, "prox_from")
     if iterate is None:
         return Approximate(penalty.prox(x, step), COLD)

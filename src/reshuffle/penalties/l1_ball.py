@@ -5,7 +5,8 @@ from typing import Self
 
 import numpy as np
 
-from reshuffle.penalties.base import Array, ByContent, check_radius
+from reshuffle.arrays import Array
+from reshuffle.penalties.base import ByContent, check_radius
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +33,11 @@ class L1Ball(ByContent):
         return [cls(0.3)]
 
     def value(self, x: Array) -> float:
-        # a projection lands on the sphere up to rounding
+        # A projection lies on the sphere up to rounding.
         return 0.0 if np.abs(x).sum() <= self.radius * (1.0 + 1e-12 * x.size) else np.inf
 
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
-        return ridge == 0  # with one, the conjugate is a projection of its own
+        return ridge == 0  # With a ridge, the conjugate would need another projection.
 
     def conjugate(self, g: Array, ridge: float = 0.0) -> float:
         """ψ*(g) = radius·‖g‖_∞."""
@@ -50,7 +51,7 @@ class L1Ball(ByContent):
         magnitudes = np.abs(x)
         if magnitudes.sum() <= self.radius:
             return x.copy()
-        # counted from the largest magnitude down, so that large ones cancel without rounding
+        # Relative to the largest magnitude, so that large values cancel without rounding.
         below = magnitudes - magnitudes.max()
         ordered = np.sort(below, axis=None)[::-1]
         theta = np.max((np.cumsum(ordered) - self.radius) / np.arange(1, x.size + 1))

@@ -5,14 +5,15 @@ from typing import Self
 
 import numpy as np
 
-from reshuffle.penalties.base import Array, ByContent, check_radius, conjugate_with_ridge
+from reshuffle.arrays import Array
+from reshuffle.penalties.base import ByContent, check_radius, conjugate_with_ridge
 
 
 @dataclass(frozen=True, eq=False)
 class L2Ball(ByContent):
     """ψ(x) = 0 where ‖x‖₂ ≤ radius, +inf elsewhere; its prox is the projection.
 
-    For a matrix unknown the norm is that of all its entries (Frobenius).
+    For a matrix unknown this is the Frobenius norm.
 
     Examples
     --------
@@ -35,7 +36,7 @@ class L2Ball(ByContent):
         return [cls(0.3)]
 
     def value(self, x: Array) -> float:
-        # a projection lands on the sphere up to rounding
+        # A projection lies on the sphere up to rounding.
         return 0.0 if np.linalg.norm(x) <= self.radius * (1.0 + 1e-12) else np.inf
 
     def prox(self, x: Array, step: float) -> Array:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import Array, DualByNorm
+from reshuffle.penalties.base import DualByNorm
 from reshuffle.penalties.cylinders import CylinderSplit, project, split
 from reshuffle.penalties.group_lasso import GroupLasso
 from reshuffle.penalties.inexact import COLD, Approximate
@@ -20,14 +21,14 @@ from reshuffle.penalties.overlapping import (
     check_lists,
 )
 
-FAR = 1e100  # a multiplier: |x_j| and bounds are 1e100 apart at most where they are told apart, and products must not overflow
+FAR = 1e100  # The largest multiplier: |x_j| and bounds differ by at most 1e100 where both matter, and products must not overflow.
 
 
 @dataclass(frozen=True, eq=False)
 class LatentGroupLasso(DualByNorm, OverlappingGroups):
     """ψ(x) = strength · min { Σ_g w_g ‖v_g‖₂ : Σ_g v_g = x, v_g zero outside group g }, for groups that overlap.
 
-    What is not zero is a union of groups; for ``OverlappingGroupLasso`` it is what is zero. The dual norm is
+    The nonzero coordinates form a union of groups; with ``OverlappingGroupLasso`` the zeros do. The dual norm is
     max_g ‖y_g‖/(strength·w_g), so that the prox is x minus its projection onto an intersection of cylinders. It is found
     by a compiled Newton method in one multiplier per group, and so is the value, the upper one of two bounds that meet.
 
@@ -39,8 +40,8 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
     ----------
     strength : the factor in front, not negative.
     groups : index lists, of coordinates of x (row after row for a matrix unknown). A coordinate in none is held at 0.
-    weights : one w_g per group; √(size of g) where not given.
-    tolerance : the prox is found to an error of at most this, relative to ‖x‖, and proved so. A run asks for less as
+    weights : one w_g per group; √(size of g) by default.
+    tolerance : the error of the prox is proved to be at most this, relative to ‖x‖. A run asks for less accuracy as
         long as less will do, and begins with the multipliers of its last prox.
 
     Examples
@@ -74,11 +75,11 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
     _known: dict[str, Members] = field(init=False, repr=False, default_factory=dict)
 
     def norm(self, x: Array) -> float:
-        """An upper bound, as a rule 1e-13 above the lower one; +inf where no group has x_j ≠ 0."""
+        """An upper bound of the norm, usually 1e-13 above the lower bound; +inf if some x_j ≠ 0 is in no group."""
         return self.split(x).value
 
     def split(self, x: Array) -> CylinderSplit:
-        """x = Σ_g v_g with the least Σ_g w_g ‖v_g‖, smallest group first, and how much more it may be than the least."""
+        """x = Σ_g v_g with the least Σ_g w_g ‖v_g‖, smallest group first, and a bound on how far it is above the least."""
         flat = np.ascontiguousarray(x.ravel(), dtype=np.float64)
         return split(flat, self._structure(flat.size), self._weights(flat.size))
 
@@ -101,7 +102,7 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
         )
 
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
-        """Where every group has a positive strength."""
+        """Whether every group has a positive strength."""
         return ridge > 0 or bool(np.all(self._bounds(int(np.prod(shape))) > 0))
 
     def lambda_max(self, g: Array) -> float:
@@ -130,7 +131,7 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
         return wide if hasattr(wide, "tocsr") else np.ascontiguousarray(wide)
 
     def coefficients(self, parts: Array, features: int) -> Array:
-        """x = Σ_g v_g, for so many features; what follows the parts (an intercept) follows x."""
+        """x = Σ_g v_g for this many features; entries after the parts (an intercept) are appended to x."""
         members = self._side_by_side(features)
         if len(parts) < members.size:
             raise InputError(f"parts must have {members.size} rows, got shape {np.shape(parts)}")

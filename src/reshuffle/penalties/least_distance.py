@@ -1,4 +1,4 @@
-"""The shortest move into a polyhedron, by active sets: non-negative least squares, or a guess that proves right."""
+"""The shortest move into a polyhedron, by active sets: a guess that is verified, or non-negative least squares."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-RANK = 1e-12  # of the largest singular value: below it an equation follows from others
-FEASIBLE = (
-    1e-9  # of the sizes that a row multiplies: how far a projection may lie outside by rounding
-)
-ROUNDED = 1e-12  # of the longest way that a row asks for: what counts as lying on its boundary
+from reshuffle.arrays import Array
+
+RANK = 1e-12
+"""Relative to the largest singular value: below it, an equation follows from the others."""
+FEASIBLE = 1e-9  # Relative to the sizes that a row multiplies: how far rounding may move a projection outside.
+ROUNDED = 1e-12  # Relative to the longest distance to a row: a point this close counts as lying on its boundary.
 
 
 class Move(NamedTuple):
@@ -45,7 +45,7 @@ def least_move(rows: Array, room: Array, guess: NDArray[np.bool_]) -> Move:
 
 
 def _multipliers(rows: Array, room: Array) -> Array | None:
-    """The multipliers of the shortest s that meets these rows, by Cholesky's factors and two corrections; None where they depend."""
+    """The multipliers of the shortest s that meets these rows, by Cholesky factors and two corrections; None if the rows are dependent."""
     from scipy.linalg import cho_factor, cho_solve
 
     if not room.size:
@@ -76,7 +76,8 @@ def _by_nnls(rows: Array, room: Array, scale: float) -> tuple[Array, Array]:
     system = -np.vstack([rows.T, room[None] / scale])
     aim = np.zeros(len(system))
     aim[-1] = 1.0
-    u, _ = nnls(system, aim, maxiter=30 * rows.shape[0])  # Degenerate rows take more than scipy's.
+    # Degenerate rows need more iterations than scipy's default.
+    u, _ = nnls(system, aim, maxiter=30 * rows.shape[0])
     r = system @ u - aim
     rough: Array = -scale * r[:-1] / r[-1]
     multipliers, active = -scale / r[-1] * u, u > 0

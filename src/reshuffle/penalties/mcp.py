@@ -5,8 +5,9 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array, ByContent, check_strength
+from reshuffle.penalties.base import ByContent, check_strength
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +18,7 @@ class MCP(ByContent):
 
         0 for |x| ≤ λs,   sign(x)(|x| - λs)/(1 - s/γ) up to |x| = γλ,   x beyond,
 
-    where the step s is below γ, and elsewhere hard thresholding at λ√(sγ). Solvers that need a convex
+    if the step s is below γ, and otherwise hard thresholding at λ√(sγ). Solvers that need a convex
     penalty refuse it; with those that take it, a run ends at a stationary point.
 
     Parameters

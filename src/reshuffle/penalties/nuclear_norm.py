@@ -5,18 +5,19 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import FAR_BELOW, Array, ByContent, check_strength
+from reshuffle.penalties.base import FAR_BELOW, ByContent, check_strength
 
-SAFE = 1e-3  # of ‖x‖: thresholds above it keep singular values to 1e-13 of the largest by the Gram matrix
+SAFE = 1e-3  # Relative to ‖x‖: for larger thresholds the Gram matrix gives singular values to 1e-13 of the largest.
 
 
 @dataclass(frozen=True, eq=False)
 class NuclearNorm(ByContent):
-    """ψ(x) = strength · Σ_k σ_k(x), the singular values of a matrix unknown: it asks for a low rank.
+    """ψ(x) = strength · Σ_k σ_k(x), the singular values of a matrix unknown; it favours a low rank.
 
-    The prox costs a decomposition: with x = UΣVᵀ it is U max(Σ - step·strength, 0) Vᵀ. Where the threshold is large
-    enough for it, V and Σ come from the Gram matrix of the shorter side.
+    The prox costs a decomposition: with x = UΣVᵀ it is U max(Σ - step·strength, 0) Vᵀ. If the threshold is large
+    enough, V and Σ come from the Gram matrix of the shorter side.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class NuclearNorm(ByContent):
     def prox(self, x: Array, step: float) -> Array:
         matrix = _matrix(x)
         if not np.isfinite(matrix).all():
-            return x.copy()  # the run notices by its iterate that it blew up
+            return x.copy()  # The run detects that its iterate diverged.
         threshold = step * self.strength
         if threshold > SAFE * float(np.linalg.norm(matrix)):
             return _by_gram(matrix, threshold)

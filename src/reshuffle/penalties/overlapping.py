@@ -1,4 +1,4 @@
-"""Groups that may overlap: their lists, and what the plain and the latent form of the group lasso have in common."""
+"""Groups that may overlap: their lists, and the common part of the plain and the latent group lasso."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, not_converged, shown, warn_user
-from reshuffle.penalties.base import (
-    Array,
-    ByContent,
-    as_numbers,
-    check_non_negative,
-    check_strength,
-)
+from reshuffle.penalties.base import ByContent, as_numbers, check_non_negative, check_strength
 from reshuffle.penalties.inexact import COLD, Approximate
 
 GroupLists = Sequence[Sequence[int]] | Sequence[NDArray[np.int64]]
@@ -31,7 +26,7 @@ class Members(NamedTuple):
 
 
 class OverlappingGroups(ByContent, ABC):
-    """strength times a norm made of the norms of groups, with a prox by iterations."""
+    """ψ = strength times a norm made of the norms of groups, with a prox by iterations."""
 
     strength: float
     groups: GroupLists
@@ -58,7 +53,7 @@ class OverlappingGroups(ByContent, ABC):
     def examples(cls, shape: tuple[int, ...]) -> list[Self]:
         size = int(np.prod(shape))
         chain = [list(range(k, min(k + 3, size))) for k in range(0, size - 1, 2)]
-        kind: Any = cls  # its fields are those of the dataclasses below
+        kind: Any = cls  # Its fields are those of the subclasses, which are dataclasses.
         return [kind(0.006, chain), kind(0.01, [[0, 1, 2], [1, 3], [0]], [1.0, 0.0, 2.0])]
 
     @abstractmethod
@@ -78,7 +73,7 @@ class OverlappingGroups(ByContent, ABC):
 
     @abstractmethod
     def prox_from(self, x: Array, step: float, start: Array, gap: float) -> Approximate:
-        """See ``abilities``."""
+        """The prox by iterations; see ``abilities``."""
 
     # --- pieces --------------------------------------------------------------------------------
 
@@ -114,13 +109,13 @@ class OverlappingGroups(ByContent, ABC):
 
 
 def check_tolerance(tolerance: float) -> None:
-    """A number between 0 and 1."""
+    """Check that a tolerance lies between 0 and 1."""
     if not (isinstance(tolerance, (int, float, np.number)) and 0 < tolerance < 1):
         raise InputError(f"tolerance must lie between 0 and 1, got {shown(tolerance)}")
 
 
 def members_of(groups: object) -> Members:
-    """The lists as the kernel reads them."""
+    """The lists in the form that the kernel takes."""
     lists = check_lists(groups)
     order = np.argsort([g.size for g in lists], kind="stable")
     lists = [lists[g] for g in order]
@@ -129,7 +124,7 @@ def members_of(groups: object) -> Members:
 
 
 def check_lists(groups: object) -> list[NDArray[np.int64]]:
-    """Lists of different, non-negative integers, none of them empty."""
+    """Check that groups are non-empty lists of distinct, non-negative integers."""
     if not isinstance(groups, (Sequence, np.ndarray)) or isinstance(groups, str) or not len(groups):
         raise InputError(f"groups must be index lists, at least one, got {shown(groups)}")
     lists = []

@@ -5,29 +5,30 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.core import native
-from reshuffle.penalties.base import Array, DualWithRidge
+from reshuffle.penalties.base import DualWithRidge
 from reshuffle.penalties.inexact import COLD, Approximate
 from reshuffle.penalties.overlapping import GroupLists, Members, OverlappingGroups
 
-MOST = 5_000  # passes of one prox: what is not solved then lies on the edge of two patterns
+MOST = 5_000  # The most passes of one prox; a point that needs more lies on the boundary between two patterns of zeros.
 
 
 @dataclass(frozen=True, eq=False)
 class OverlappingGroupLasso(DualWithRidge, OverlappingGroups):
-    """ψ(x) = strength · Σ_g w_g ‖x_g‖₂ over groups that may overlap: what is zero is a union of groups.
+    """ψ(x) = strength · Σ_g w_g ‖x_g‖₂ over groups that may overlap: the zeros form a union of groups.
 
     The prox solves its dual, min ‖x - Σ_g v_g‖² with v_g on group g and ‖v_g‖ ≤ step·strength·w_g, by compiled
     passes over the groups with extrapolation; for nested (tree-structured) groups one pass is exact.
 
-    The latent form, where what is *not* zero is a union of groups, is ``LatentGroupLasso``.
+    In the latent form, ``LatentGroupLasso``, the *nonzero* coordinates form a union of groups.
 
     Parameters
     ----------
     strength : the factor in front, not negative.
     groups : index lists, of coordinates of x (row after row for a matrix unknown). A coordinate in none is free.
-    weights : one w_g per group; √(size of g) where not given.
-    tolerance : passes end when one moves their vectors by less than this, relative to ‖x‖. A run asks for less as
+    weights : one w_g per group; √(size of g) by default.
+    tolerance : passes end when one moves the vectors v_g by less than this, relative to ‖x‖. A run asks for less accuracy as
         long as less will do, and begins with the vectors of its last prox.
 
     Examples
@@ -71,6 +72,6 @@ class OverlappingGroupLasso(DualWithRidge, OverlappingGroups):
             self._gave_up(f"{MOST} passes")
         point = np.empty(flat.size)
         left = native.overlap_gap(flat, rest, parts, *groups, point)
-        left = left if left >= 0 else np.inf  # not a number where x is none
+        left = left if left >= 0 else np.inf  # It is NaN if x has a NaN.
         warm = parts / step if step > 0 else COLD
         return Approximate(point.reshape(x.shape), warm, left, abs(passes))

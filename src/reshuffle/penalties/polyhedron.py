@@ -6,9 +6,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.capacity import check_room
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array, ByContent, DualWithRidge
+from reshuffle.penalties.base import ByContent, DualWithRidge
 from reshuffle.penalties.inexact import COLD, Approximate
 from reshuffle.penalties.least_distance import FEASIBLE, RANK, least_move
 
@@ -28,13 +29,13 @@ class Polyhedron(DualWithRidge, ByContent):
 
     The equations are eliminated once, by a singular value decomposition. The projection is then a least-distance
     problem, which an active-set method solves (non-negative least squares, Lawson and Hanson), and a last
-    solve on the rows that are active brings to the last digits. A run tries the rows of its last prox first. For up
-    to some hundred rows and columns.
+    solve on the active rows refines to the last digits. A run tries the rows of its last prox first. It is meant for up
+    to some hundreds of rows and columns.
 
     Parameters
     ----------
     A, b : the inequalities Ax ≤ b: a matrix with a column per coordinate of x, and a vector.
-    C, d : the equations Cx = d. A sparse A or C is made dense: rows become dense where equations are eliminated.
+    C, d : the equations Cx = d. A sparse A or C is made dense, because eliminating equations makes rows dense.
 
     Examples
     --------
@@ -111,7 +112,7 @@ class Polyhedron(DualWithRidge, ByContent):
     # --- abilities -----------------------------------------------------------------------------
 
     def prox_from(self, x: Array, step: float, start: Array, gap: float) -> Approximate:
-        """``start`` holds the multipliers of the rows: where the same rows are active again, one solve is enough."""
+        """``start`` holds the multipliers of the rows: if the same rows are active again, one solve is enough."""
         self._check_size(x.size)
         if not np.isfinite(x).all():
             return Approximate(x.copy(), COLD, np.inf)  # The run detects that its iterate diverged.
@@ -153,7 +154,8 @@ class Polyhedron(DualWithRidge, ByContent):
             if self.A is not None:
                 rows, limits = self.A @ basis, self.b - self.A @ origin
                 norms = np.linalg.norm(rows, axis=1)
-                kept = norms > RANK * np.linalg.norm(self.A, axis=1)  # others do not depend on w
+                # The other rows do not depend on w.
+                kept = norms > RANK * np.linalg.norm(self.A, axis=1)
                 rows, limits = rows[kept] / norms[kept, None], limits[kept] / norms[kept]
             self._known["reduced"] = _Reduced(origin, basis, rows, limits)
         return self._known["reduced"]
@@ -165,7 +167,7 @@ def _numbers(name: str, given: Any) -> Array:
         given = given.toarray()
     try:
         if np.iscomplexobj(given):
-            raise TypeError  # numpy would drop the imaginary part
+            raise TypeError  # numpy would silently drop the imaginary part.
         numbers = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name} must hold numbers, got {shown(given)}") from None

@@ -6,10 +6,12 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import Array, ByContent, DualWithRidge
+from reshuffle.penalties.base import ByContent, DualWithRidge
 
-ROUNDING = 1e-12  # of the largest entry: how far a projection may be from symmetric and positive
+ROUNDING = 1e-12
+"""Relative to the largest entry: how far rounding may move a projection from the cone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,7 @@ class PSDCone(DualWithRidge, ByContent):
     def prox(self, x: Array, step: float) -> Array:
         matrix = _square(x)
         if not np.isfinite(matrix).all():
-            return x.copy()  # the run notices by its iterate that it blew up
+            return x.copy()  # The run detects that its iterate diverged.
         values, vectors = np.linalg.eigh(_symmetric(matrix))
         kept = values > 0
         half = vectors[:, kept] * np.sqrt(values[kept])  # The product is symmetric to the last bit.

@@ -5,8 +5,9 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array, ByContent, check_strength
+from reshuffle.penalties.base import ByContent, check_strength
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ class SCAD(ByContent):
             middle = (bend * size - step * self.a * self.strength) / (bend - step)
             kept = np.where(size <= (1.0 + step) * self.strength, soft, middle)
             kept = np.where(size <= self.a * self.strength, kept, size)
-        else:  # concave between λ and aλ: one of the two ends is lowest
+        else:  # The objective is concave between λ and aλ, so one of the two ends is lowest.
             near = np.minimum(soft, self.strength)
             far = np.maximum(size, self.a * self.strength)
             lower = self._at(near, size, step) <= self._at(far, size, step)

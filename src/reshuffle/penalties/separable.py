@@ -3,16 +3,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array, Mask
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.abilities import Features, Mask
-from reshuffle.penalties.base import (
-    BELOW,
-    Array,
-    ByContent,
-    Numbers,
-    as_numbers,
-    check_non_negative,
-)
+from reshuffle.penalties.abilities import Features
+from reshuffle.penalties.base import BELOW, ByContent, Numbers, as_numbers, check_non_negative
 from reshuffle.penalties.forms import Coordinates
 
 NUMBERS = ("l1", "l2", "lower", "upper")
@@ -53,7 +47,7 @@ class Separable(ByContent):
                 f"lower and upper must go together, got shapes {low.shape} and {high.shape}"
             ) from None
         numbers = low.dtype.kind in "iuf" and high.dtype.kind in "iuf"
-        # lower ≤ upper with a real number between them; false where one is NaN
+        # lower ≤ upper, with a real number between them; false if one is NaN.
         if not (numbers and np.all((low <= high) & (low < np.inf) & (high > -np.inf))):
             raise InputError(
                 f"lower must not exceed upper, got lower={shown(self.lower)}, upper={shown(self.upper)}"
@@ -86,7 +80,7 @@ class Separable(ByContent):
         both.l1, both.l2 = self.l1 + other.l1, self.l2 + other.l2
         low, high = np.maximum(self.lower, other.lower), np.minimum(self.upper, other.upper)
         both.lower, both.upper = (v if np.ndim(v) else float(v) for v in (low, high))
-        Separable.__post_init__(both)  # bounds that do not meet are refused
+        Separable.__post_init__(both)  # Bounds that exclude each other are refused.
         return both
 
     # --- abilities -----------------------------------------------------------------------------
@@ -109,7 +103,7 @@ class Separable(ByContent):
             ) from None
 
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
-        """Where l1, l2 or bounds hold every coordinate."""
+        """Whether l1, l2 or bounds hold every coordinate."""
         l1, l2, low, high = self.compiled(shape, ridge)
         return bool(np.all((l1 > 0) | (l2 > 0) | np.isfinite(high - low)))
 
@@ -145,7 +139,7 @@ class Separable(ByContent):
         return held
 
     def _rests(self, g: Array, slack: float) -> Mask:
-        """-g_j in ∂ψ_j(0), with l1·slack for l1."""
+        """Whether -g_j is in ∂ψ_j(0), with l1·slack in place of l1."""
         push = np.copysign(np.maximum(np.abs(g) - slack * np.asarray(self.l1), 0.0), -g)
         low, high = np.asarray(self.lower), np.asarray(self.upper)
         allowed = (low <= 0) & (high >= 0)

@@ -5,7 +5,8 @@ from typing import Self
 
 import numpy as np
 
-from reshuffle.penalties.base import Array, ByContent, check_radius, conjugate_with_ridge
+from reshuffle.arrays import Array
+from reshuffle.penalties.base import ByContent, check_radius, conjugate_with_ridge
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +34,12 @@ class Simplex(ByContent):
         return [cls(0.3)]
 
     def value(self, x: Array) -> float:
-        # a projection has the right sum up to rounding
+        # A projection has the right sum up to rounding.
         there = abs(float(x.sum()) - self.total) <= 1e-12 * x.size * self.total
         return 0.0 if there and np.all(x >= 0) else np.inf
 
     def prox(self, x: Array, step: float) -> Array:
-        # counted from the largest coordinate down, so that large ones cancel without rounding
+        # Relative to the largest coordinate, so that large values cancel without rounding.
         below = x - x.max()
         ordered = np.sort(below, axis=None)[::-1]
         threshold = np.max((np.cumsum(ordered) - self.total) / np.arange(1, x.size + 1))

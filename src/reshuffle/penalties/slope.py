@@ -6,10 +6,10 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.base import (
     FAR_BELOW,
-    Array,
     ByContent,
     as_numbers,
     check_non_negative,
@@ -91,7 +91,7 @@ class SLOPE(ByContent):
         return float((bounds[beyond] / sums[beyond]).min() * FAR_BELOW)
 
     def lambda_max(self, g: Array) -> float:
-        """The largest quotient of the k largest magnitudes of g by the k largest weights."""
+        """The largest quotient of the sum of the k largest magnitudes of g by that of the k largest weights, over k."""
         sums, bounds = np.cumsum(_falling(g)), np.cumsum(self._bounds(g))
         if not sums[-1] > 0:
             return 0.0

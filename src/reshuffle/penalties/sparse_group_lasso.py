@@ -6,8 +6,9 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import Array, Numbers, check_non_negative, check_strength
+from reshuffle.penalties.base import Numbers, check_non_negative, check_strength
 from reshuffle.penalties.groups import Grouped, GroupNorms, GroupsGiven, check_groups
 
 
@@ -17,14 +18,14 @@ class SparseGroupLasso(Grouped):
 
     Parameters
     ----------
-    l1 : of single coordinates: one number, or an array that broadcasts against x.
-    strength : of the groups, not negative.
+    l1 : the strength of the ℓ1 norm: one number, or an array that broadcasts against x.
+    strength : the strength of the groups, not negative.
     groups : for each coordinate the number of its group (an integer array), or a list of index lists.
         A coordinate with the number -1, or in no list, is not penalised at all. ``None``: each row of a
         matrix unknown is a group.
         "columns", in an estimator that is fitted to a table: the features of one column, named
         "column=category", are a group; see ``column_groups``.
-    weights : one w_g per group; √(size of g) where not given. A group of weight 0 is held by l1 alone.
+    weights : one w_g per group; √(size of g) by default. A group of weight 0 is penalised by l1 only.
 
     Examples
     --------

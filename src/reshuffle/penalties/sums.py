@@ -6,9 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.penalties.abilities import ability, strong_convexity, weak_convexity
-from reshuffle.penalties.base import Array, ByContent, DualWithRidge
+from reshuffle.penalties.base import ByContent, DualWithRidge
 from reshuffle.penalties.inexact import COLD, Approximate, approximate
 from reshuffle.penalties.l1 import L1
 from reshuffle.penalties.l2_ball import L2Ball
@@ -19,12 +20,12 @@ from reshuffle.penalties.slope import SLOPE
 
 @dataclass(frozen=True, eq=False)
 class Sum(DualWithRidge, ByContent):
-    """ψ(x) = first(x) + second(x), for pairs whose prox is found from the two exactly, and for no others.
+    """ψ(x) = first(x) + second(x), for pairs whose prox follows exactly from those of the two parts.
 
     The rules, either way round:
 
     - a penalty plus ``L2(l2)`` with one number: prox_{sψ} at x/(1 + s·l2) with step s/(1 + s·l2);
-    - one that sees the order of the coordinates only (``Monotone``, ``FusedLasso``, ``GraphFusedLasso``,
+    - one whose subgradients depend only on the order of the coordinates (``Monotone``, ``FusedLasso``, ``GraphFusedLasso``,
       ``TotalVariation2D``; ability ``comonotone``) plus a separable one that is the same for all coordinates:
       its prox, then that of the separable one;
     - a positively homogeneous one (norms and cones; ability ``homogeneous``) plus ``L2Ball``: its prox, then
@@ -69,12 +70,12 @@ class Sum(DualWithRidge, ByContent):
 
     @property
     def weak_convexity(self) -> float:
-        """0 where one part is convex enough for both."""
+        """ρ of the sum; 0 if one part is convex enough for both."""
         return max(-self._convexity, 0.0)
 
     @property
     def _convexity(self) -> float:
-        """The largest μ, of either sign, that leaves ψ - (μ/2)‖·‖² convex, as far as the parts say."""
+        """The largest known μ, of either sign, for which ψ - (μ/2)‖·‖² is convex."""
         parts = (self.first, self.second)
         return sum(strong_convexity(p) - weak_convexity(p) for p in parts)
 
@@ -88,7 +89,7 @@ class Sum(DualWithRidge, ByContent):
 
     @property
     def prox_from(self) -> Callable[[Array, float, Array, float], Approximate] | None:
-        """There where that of a part is, and its gap is one of the sum.
+        """The prox by iterations, if a part has one; the gap of the part is also one of the sum.
 
         With ``L2`` and k = 1 + s·l2 the objective of the sum is k times that of the part and a constant, and so is
         the gap. With a radial one, q = c·p is made of a p with x - p - r in s∂_ε ψ(p), ε + ‖r‖²/2 ≤ gap. ψ being
@@ -117,7 +118,7 @@ class Sum(DualWithRidge, ByContent):
         return rule
 
     def _rule(self) -> tuple[str, Any, Any] | None:
-        """Which rule holds, and its parts in the order in which their proxes are taken."""
+        """The rule that applies, and the parts in the order in which their proxes are taken."""
         for inner, outer in ((self.first, self.second), (self.second, self.first)):
             if isinstance(inner, Separable) and isinstance(outer, Separable):
                 return "separable", inner, outer
@@ -130,15 +131,15 @@ class Sum(DualWithRidge, ByContent):
         return None
 
 
-def _is_uniform(penalty: Any) -> bool:
-    """Separable, and the same for all coordinates."""
+def _is_uniform(penalty: object) -> bool:
+    """Whether the penalty is separable, and the same for all coordinates."""
     return isinstance(penalty, Separable) and not any(
         np.ndim(v) for v in (penalty.l1, penalty.l2, penalty.lower, penalty.upper)
     )
 
 
-def _is_ridge(penalty: Any) -> bool:
-    """(l2/2)‖x‖² with one number, and nothing else."""
+def _is_ridge(penalty: object) -> bool:
+    """Whether the penalty is (l2/2)‖x‖² with one number l2, and nothing else."""
     return (
         isinstance(penalty, Separable)
         and _is_uniform(penalty)

@@ -5,8 +5,9 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array, as_numbers, check_strength
+from reshuffle.penalties.base import as_numbers, check_strength
 from reshuffle.penalties.fused_lasso import check_one_l1
 from reshuffle.penalties.graphs import Arcs, Edges, GraphDifferences
 
@@ -15,15 +16,15 @@ from reshuffle.penalties.graphs import Arcs, Edges, GraphDifferences
 class TotalVariation2D(GraphDifferences):
     """ψ(x) = strength · Σ (``|x_{r+1,c} - x_{r,c}| + |x_{r,c+1} - x_{r,c}|``) + l1·‖x‖₁ on an image of coefficients.
 
-    It is the anisotropic total variation: the map becomes piecewise constant. The prox is exact, by maximum
+    It is the anisotropic total variation, which makes the image piecewise constant. The prox is exact, by maximum
     flows: about 2 ms for 28 × 28 pixels. x is the image row after row; in a matrix unknown each column is an
     image.
 
     Parameters
     ----------
-    strength : of the differences, not negative.
+    strength : the strength of the differences, not negative.
     image : rows and columns of the image; their product is the number of coordinates.
-    l1 : of the coordinates: one number, not negative.
+    l1 : the strength of the ℓ1 norm: one number, not negative.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Pages for people: one HTML file each, that needs no other, no network and no script."""
+"""Reports: each is one HTML file that needs no other file, no network and no script."""
 
 from reshuffle.report.compare import compare_page
 from reshuffle.report.federated import federated_page

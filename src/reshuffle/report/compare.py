@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reshuffle.report import html, pictures, words
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 COSTS = {
     "passes": "Passes over the data, which gradients cost.",
     "prox_evals": "Evaluations of the prox of the penalty.",
-    "seconds": "Seconds on this machine, without evaluation and compiling.",
+    "seconds": "Seconds on this machine, without the evaluation of P(x).",
 }
 
 
-def compare_page(found: Comparison, accuracy: float, about: Mapping[str, Any]) -> str:
+def compare_page(found: Comparison, accuracy: float, about: Mapping[str, object]) -> str:
     """The whole page."""
     table = found.table(accuracy)
     seeds = max(len(by) for by in found.runs.values())

@@ -1,4 +1,4 @@
-"""The report of a federation: quality by site, convergence by rounds, the part of each site, and what travelled."""
+"""The report of a federation: quality by site, convergence by round, each site's participation, and the traffic."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from reshuffle.report.fit import coefficients_part, proof_part
 from reshuffle.trace import Trace
 
 MOST_BARS = 30
-"""Sites of which a picture has a bar each; a table has them all."""
+"""Up to this many sites get a bar in the picture; the table lists all of them."""
 LONGEST = 24
-"""Characters of a site's name beside a bar."""
+"""A site's name beside a bar has at most this many characters."""
 LABELS = {
     "accuracy": "share of rows that are right", "rmse": "root mean squared error", "loss": "mean loss",
 }  # fmt: skip
-"""Metrics that pictures show, of which the first that is known is drawn site by site."""
+"""Metrics with their labels in pictures; the first one that is known is drawn site by site."""
 MEANING = {
     "hello": "the handshake: samples, columns with their kinds and categories, classes",
     "below": "how many values are below thresholds, from which medians are found",
@@ -36,9 +36,9 @@ MEANING = {
 
 
 def federated_page(
-    model: Any, result: FederatedResult, names: list[str], about: Mapping[str, Any], target: str
+    model: Any, result: FederatedResult, names: list[str], about: Mapping[str, object], target: str
 ) -> str:
-    """The whole page; ``names`` are those of the features, ``about`` is what was asked for and read, name by name."""
+    """The whole page; ``names`` are the features' names, ``about`` holds the settings and what was read, by name."""
     tally, held = result.tally, result.held_out
     title = f"A model of {target}" if target else "A linear model"
     sites = f"{len(tally.parts):,} site{'s' if len(tally.parts) != 1 else ''}"
@@ -114,7 +114,7 @@ def _quality_part(held: Quality, trace: Trace) -> html.Markup:
 
 
 def _explained(held: Quality) -> str:
-    """The columns in words."""
+    """An explanation of the table's columns."""
     known = {
         "loss": "loss is the mean over rows",
         "accuracy": "accuracy the share of rows that are right",
@@ -128,7 +128,7 @@ def _explained(held: Quality) -> str:
 
 
 def _sites_part(tally: Tally, rounds: int) -> html.Markup:
-    """The rounds in which each site took part."""
+    """How many rounds each site took part in."""
     total = sum(part.samples or 0 for part in tally.parts)
     rows = [_site(part, total, rounds) for part in tally.parts]
     troubled = [part for part in tally.parts if part.failed]
@@ -159,7 +159,7 @@ def _site(part: ClientTally, total: int, rounds: int) -> Sequence[str]:
 
 
 def _travelled_part(tally: Tally) -> html.Markup:
-    """Messages and bytes, by what they are for."""
+    """Messages and bytes, by purpose."""
     rows = [
         (
             f"{MEANING.get(kind, kind)} ({kind})",
@@ -180,12 +180,12 @@ def _travelled_part(tally: Tally) -> html.Markup:
 
 
 def _unbroken(text: str) -> str:
-    """A number with its unit, which stay on one line."""
+    """A number and its unit, kept on one line."""
     return text.replace(" ", "\u00a0")
 
 
 def size(count: int) -> str:
-    """Bytes in words.
+    """A number of bytes with a unit.
 
     >>> size(999), size(12_345), size(3_200_000)
     ('999 bytes', '12.3 kB', '3.2 MB')

@@ -14,15 +14,15 @@ from reshuffle.report.held_out import HeldOut, calibrated
 from reshuffle.report.units import intercept, meaning, units
 
 LARGEST = 20
-"""Coefficients that are shown."""
+"""At most this many coefficients are shown."""
 MANY = 12
-"""Classes up to which a table of mistakes fits a page."""
+"""A confusion matrix of up to this many classes fits on a page."""
 
 
 def fit_page(
-    model: Any, names: list[str], held: HeldOut | None, about: Mapping[str, Any], target: str
+    model: Any, names: list[str], held: HeldOut | None, about: Mapping[str, object], target: str
 ) -> str:
-    """The whole page; ``about`` is what was asked for and read, name by name."""
+    """The whole page; ``about`` holds the settings and what was read, by name."""
     title = f"A model of {target}" if target else "A linear model"
     lead = f"{words.loss(model)} loss, {model.n_samples_fit_:,} rows, {model.n_features_in_:,} features"
     lead = lead[0].upper() + lead[1:]
@@ -166,7 +166,7 @@ def coefficients_part(model: Any, names: list[str]) -> html.Markup:
             f"{_how_many(len(order), used)} A bar to the right moves the prediction {up}, one to the left {down}. "
             + meaning(model, per[first], float(coef[0, first]))
         )
-        shown: Any = html.bars([(names[j], per[j].short, float(coef[0, j])) for j in order])
+        shown: object = html.bars([(names[j], per[j].short, float(coef[0, j])) for j in order])
     else:
         columns = [
             "",
@@ -191,7 +191,7 @@ def _how_many(shown: int, used: int) -> str:
     return f"The {shown} features with the largest coefficients, of {used:,} that are used."
 
 
-def _comparable(model: Any) -> str:
+def _comparable(model: object) -> str:
     columns = getattr(getattr(model, "encoding_", None), "columns", ())
     if any(getattr(part, "scale", 1.0) != 1.0 for part in columns):
         return (
@@ -202,7 +202,7 @@ def _comparable(model: Any) -> str:
 
 
 def proof_part(model: Any, counted: str = "epochs", advice: str = "") -> html.Markup:
-    """How near the model is to the best of its kind, and how the run came there."""
+    """How near the model is to the best of its kind, and how the run got there."""
     text, good = words.proof(model)
     found: list[Any] = [html.tag("p", text + advice, class_="proof" if good else "proof open")]
     trace, certificate = model.trace_, model.certificate_

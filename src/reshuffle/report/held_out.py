@@ -1,4 +1,4 @@
-"""How good a model is on rows that it has not seen, beside a model that looks at no feature."""
+"""How good a model is on rows that it has not seen, beside a constant prediction."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.estimators.numbers import explained_deviance
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Scores of the model, those of a constant prediction, and the values that pictures are drawn from."""
+    """The scores of the model, those of a constant prediction, and the values from which pictures are drawn."""
 
     rows: int
     scores: dict[str, float]
     constant: dict[str, float]
-    """The scores of the best constant prediction that the same rows give."""
-    true: NDArray[Any]
-    predicted: NDArray[Any]
+    """The scores of the best constant prediction, on the same rows."""
+    true: AnyArray
+    predicted: AnyArray
     probabilities: NDArray[np.float64] | None = None
-    classes: NDArray[Any] | None = None
+    classes: AnyArray | None = None
 
     def by_class(self) -> list[tuple[str, int, float, float, float]]:
         """For each class: its name, its rows, and the precision, recall and F1 score of predicting it.
@@ -40,9 +41,7 @@ class HeldOut:
         return found
 
 
-def held_out_numbers(
-    model: Any, X: Any, y: NDArray[Any], trained_on: NDArray[Any]
-) -> HeldOut | None:
+def held_out_numbers(model: Any, X: Any, y: AnyArray, trained_on: AnyArray) -> HeldOut | None:
     """Scores on these rows; None where there are none."""
     if not y.size:
         return None
@@ -61,8 +60,8 @@ def is_of_counts(model: Any) -> bool:
 def scored(
     y: Any,
     predicted: Any,
-    proba: Any,
-    classes: Any,
+    proba: object,
+    classes: object,
     trained_on: Any,
     *,
     log: bool = False,
@@ -122,7 +121,7 @@ def _numbers(y: Any, predicted: Any, trained_on: Any) -> HeldOut:
     return HeldOut(y.size, scores(predicted), constant, y, predicted)
 
 
-def calibrated(held: HeldOut, bins: int = 10) -> tuple[Any, Any, Any]:
+def calibrated(held: HeldOut, bins: int = 10) -> tuple[Array, Array, Array]:
     """Predicted probabilities in bins of equally many rows, how often they came true, and how many rows.
 
     Of the second class where there are two; of the class that was predicted where there are more.

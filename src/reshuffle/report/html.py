@@ -1,4 +1,4 @@
-"""Pieces of a page. Every text that comes from data is escaped here, and nowhere else."""
+"""Pieces of a page. Every text that comes from data is escaped here and nowhere else."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ class Markup(str):
     """Text that is HTML already."""
 
 
-def safe(value: Any) -> str:
+def safe(value: object) -> str:
     """A value as HTML."""
     return value if isinstance(value, Markup) else escape(str(value))
 
 
 NUMBER = r"\d[\d.,]*(?:e[-+]\d+)?"
 WHOLE = re.compile(rf"{NUMBER} ?%|{NUMBER} ± {NUMBER}|\d[\d.]*e[-+]\d+")
-"""Numbers that a narrow page would break over lines: with an exponent, a percent sign or an error."""
+"""Numbers that a narrow page would break over two lines: those with an exponent, a percent sign or an error."""
 
 
-def text(value: Any) -> str:
-    """A value as HTML inside an element, with numbers that stay on one line."""
+def text(value: object) -> str:
+    """A value as HTML inside an element; its numbers are not broken over lines."""
     if isinstance(value, Markup):
         return value
     return WHOLE.sub(lambda found: f'<span class="n">{found[0]}</span>', escape(str(value)))
 
 
-def tag(name: str, *content: Any, **attributes: Any) -> Markup:
+def tag(name: str, *content: object, **attributes: object) -> Markup:
     """An element; ``class_`` and ``data_x`` are written without the underscore."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
@@ -40,7 +40,7 @@ def tag(name: str, *content: Any, **attributes: Any) -> Markup:
     return Markup(f"<{name}{given}>{''.join(map(text, content))}</{name}>")
 
 
-def page(title: str, lead: str, parts: Iterable[Any], foot: str) -> str:
+def page(title: str, lead: str, parts: Iterable[object], foot: str) -> str:
     """The whole file."""
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -55,27 +55,27 @@ def page(title: str, lead: str, parts: Iterable[Any], foot: str) -> str:
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{inside}\n</body></html>\n'
 
 
-def section(title: str, *content: Any) -> Markup:
+def section(title: str, *content: object) -> Markup:
     """A heading and what stands under it."""
     return tag("section", tag("h2", title), *content)
 
 
 def tiles(entries: Iterable[tuple[str, str]]) -> Markup:
-    """Numbers to see first: a value and what it is."""
+    """The most important numbers: a value and what it means."""
     found = [
         tag("div", tag("b", value), tag("span", what), class_="tile") for value, what in entries
     ]
     return tag("div", *found, class_="tiles")
 
 
-def pairs(entries: Mapping[str, Any]) -> Markup:
+def pairs(entries: Mapping[str, object]) -> Markup:
     """A table of names and values."""
     rows = [tag("tr", tag("td", name), tag("td", value)) for name, value in entries.items()]
     return tag("table", *rows, class_="words")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Markup:
-    """Rows under a heading, which scroll where the page is too narrow."""
+    """A table with a heading, which scrolls sideways if the page is too narrow."""
     head = tag("tr", *(tag("th", column) for column in columns))
     body = [tag("tr", *(tag("td", value) for value in row)) for row in rows]
     return tag("div", tag("table", head, *body), class_="wide")
@@ -129,6 +129,6 @@ def heat(columns: Sequence[str], rows: Sequence[tuple[str, str, Sequence[float]]
 
 
 def figures(*entries: tuple[Markup, str]) -> Markup:
-    """Pictures side by side where there is room, each with what it shows."""
+    """Pictures with captions, side by side if there is room."""
     found = [tag("figure", picture, tag("figcaption", caption)) for picture, caption in entries]
     return tag("div", *found, class_="pictures")

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROWS = 15
-"""Lines of the table of strengths: the whole path is a picture."""
+"""At most this many lines in the table of strengths; the picture shows the whole path."""
 
 
 def path_page(
-    model: Any, names: list[str], held: HeldOut | None, about: Mapping[str, Any], target: str
+    model: Any, names: list[str], held: HeldOut | None, about: Mapping[str, object], target: str
 ) -> str:
     """The whole page."""
     title = f"A path of models of {target}" if target else "A path of models"
@@ -42,7 +42,7 @@ def path_page(
 
 
 def choice_part(model: Any, names: list[str]) -> html.Markup:
-    """Which λ, and why."""
+    """Which λ was chosen, and why."""
     means = model.cv_losses_.mean(axis=1)
     nonzeros = model.path_.nonzeros
     best, sparse = (
@@ -115,7 +115,9 @@ def _path(model: Any, names: list[str], ax: Axes) -> None:
     short = [name if len(name) <= 22 else name[:21] + "…" for name in names]
     plotting.plot_path(model.path_, names=short, mark=model.lambda_, ax=ax, largest=7)
     ax.grid(alpha=1.0, lw=0.6)
-    if ax.get_legend() is not None:  # under the picture, where a narrow page has room
+    if (
+        ax.get_legend() is not None
+    ):  # The legend stands under the picture, where a narrow page has room.
         ax.legend(
             frameon=False,
             fontsize="small",

@@ -22,7 +22,7 @@ COLOURS = {
     INK: "--ink", SOFT: "--soft", LINE: "--line", ACCENT: "--accent", OTHER: "--other",
     "#000000": "--ink", "#4d4d4d": "--soft", "#bfbfbf": "--line", plotting.COLOURS[0]: "--accent",
 }  # fmt: skip
-"""Colours that matplotlib draws with, and the variable of the style sheet that stands in their place."""
+"""The colours that matplotlib draws with, and the style sheet's variable that replaces each."""
 STYLE: Any = {
     "svg.fonttype": "none", "svg.hashsalt": "reshuffle", "font.size": 10, "axes.spines.top": False,
     "axes.spines.right": False, "text.color": INK, "axes.labelcolor": SOFT, "axes.edgecolor": SOFT,
@@ -30,7 +30,7 @@ STYLE: Any = {
     "savefig.facecolor": "none", "legend.labelcolor": INK, "axes.axisbelow": True,
 }  # fmt: skip
 POINTS = 600
-"""Points of a cloud that are drawn: more make a large page and a black spot."""
+"""A scatter plot shows at most this many points: more make a large page and a black spot."""
 
 
 def drawn(
@@ -42,7 +42,8 @@ def drawn(
         from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # the reader's browser has its own
+        # Text is drawn in the fonts of the reader's browser.
+        warnings.filterwarnings("ignore", "Glyph .* missing")
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.subplots())
         file = io.StringIO()
@@ -51,7 +52,7 @@ def drawn(
 
 
 def _themed(svg: str, title: str) -> str:
-    """Without what belongs to a file of its own, with names of its own, and the colours of the page."""
+    """The SVG without its file header, with identifiers of its own and the colours of the page."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     prefix = re.sub(r"\W+", "-", title)
@@ -89,12 +90,12 @@ def convergence(
         )
     if np.count_nonzero(np.isfinite(known) & (known > 0)) > 1:
         picture = drawn(lambda ax: draw(ax, known, measure.replace("_", " "), tol), "certificate")
-        dashed = "; dashed: what was asked for" if tol > 0 else ""
+        dashed = "; dashed: the requested accuracy" if tol > 0 else ""
         yield picture, f"The certificate: how far from the minimum at most{dashed}."
 
 
 def by_site(names: list[str], values: list[float], overall: float | None, label: str) -> Markup:
-    """A number of each site as a bar, and the number of all as a line."""
+    """A bar for each site's number, and a line for the number of all sites together."""
 
     def draw(ax: Axes) -> None:
         places = np.arange(len(names))[::-1]
@@ -109,7 +110,7 @@ def by_site(names: list[str], values: list[float], overall: float | None, label:
 
 
 def by_rounds(rounds: Any, values: Any, label: str) -> Markup:
-    """A number after some of the rounds."""
+    """A number as it was after some of the rounds."""
 
     def draw(ax: Axes) -> None:
         known = np.isfinite(values)
@@ -146,7 +147,7 @@ def cloud(predicted: Any, true: Any) -> Markup:
 
 
 def residuals(values: Any) -> Markup:
-    """How the errors are spread."""
+    """A histogram of the errors."""
 
     def draw(ax: Axes) -> None:
         low, high = np.quantile(values, [0.005, 0.995])

@@ -1,4 +1,4 @@
-"""The one style sheet: light and dark, wide and narrow, on paper."""
+"""The one style sheet, for light and dark screens, wide and narrow ones, and paper."""
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fdfdfb; --card: #f3f2ee; --ink: #1d1d1b; --soft: #62625c; --line: #d9d8d2;

@@ -1,4 +1,4 @@
-"""What a coefficient is per, in plain words."""
+"""Which change of its feature a coefficient refers to, in plain words."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from reshuffle.estimators.summary import dense
 
 
 class Unit(NamedTuple):
-    """The change of a feature that its coefficient is for."""
+    """The change of a feature to which its coefficient refers."""
 
     short: str
-    """Beside the name of the feature; empty where nothing is known of it."""
+    """A short form, to stand beside the feature's name; empty if the unit is unknown."""
     rise: str
-    """In a sentence."""
+    """A longer form, to be used in a sentence."""
 
 
-def units(model: Any, names: Sequence[str]) -> list[Unit]:
-    """For each feature, the change of it that its coefficient is for."""
+def units(model: object, names: Sequence[str]) -> list[Unit]:
+    """For each feature, the change to which its coefficient refers."""
     columns = getattr(getattr(model, "encoding_", None), "columns", None)
     if columns is None:
         return [Unit("", f"a rise of {name} by 1") for name in names]
@@ -59,7 +59,7 @@ def meaning(model: Any, unit: Unit, value: float) -> str:
 
 
 def _logarithm(model: Any) -> str:
-    """What the model is linear in the logarithm of, if it is."""
+    """The quantity whose logarithm the model predicts linearly, or None."""
     if getattr(model, "log_target_", False):
         return "the target"
     return "the mean of the target" if loss_word(model.loss_) == "poisson" else ""

@@ -14,7 +14,7 @@ from reshuffle.estimators.outcome import ended
 
 
 def proof(model: Any) -> tuple[str, bool]:
-    """What the certificate means, and whether it says what was asked for."""
+    """What the certificate means, and whether it reaches the requested accuracy."""
     found = model.certificate_
     convex = "its penalty may have several minima" in model.message_
     if np.isnan(found.value) or np.isinf(found.value):
@@ -38,18 +38,18 @@ def proof(model: Any) -> tuple[str, bool]:
     if ended(model) != "not converged":
         return text, not convex
     return (
-        text + f" The accuracy asked for, {found.tol:.1g}, was not reached: {model.message_}.",
+        text + f" The requested accuracy, {found.tol:.1g}, was not reached: {model.message_}.",
         False,
     )
 
 
 def loss(model: Any) -> str:
-    """The loss by the name that options have for it."""
+    """The name of the loss as the options spell it."""
     return loss_words(model.loss_)
 
 
 def penalty(model: Any, most: int = 160) -> str:
-    """ψ as it is written, not too long."""
+    """ψ as text, shortened if it is long."""
     text = " ".join(repr(model.penalty_).split())
     return text if len(text) <= most else text[: most - 1] + "…"
 
@@ -60,7 +60,7 @@ def made_with() -> str:
 
 
 def share(value: float) -> str:
-    """A part of one, in percent."""
+    """A fraction as a percentage."""
     return f"{100 * value:.1f} %"
 
 
@@ -77,7 +77,7 @@ def left_out(rows: int) -> dict[str, str]:
 
 
 def data_table(encoding: Any, filled: Mapping[str, int] | None = None) -> dict[str, str]:
-    """How features came from a file; ``filled`` counts the missing values of each column that were filled in."""
+    """How the features were made from a file; ``filled`` counts, for each column, the missing values that were filled in."""
     columns = getattr(encoding, "columns", None)
     if columns is None:
         return {"features": f"{encoding.features:,}, taken as they are"}

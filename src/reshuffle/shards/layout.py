@@ -87,6 +87,18 @@ class Manifest:
         return sum(file.bytes for shard in self.shards for file in shard.files.values())
 
     @property
+    def row_bytes(self) -> int:
+        """Of the rows in memory, without their targets."""
+        each = (0 if self.unit else np.dtype(self.number).itemsize) + (self.layout == "csr") * 4
+        return each * self.stored + 8 * self.rows
+
+    def part(self, first: int, last: int) -> Self:
+        """The manifest of shards ``first`` up to ``last`` alone; of Σ_i ‖a_i‖² it has its share by rows."""
+        shards = self.shards[first:last]
+        share = sum(shard.rows for shard in shards) / max(self.rows, 1)
+        return replace(self, shards=shards, sum_of_squares=share * self.sum_of_squares)
+
+    @property
     def unit(self) -> bool:
         """Whether all values are 1, and none is stored."""
         sparse = self.layout == "csr"

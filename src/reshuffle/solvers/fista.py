@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from reshuffle.objective import Array, Objective
+from reshuffle.arrays import Array
+from reshuffle.objective import Objective
 from reshuffle.solvers.method import Epoch, Method, State
 from reshuffle.solvers.prox_call import WarmStart, beginning, columns, taken_from
 from reshuffle.solvers.solver import Solver
@@ -37,7 +38,7 @@ class FISTA(Solver):
     O'Donoghue, Candès: Adaptive restart for accelerated gradient schemes, 2015.
     """
 
-    takes: ClassVar[Any] = Objective
+    takes: ClassVar[object] = Objective
     takes_weakly_convex: ClassVar[bool] = True
 
     epochs: int = 100_000

@@ -8,8 +8,9 @@ from math import ceil
 
 import numpy as np
 
+from reshuffle.arrays import Array, Visits
 from reshuffle.errors import InputError
-from reshuffle.objective import Array, FiniteSum, Objective, Visits
+from reshuffle.objective import FiniteSum, Objective
 from reshuffle.orders import (
     Order,
     Reshuffle,

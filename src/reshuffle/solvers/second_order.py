@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array, Visits
 from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.datafit import Datafit
 from reshuffle.interruption import listen
-from reshuffle.objective import Array, Visits
 
 NOT_KNOWN = np.empty(0)
 NO_COUNTS = np.empty(0, dtype=np.int64)

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
+from reshuffle.arrays import Array, Visits
 from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.datafit import NO_VISITS, Copies, Datafit
 from reshuffle.disk_datafit import DiskDatafit
 from reshuffle.interruption import listen
-from reshuffle.objective import Array, FiniteSum, Visits
+from reshuffle.objective import FiniteSum
 from reshuffle.penalties.forms import Form, native_form
 from reshuffle.problem import Problem
 from reshuffle.solvers.prox_call import WarmStart, taken_from

@@ -13,11 +13,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.callbacks import Callback, ProgressBar
 from reshuffle.capacity import check_unknown
 from reshuffle.digests import digest
 from reshuffle.errors import InputError, held_warnings, shown
-from reshuffle.objective import Array, FiniteSum, Objective
+from reshuffle.objective import FiniteSum, Objective
 from reshuffle.penalties.abilities import check_convex
 from reshuffle.randomness import check_seed
 from reshuffle.solvers.method import Method
@@ -60,10 +61,12 @@ class BaseSolver:
     """The word for an epoch of the loop, which is also the hyper-parameter that limits their number."""
     takes: ClassVar[Any] = FiniteSum
     """The class of problems that it can minimise."""
+    because: ClassVar[str] = "whose functions can be visited one by one"
+    """What it needs of that class."""
     takes_weakly_convex: ClassVar[bool] = False
     """Whether it runs with a penalty that is not convex (ability ``weak_convexity``)."""
 
-    def __new__(cls, *_: Any, **settings: Any) -> Self:
+    def __new__(cls, *_: object, **settings: object) -> Self:
         """Refuse the word that belongs to the other kind of solver."""
         other = "rounds" if cls.counted == "epochs" else "epochs"
         if other in settings:
@@ -124,7 +127,7 @@ class BaseSolver:
     def solve(
         self,
         problem: Objective,
-        x0: Any = None,
+        x0: object = None,
         *,
         callbacks: Sequence[Callback] = (),
         progress: bool = False,
@@ -174,7 +177,7 @@ class BaseSolver:
         """The loop that runs the method on this problem."""
         return Run
 
-    def check_problem(self, problem: Any) -> None:
+    def check_problem(self, problem: object) -> None:
         """Refuse what this solver cannot minimise."""
         name = type(self).__name__
         if isinstance(problem, self.takes):
@@ -182,9 +185,9 @@ class BaseSolver:
                 check_convex(problem.penalty, name)
             return
         if isinstance(problem, Objective):
+            others = "ProxNewton" if hasattr(problem, "hessian") else "FedRR, ExactFedRR"
             raise InputError(
-                f"{name} needs a {self.takes.__name__}, whose functions can be visited one by one; "
-                f"for {shown(problem)} use FedRR, ExactFedRR or FISTA"
+                f"{name} needs a {self.takes.__name__}, {self.because}; for {shown(problem)} use {others} or FISTA"
             )
         if hasattr(problem, "gather"):
             raise InputError(

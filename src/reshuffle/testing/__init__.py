@@ -1,6 +1,6 @@
-"""Checks of a penalty, a loss or a method of one's own, as scikit-learn's ``check_estimator`` is one of an estimator.
+"""Checks for your own penalty, loss or method, as scikit-learn's ``check_estimator`` is for an estimator.
 
-Each tries properties on random inputs, and names the mistake where one does not hold.
+Each tries properties on random inputs and, if one does not hold, names the likely mistake.
 """
 
 from reshuffle.testing.failure import CheckFailed as CheckFailed

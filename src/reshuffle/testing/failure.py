@@ -8,7 +8,7 @@ class CheckFailed(AssertionError):
 
 
 def run_checks(checks: Iterable[tuple[str, Callable[[], None] | None]]) -> list[str]:
-    """Run the checks one after the other; the names of those that were made. ``None`` stands for one that is not due."""
+    """Run the checks one after the other and return the names of those that ran; a check of ``None`` does not apply."""
     made = []
     for name, check in checks:
         if check is not None:

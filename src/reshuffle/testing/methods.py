@@ -1,4 +1,4 @@
-"""Properties of a method: it comes to the minimiser, tells the truth in its trace, and can be repeated and resumed."""
+"""Checks of a method: it reaches the minimiser, its trace is true, and it can be repeated and resumed."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.datasets import synthetic
 from reshuffle.errors import DivergenceError, held_warnings
-from reshuffle.penalties import ElasticNet, strong_convexity
+from reshuffle.penalties import ElasticNet, Penalty, strong_convexity
 from reshuffle.problem import Problem
-from reshuffle.solvers import ExactProxRR
+from reshuffle.solvers import ExactProxRR, Solver
 from reshuffle.testing.failure import CheckFailed, run_checks
+from reshuffle.trace import Result
 
 LONGER = 4
-"""How many times as many epochs a second run gets."""
+"""A second run gets this many times as many epochs."""
 SHORTER = 30
-"""How many times shorter steps are in a last run, which ends that much nearer to the minimiser if a method is right."""
+"""The last run has steps that are this many times shorter, and ends that much nearer to the minimiser if the method is right."""
 
 
 def check_method(
-    solver: Any, problem: Any = None, *, accuracy: float = 0.05, seed: int = 0
+    solver: Solver, problem: Problem | None = None, *, accuracy: float = 0.05, seed: int = 0
 ) -> list[str]:
-    """Check a solver with its own hyper-parameters on a small problem; the names of the properties that hold.
+    """Check a solver with its own hyper-parameters on a small problem; returns the names of the properties that hold.
 
     - ``run``: x is finite, x_0 and the state of an epoch are not changed in place.
     - ``trace``: the last ``objective`` is P(x); counts of gradients and proxes do not fall.
     - ``repeat``: the same seed gives the same bits.
     - ``resume``: half of the epochs, saved, and the other half give the same bits as one run.
     - ``minimiser``: P(x) - P* is at most ``accuracy`` of that at the start, after the epochs of the solver, four times
-      as many, or with steps 30 times shorter (where the solver has a ``step``). Where it is not, x is compared with
-      the minimisers of other multiples of the penalty, which a prox with a wrong step leads to.
+      as many, or with steps 30 times shorter (if the solver has a ``step``). Otherwise x is compared with
+      the minimisers of other multiples of the penalty, to which a prox with a wrong step would lead.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ def check_method(
     return run_checks(checks.items())
 
 
-def _run(solver: Any, problem: Any, result: Any, name: str) -> None:
+def _run(solver: Solver, problem: Problem, result: Result, name: str) -> None:
     if result.x.shape != problem.shape or not np.isfinite(result.x).all():
         raise CheckFailed(
             f"{name} must return finite numbers of shape {problem.shape}, got {result.x}"
@@ -99,7 +101,7 @@ def _run(solver: Any, problem: Any, result: Any, name: str) -> None:
         raise CheckFailed(f"{name} changes the x_0 that it is given: copy it first")
 
 
-def _trace(problem: Any, result: Any, name: str) -> None:
+def _trace(problem: Problem, result: Result, name: str) -> None:
     said, true = result.trace.last()["objective"], problem.objective(result.x)
     if not np.isclose(said, true, rtol=1e-9, atol=1e-12):
         raise CheckFailed(
@@ -116,17 +118,17 @@ def _trace(problem: Any, result: Any, name: str) -> None:
         )
 
 
-def _repeat(solver: Any, problem: Any, result: Any, name: str) -> None:
+def _repeat(solver: Solver, problem: Problem, result: Result, name: str) -> None:
     with held_warnings():
         again = solver.solve(problem)
     if not np.array_equal(again.x, result.x):
         raise CheckFailed(
-            f"{name} gives something else when it is run again with the same seed: draw random numbers from self.random(epoch) or "
+            f"{name} gives a different result when it is run again with the same seed: draw random numbers from self.random(epoch) or "
             "self.reshuffled(epoch) alone, and keep nothing outside the state"
         )
 
 
-def _resume(solver: Any, problem: Any, result: Any, name: str) -> None:
+def _resume(solver: Solver, problem: Problem, result: Result, name: str) -> None:
     half = max(1, solver.limit // 2)
     horizon = getattr(getattr(solver, "step", None), "needs_horizon", False)
     if half == solver.limit or horizon:
@@ -136,13 +138,13 @@ def _resume(solver: Any, problem: Any, result: Any, name: str) -> None:
         whole = solver.solve(problem, resume=first)
     if not np.array_equal(whole.x, result.x):
         raise CheckFailed(
-            f"{name} does not go on where it stopped: {half} epochs and then the rest end elsewhere than one run. All that an epoch "
+            f"{name} does not continue where it stopped: {half} epochs and then the rest end elsewhere than one run. All that an epoch "
             "needs of the one before must be in the state that advance returns"
         )
 
 
-def _minimiser(solver: Any, problem: Any, name: str, accuracy: float) -> None:
-    """P(x) - P* is small in the end: after the solver's own epochs, after more of them, or with shorter steps."""
+def _minimiser(solver: Solver, problem: Problem, name: str, accuracy: float) -> None:
+    """Check that P(x) - P* becomes small: after the solver's own epochs, after more of them, or with shorter steps."""
     best, x0 = _minimum(problem, 1.0), np.full(problem.shape, 0.5)
     start, least = problem.objective(x0), problem.objective(best)
     left, x, tried = 1.0, x0, ""
@@ -154,12 +156,12 @@ def _minimiser(solver: Any, problem: Any, name: str, accuracy: float) -> None:
             return
         tried += f", {left:.2g} after {run.limit:,} epochs{words}"
     raise CheckFailed(
-        f"{name} does not come to the minimiser. Of P(x_0) - P* there is left{tried[1:]}{_where(problem, x, x0, best)}"
+        f"{name} does not reach the minimiser. Of P(x_0) - P* there remains{tried[1:]}{_where(problem, x, x0, best)}"
     )
 
 
-def _runs(solver: Any, problem: Any) -> Iterator[tuple[str, Any]]:
-    """The solver itself, with more epochs, and with shorter steps: constant ones end near the minimiser only."""
+def _runs(solver: Solver, problem: Problem) -> Iterator[tuple[str, Solver]]:
+    """The solver itself, with more epochs, and with shorter steps (constant steps only come near the minimiser)."""
     yield "", replace(solver, eval_every=solver.limit)
     for factor in (LONGER, 0 if not hasattr(solver, "step") else LONGER * SHORTER):
         if not factor:
@@ -172,13 +174,15 @@ def _runs(solver: Any, problem: Any) -> Iterator[tuple[str, Any]]:
         method = solver.bind(problem)
         step = method.schedule(0) / SHORTER
         method.close()
-        yield f" with the step {step:.2g}, {SHORTER} times shorter", replace(run, step=float(step))
+        any_solver: Any = run  # A solver with a step, which the base class does not have.
+        shorter = replace(any_solver, step=float(step))
+        yield f" with the step {step:.2g}, {SHORTER} times shorter", shorter
 
 
-def _where(problem: Any, x: Any, x0: Any, best: Any) -> str:
-    """Which other problem x solves, if it is one that a wrong prox would solve."""
+def _where(problem: Problem, x: Array, x0: Array, best: Array) -> str:
+    """The other problem that x solves, if it is one that a wrong prox would solve."""
     if np.linalg.norm(x - x0) < 0.3 * np.linalg.norm(best - x0):
-        return ". It has hardly left its start: its step is too short for these epochs"
+        return ". It has hardly moved from its start: its step is too short for these epochs"
     n = problem.n
     others = {
         "f alone: the prox of the penalty is missing": 0.0,
@@ -203,18 +207,18 @@ def _where(problem: Any, x: Any, x0: Any, best: Any) -> str:
 class Scaled:
     """factor·ψ."""
 
-    def __init__(self, penalty: Any, factor: float) -> None:
+    def __init__(self, penalty: Penalty, factor: float) -> None:
         self.penalty, self.factor = penalty, factor
         self.strong_convexity = factor * strong_convexity(penalty)
 
-    def value(self, x: Any) -> float:
+    def value(self, x: Array) -> float:
         return self.factor * float(self.penalty.value(x)) if self.factor else 0.0
 
-    def prox(self, x: Any, step: float) -> Any:
+    def prox(self, x: Array, step: float) -> Array:
         return self.penalty.prox(x, self.factor * step) if self.factor else x.copy()
 
 
-def _minimum(problem: Any, factor: float) -> Any:
+def _minimum(problem: Problem, factor: float) -> Array:
     """The minimiser of f + factor·ψ."""
     other = copy(problem)
     if factor != 1.0:

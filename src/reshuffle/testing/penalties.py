@@ -1,4 +1,4 @@
-"""Properties of a penalty: its prox minimises what it should, and its abilities agree with its value."""
+"""Checks of a penalty: its prox minimises what it should, and its abilities agree with its value."""
 
 from __future__ import annotations
 
@@ -8,29 +8,27 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.objective import check_penalty as check_parts
 from reshuffle.penalties import ability, strong_convexity, weak_convexity
 from reshuffle.testing.failure import CheckFailed, run_checks
 from reshuffle.testing.prox import STEPS, brief, check_prox
 
-Array = NDArray[np.float64]
-
 
 def check_penalty(
-    penalty: Any,
+    penalty: object,
     shape: int | tuple[int, ...] = 6,
     *,
     seed: int = 0,
     trials: int = 12,
     tol: float = 1e-7,
 ) -> list[str]:
-    """Check a penalty on random x of this shape; the names of the properties that hold.
+    """Check a penalty on random x of this shape; returns the names of the properties that hold.
 
     - ``prox``: p = prox(x, step) minimises Φ(u) = step·ψ(u) + ‖u - x‖²/2. For a ψ with weak convexity ρ,
       Φ(u) ≥ Φ(p) + (1 - step·ρ)‖u - p‖²/2 for every u.
-    - ``same``: two calls give the same, and x is left as it was.
+    - ``same``: two calls return the same, and x is not changed.
     - ``convex``: ψ(x/2 + y/2) ≤ ψ(x)/2 + ψ(y)/2 - (μ - ρ)‖x - y‖²/8 with the ``strong_convexity`` μ and ``weak_convexity`` ρ it has.
     - ``conjugate``: ψ(x) + ψ*(g) ≥ ⟨g, x⟩, with equality for x = prox(z, 1) and g = z - x.
     - ``lambda_max``: prox(-g, t) is zero for t above λ_max(g), and not below.
@@ -39,11 +37,11 @@ def check_penalty(
     ----------
     penalty : an object with ``value(x)`` and ``prox(x, step)``.
     shape : of x: a number of features, or (features, outputs).
-    tol : the relative error of Φ that is let pass; give a larger one for a prox by iterations.
+    tol : the relative error of Φ that is accepted; give a larger one for a prox that is computed by iterations.
 
     Raises
     ------
-    CheckFailed : with the property, an example, and the mistake where it is a usual one.
+    CheckFailed : with the property, an example, and the mistake if it is a common one.
 
     Examples
     --------
@@ -61,7 +59,7 @@ def check_penalty(
     Traceback (most recent call last):
     reshuffle.testing.failure.CheckFailed: prox(x, step) of Mine forgot its step: it is the prox at step = 1 whatever step it is given. Multiply the strength of the penalty by step
     """
-    check_parts(penalty)
+    penalty = check_parts(penalty)
     size = (shape,) if isinstance(shape, int) else tuple(shape)
     rng = np.random.default_rng(seed)
     points = [10.0 ** rng.uniform(-1.5, 1.0) * rng.standard_normal(size) for _ in range(trials)]
@@ -161,7 +159,7 @@ def _conjugate(
 
 
 def _lambda_max(penalty: Any, name: str, points: list[Array]) -> None:
-    if weak_convexity(penalty) > 0:  # zero is stationary from there on, and need not be the prox
+    if weak_convexity(penalty) > 0:  # Above λ_max zero is stationary, but it need not be the prox.
         return
     for g in points:
         largest = float(penalty.lambda_max(g))

@@ -1,19 +1,18 @@
-"""Whether a prox minimises what it should, and which usual mistake explains it where it does not."""
+"""Checks that a prox minimises what it should; if it does not, names the common mistake that explains it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from reshuffle.penalties import weak_convexity
+from reshuffle.arrays import Array
+from reshuffle.penalties import Penalty, weak_convexity
 from reshuffle.testing.failure import CheckFailed
 
-Array = NDArray[np.float64]
 STEPS = (0.3, 1.0, 2.7)
-"""Steps of the prox: one that is 1, where a forgotten step does not show, and two that are not."""
+"""Steps at which the prox is tried: 1, at which a forgotten step does not show, and two others."""
 MISTAKES: dict[str, Callable[[float], float]] = {
     "forgot its step: it is the prox at step = 1 whatever step it is given. Multiply the strength of the penalty by step": lambda step: (
         1.0
@@ -32,11 +31,11 @@ MISTAKES: dict[str, Callable[[float], float]] = {
     ),
     "does nothing: it returns x": lambda step: 0.0,
 }
-"""What is often wrong with a prox, and the step at which the point that it returns would be right."""
+"""Common mistakes in a prox, and for each the step at which the returned point would be right."""
 
 
 class Trial(NamedTuple):
-    """A point, a step, and what the prox made of them."""
+    """A point, a step, and the point that the prox returned for them."""
 
     x: Array
     step: float
@@ -44,9 +43,9 @@ class Trial(NamedTuple):
 
 
 def check_prox(
-    penalty: Any, name: str, points: list[Array], rng: np.random.Generator, tol: float
+    penalty: Penalty, name: str, points: list[Array], rng: np.random.Generator, tol: float
 ) -> None:
-    """p = prox(x, step) is lowest in Φ(u) = step·ψ(u) + ‖u - x‖²/2 among many points, or a ``CheckFailed`` says why not."""
+    """Check that p = prox(x, step) has the lowest Φ(u) = step·ψ(u) + ‖u - x‖²/2 among many points; else raise ``CheckFailed``."""
     made = [
         Trial(x, step, np.array(penalty.prox(x, step))) for x in points for step in _steps(penalty)
     ]
@@ -64,14 +63,14 @@ def check_prox(
     )
 
 
-def _steps(penalty: Any) -> list[float]:
-    """For a ψ that is weakly convex, steps at which Φ is convex."""
+def _steps(penalty: Penalty) -> list[float]:
+    """The steps to try; for a weakly convex ψ, steps at which Φ is convex."""
     rho = weak_convexity(penalty)
     return [step if rho == 0 else 0.3 * step / rho for step in STEPS]
 
 
-def _rivals(penalty: Any, trial: Trial, rng: np.random.Generator) -> Iterator[Array]:
-    """Points that might do better: near p, on the way to x and to zero, and proxes elsewhere, which are feasible."""
+def _rivals(penalty: Penalty, trial: Trial, rng: np.random.Generator) -> Iterator[Array]:
+    """Points that might be lower: near p, on the way to x and to zero, and proxes of other points, which are feasible."""
     x, step, p = trial
     yield from (
         x,
@@ -94,13 +93,13 @@ def _rivals(penalty: Any, trial: Trial, rng: np.random.Generator) -> Iterator[Ar
 
 
 def _worst(
-    penalty: Any,
+    penalty: Penalty,
     made: list[Trial],
     rivals: list[list[Array]],
     effective: Callable[[float], float],
     tol: float,
 ) -> tuple[Trial, Array, float] | None:
-    """The rival that beats the prox by most, if one does by more than rounding."""
+    """The rival that is lowest compared with the prox, if the difference exceeds rounding."""
     rho = weak_convexity(penalty)
     worst: tuple[Trial, Array, float] | None = None
     for trial, others in zip(made, rivals, strict=True):
@@ -115,14 +114,14 @@ def _worst(
     return worst
 
 
-def _phi(penalty: Any, u: Array, x: Array, step: float) -> float:
+def _phi(penalty: Penalty, u: Array, x: Array, step: float) -> float:
     value = float(penalty.value(u))
     scaled = (0.0 if np.isfinite(value) else value) if step == 0 else step * value
     return scaled + 0.5 * float(np.vdot(u - x, u - x))
 
 
-def brief(x: Any) -> str:
-    """An array in a message."""
+def brief(x: object) -> str:
+    """An array, shortened for a message."""
     return np.array2string(np.asarray(x), precision=3, threshold=6, separator=", ").replace(
         "\n", ""
     )

@@ -1,6 +1,6 @@
 """Every theorem's bound on E‖x_T - x*‖², as a function of the epoch T.
 
-``radius`` is σ_rad²; where not given, its upper bound. A step that a theorem does not cover is
+``radius`` is σ_rad²; its upper bound is used if it is not given. A step that a theorem does not cover is
 refused, since its bound would say nothing.
 """
 
@@ -11,8 +11,8 @@ from math import isnan
 import numpy as np
 from numpy.typing import ArrayLike
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.objective import Array
 from reshuffle.steps import Decreasing, Setting
 from reshuffle.theory.clients import ClientConstants
 from reshuffle.theory.constants import Constants
@@ -30,7 +30,7 @@ def proxrr_f_bound(c: Constants, T: ArrayLike, step: float, radius: float | None
 def proxrr_psi_bound(c: Constants, T: ArrayLike, step: float, radius: float | None = None) -> Array:
     """ψ strongly convex: (1 + 2γμn)^{-T} r_0 + γ²σ_rad²/μ, for ProxRR and ProxSO.
 
-    With ``constants(problem, importance=True)`` it is the theorem on importance resampling.
+    With ``constants(problem, importance=True)`` this is the theorem on importance resampling.
     """
     mu = strongly_convex("ψ", c.mu_psi)
     _check_step(step, c.L_max)
@@ -141,11 +141,11 @@ def fed_homogeneous_bound(c: ClientConstants, T: ArrayLike, step: float) -> Arra
 
 
 def strongly_convex(what: str, mu: float) -> float:
-    """μ, if there is any."""
+    """Return μ, or refuse a problem that is not strongly convex."""
     if not mu > 0:
         raise InputError(
             f"this theorem needs {what} strongly convex, got μ = {mu:g} "
-            "(a ridge makes f_i so, an L2 part ψ; an intercept is in neither)"
+            "(a ridge makes the f_i strongly convex, an L2 part makes ψ so; with an intercept neither is)"
         )
     return mu
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.objective import Array, FiniteSum
+from reshuffle.objective import FiniteSum
 from reshuffle.penalties.abilities import check_convex
 from reshuffle.theory.components import components
 from reshuffle.validation import check_start
@@ -37,17 +37,17 @@ class ClientConstants:
 
     @property
     def M(self) -> int:
-        """Clients."""
+        """The number of clients."""
         return int(self.sizes.size)
 
     @property
     def N(self) -> int:
-        """Samples of all clients."""
+        """The number of samples of all clients together."""
         return int(self.sizes.sum())
 
     @property
     def n(self) -> int:
-        """max_m N_m, the functions of the reformulation on the product space."""
+        """max_m N_m, the number of functions of the reformulation on the product space."""
         return int(self.sizes.max())
 
     @property
@@ -63,9 +63,9 @@ class ClientConstants:
 
 
 def client_constants(
-    clients: Sequence[FiniteSum], x_star: Any, *, x0: Any = None
+    clients: Sequence[FiniteSum], x_star: object, *, x0: object = None
 ) -> ClientConstants:
-    """The constants of a federation at x*, each client a problem made of its samples.
+    """The constants of a federation at x*; each client is a problem made of its samples.
 
     Examples
     --------

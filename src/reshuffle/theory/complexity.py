@@ -52,7 +52,7 @@ def proxsgd_step(c: Constants, eps: float) -> float:
 def proxrr_f_complexity(c: Constants, eps: float, radius: float | None = None) -> float:
     """K = (κ + (√(κn)/(√ε·μ))·(√n‖∇f(x*)‖ + σ*))·log(2r_0/ε).
 
-    With a known σ_rad² the second term is √2·σ_rad/(μ√(εμ)), of which it is an upper bound.
+    With a known σ_rad² the second term is √2·σ_rad/(μ√(εμ)); the formula above is an upper bound of it.
     """
     _checked("each f_i", c.mu_f, eps)
     first, second = _f_terms(c, radius)
@@ -62,7 +62,7 @@ def proxrr_f_complexity(c: Constants, eps: float, radius: float | None = None) -
 def proxrr_psi_complexity(c: Constants, eps: float, radius: float | None = None) -> float:
     """K = (κ + σ_rad/(μ√(εμ)) + n)·log(2r_0/ε).
 
-    With ``constants(problem, importance=True)``, that of importance resampling.
+    With ``constants(problem, importance=True)`` this is the complexity of importance resampling.
     """
     _checked("ψ", c.mu_psi, eps)
     first, second = _psi_terms(c, radius)
@@ -72,8 +72,8 @@ def proxrr_psi_complexity(c: Constants, eps: float, radius: float | None = None)
 def proxsgd_complexity(c: Constants, eps: float) -> float:
     """f strongly convex: K = (2κ + 4σ*²/(εμ²))·log(2r_0/ε); ψ: (κ + 1 + 2σ*²/(εμ²))·log(2r_0/ε).
 
-    The paper has κ + σ*²/(εμ²) for both. The factors stand in an exponent: with fewer steps the
-    start is not forgotten to ε but to a root of it.
+    The paper has κ + σ*²/(εμ²) for both. The factors stand in an exponent: with the paper's fewer steps the
+    influence of the start is reduced to a root of ε only.
     """
     _checked("f or ψ", max(c.mu_f, c.mu_psi), eps)
     first, second = _sgd_terms(c)
@@ -116,7 +116,7 @@ def proxsgd_cheaper(
 ) -> tuple[float, float]:
     """The open interval of accuracies ε in which ProxSGD has the smaller complexity.
 
-    Exactly as the functions of this module have it, constants included; (0, 0) where ProxRR always
+    It is computed from the functions of this module, constants included; (0, 0) if ProxRR always
     wins. With u = 1/√ε it is where a·u² - b·u + d < 0.
     """
     strongly_convex("f or ψ", max(c.mu_f, c.mu_psi))
@@ -126,7 +126,7 @@ def proxsgd_cheaper(
     rr = _f_terms(c, None) if c.mu_f >= c.mu_psi else _psi_terms(c, None)
     sgd = _sgd_terms(c)
     a, b, d = sgd[1], rr[1] / visits, sgd[0] - rr[0] / visits
-    if a == 0.0:  # linear: no noise, ProxSGD converges linearly
+    if a == 0.0:  # The inequality is linear: there is no noise, and ProxSGD converges linearly.
         start = d / b if b > 0 else (0.0 if d < 0 else inf)
         return (0.0, _accuracy(max(start, 0.0))) if start < inf else (0.0, 0.0)
     discriminant = b * b - 4.0 * a * d
@@ -134,7 +134,7 @@ def proxsgd_cheaper(
         return 0.0, 0.0
     root = sqrt(discriminant)
     larger = (b + root) / (2.0 * a)
-    smaller = 2.0 * d / (b + root)  # the other root, without cancellation
+    smaller = 2.0 * d / (b + root)  # The other root, computed without cancellation.
     return _accuracy(larger), _accuracy(max(smaller, 0.0))
 
 
@@ -165,7 +165,7 @@ def _sigma_rad(c: Constants, radius: float | None) -> float:
 
 
 def _log(c: Constants, eps: float) -> float:
-    """log(2r_0/ε), and 0 where the start is accurate enough."""
+    """log(2r_0/ε), or 0 if the start is accurate enough."""
     return log(max(2.0 * c.r0 / eps, 1.0))
 
 

@@ -12,12 +12,13 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from reshuffle.arrays import Array, Visits
 from reshuffle.cached import cached_property
 from reshuffle.core import native
-from reshuffle.objective import Array, FiniteSum, Visits
+from reshuffle.objective import FiniteSum
 from reshuffle.problem import Problem
 
-NODES = 16  # of the quadrature that stands for the values an oracle does not have
+NODES = 16  # Nodes of the quadrature that replaces function values, which an oracle does not have.
 
 
 class Components(ABC):

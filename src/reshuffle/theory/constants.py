@@ -1,14 +1,14 @@
-"""The constants of a problem that the theorems speak about."""
+"""The constants of a problem that appear in the theorems."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.objective import Array, FiniteSum
+from reshuffle.objective import FiniteSum
 from reshuffle.orders import copies
 from reshuffle.penalties.abilities import check_convex
 from reshuffle.solvers.fista import FISTA, stationary
@@ -21,8 +21,8 @@ from reshuffle.validation import check_start
 class Constants:
     """n, L_i, μ, σ*² and ∇f(x*), in the words of the paper.
 
-    With importance resampling they are those of the resampled problem. A bound that is better than
-    what can be read off the problem is put in with ``dataclasses.replace(constants, mu_f=...)``.
+    With importance resampling they are those of the resampled problem. If you know a better bound than
+    can be read off the problem, put it in with ``dataclasses.replace(constants, mu_f=...)``.
     """
 
     n: int
@@ -46,14 +46,14 @@ class Constants:
 
 
 def constants(
-    problem: FiniteSum, solution: Any = None, *, x0: Any = None, importance: bool = False
+    problem: FiniteSum, solution: object = None, *, x0: object = None, importance: bool = False
 ) -> Constants:
     """The constants of a problem, or of its importance resampling with corrected weights.
 
     Parameters
     ----------
-    solution : x*, an array or a ``Result``; found by FISTA where not given.
-    x0 : the start that r0 is measured from; zeros where not given.
+    solution : x*, an array or a ``Result``; found by FISTA if not given.
+    x0 : the start that r0 is measured from; zeros if not given.
     importance : those of the problem with N = Σ⌈L_i/L̄⌉ functions, each N/(n·n_i) times a loss.
 
     Notes
@@ -112,5 +112,5 @@ def solve(problem: FiniteSum) -> Array:
     return result.x
 
 
-def _point(solution: Any, problem: FiniteSum) -> Array:
+def _point(solution: object, problem: FiniteSum) -> Array:
     return check_start(solution.x if isinstance(solution, Result) else solution, problem.shape)

@@ -19,7 +19,7 @@ from reshuffle.theory.complexity import (
 from reshuffle.theory.constants import Constants, constants
 from reshuffle.theory.radius import RadiusEstimate, shuffling_radius_estimate
 
-LONGEST = 2**62  # epochs, when the least sufficient number is searched for
+LONGEST = 2**62  # The search for the least sufficient number of epochs goes up to this many.
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Prediction:
 
     method: str
     step: float
-    """γ; the first one, where it decreases."""
+    """γ; the first one, if it decreases."""
     gradients: int
     prox_evals: int
     epochs: int
@@ -82,7 +82,7 @@ def _decreasing(c: Constants, eps: float) -> Prediction:
 
 
 def _measure(problem: FiniteSum, c: Constants, eps: float, permutations: int) -> RadiusEstimate:
-    """σ_rad² at the step that it leads to, or at the one of its bound, whichever is larger."""
+    """σ_rad² at the step that it implies or at the step that its bound implies, whichever is larger."""
     f = c.mu_f >= c.mu_psi
     tuned = proxrr_f_step if f else proxrr_psi_step
     estimates = []

@@ -7,7 +7,6 @@ x*^i = x* - γ Σ_{j<i} ∇f_{π_j}(x*),
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,10 +18,10 @@ from reshuffle.theory.components import components
 from reshuffle.theory.constants import Constants
 from reshuffle.validation import check_positive, check_start
 
-LARGEST = 12  # functions of an exact radius: 2^n sets of them are walked through
+LARGEST = 12  # The largest n of an exact radius, which enumerates 2^n sets.
 
 
-def shuffling_radius(problem: FiniteSum, x_star: Any, step: float) -> float:
+def shuffling_radius(problem: FiniteSum, x_star: object, step: float) -> float:
     """σ_rad²(γ) exactly, for at most 12 functions.
 
     The point x*^i depends on the set {π_0, …, π_{i-1}} alone, and given the set π_i is uniform on
@@ -42,14 +41,16 @@ def shuffling_radius(problem: FiniteSum, x_star: Any, step: float) -> float:
     n = problem.n
     if n > LARGEST:
         raise InputError(
-            f"the exact shuffling radius walks through 2^n sets and takes n ≤ {LARGEST}, "
+            f"the exact shuffling radius enumerates 2^n sets and takes n ≤ {LARGEST}, "
             f"got n = {n}; use shuffling_radius_estimate"
         )
     x_star = check_start(x_star, problem.shape)
     functions = components(problem, x_star)
     gradients = functions.gradients()
     sums, sets = np.zeros(n + 1), np.zeros(n + 1)
-    for mask in range(1, 2**n - 1):  # neither the empty set (i = 0) nor all of them (i = n)
+    for mask in range(
+        1, 2**n - 1
+    ):  # This leaves out the empty set (i = 0) and the whole set (i = n).
         inside = (mask >> np.arange(n)) & 1 == 1
         moved = x_star - step * gradients[inside].sum(axis=0).reshape(problem.shape)
         sums[inside.sum()] += functions.divergences(moved)[~inside].mean()
@@ -72,7 +73,7 @@ class RadiusEstimate:
 
 def shuffling_radius_estimate(
     problem: FiniteSum,
-    x_star: Any,
+    x_star: object,
     step: float,
     *,
     permutations: int = 64,
@@ -120,5 +121,5 @@ def shuffling_radius_estimate(
 def shuffling_radius_bound(c: Constants) -> float:
     """σ_rad² ≤ (L_max/2)·n·(n‖∇f(x*)‖² + σ*²/2), whatever the step."""
     if c.n == 1:
-        return 0.0  # no position 0 < i < n: the maximum is over nothing
+        return 0.0  # There is no position 0 < i < n, so the maximum is over an empty set.
     return c.L_max / 2.0 * c.n * (c.n * c.grad_norm**2 + c.sigma_star_sq / 2.0)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reshuffle.datasets.conversion.batches_source import BatchesSource, RowBatches
 from reshuffle.datasets.conversion.libsvm_source import LibsvmSource
 from reshuffle.datasets.conversion.npz_source import NpzSource
 from reshuffle.datasets.conversion.shard_source import ShardSource
@@ -16,7 +17,7 @@ from reshuffle.datasets.conversion.source import Placed, Source
 from reshuffle.datasets.conversion.table_source import TableSource
 from reshuffle.datasets.libsvm import fetch
 from reshuffle.datasets.reading import form_of
-from reshuffle.errors import FileError, InputError
+from reshuffle.errors import FileError, InputError, shown
 from reshuffle.files import Location, check_folder
 from reshuffle.shards import Manifest, ShardWriter, is_shard_folder, read_manifest, write_manifest
 from reshuffle.shards.layout import MANIFEST, NUMBERS
@@ -67,12 +68,12 @@ class Conversion:
 
 
 def convert(
-    data: Location,
+    data: Location | RowBatches,
     folder: Location,
     how: Conversion | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Stream a file into a folder of shards; the manifest of the folder at the end.
+    """Stream a file, or a ``ray.data.Dataset`` of rows, into a folder of shards; the manifest of the folder at the end.
 
     Memory is bounded, whatever the size of the file. A conversion that was ended, by a signal or a full disk, goes on with
     the shards that are finished when it is called again with the same arguments.
@@ -186,8 +187,10 @@ class _Run:
         return manifest
 
 
-def _source(data: Location, how: Conversion) -> Source:
+def _source(data: Location | RowBatches, how: Conversion) -> Source:
     """The reader of the file."""
+    if not isinstance(data, (str, os.PathLike)):
+        return _batches(data, how)
     if is_shard_folder(data):
         return ShardSource(Path(data), how.number).source()
     path = os.fspath(data)
@@ -209,6 +212,24 @@ def _source(data: Location, how: Conversion) -> Source:
     if how.target:
         raise InputError(f"--target: {path} is read as LIBSVM text, whose labels are the target")
     return LibsvmSource(path, how.number, how.first_index).source()
+
+
+def _batches(data: RowBatches, how: Conversion) -> Source:
+    """The reader of a dataset."""
+    if not (
+        callable(getattr(data, "iter_batches", None)) and callable(getattr(data, "schema", None))
+    ):
+        raise InputError(
+            f"data must be the name of a file or of a folder, or a ray.data.Dataset of rows, got {shown(data)}"
+        )
+    if how.format or how.separator:
+        raise InputError("format and separator are for files, and a dataset was given")
+    if how.shuffle:
+        raise InputError(
+            "shuffle: a dataset of unknown size is not dealt into buckets; convert it first, and then the folder into "
+            "another one with shuffle=True"
+        )
+    return BatchesSource(data, how.number, how.target, how.drop).source()
 
 
 def _earlier(folder: Path, identity: dict[str, Any], how: Conversion) -> Manifest | None:

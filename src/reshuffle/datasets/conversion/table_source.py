@@ -38,9 +38,9 @@ class TableSource:
             ) from None
         self.path, self.kind, self.number, self.dropped = path, kind, number, dropped
         self.separator = separator or ("\t" if ".tsv" in path.lower() else ",")
-        self.size, self._raw = os.stat(path).st_size, None
+        self._raw = None
         self._codes: dict[str, int] = {}
-        names = self._schema().names
+        names = self._column_names()
         check_names(names, path)
         if target is None or target not in names:
             raise InputError(
@@ -67,7 +67,7 @@ class TableSource:
 
     def progress(self) -> tuple[int, int]:
         raw: Any = self._raw
-        return (0 if raw is None or raw.closed else raw.tell()), self.size
+        return (0 if raw is None or raw.closed else raw.tell()), os.stat(self.path).st_size
 
     def blocks(self, place: Place) -> Iterator[Placed]:
         """All blocks; a table is read from its beginning."""
@@ -95,6 +95,9 @@ class TableSource:
         self._raw = raw
         codec = {".gz": "gzip", ".bz2": "bz2"}.get(os.path.splitext(self.path)[1].lower())
         return raw if codec is None else pyarrow.CompressedInputStream(raw, codec)
+
+    def _column_names(self) -> list[str]:
+        return list(self._schema().names)
 
     def _schema(self) -> Any:
         import pyarrow

@@ -161,7 +161,11 @@ def _several_squares(problem: Problem, active: int) -> float:
 
 
 def _products_of_a_row(fit: Datafit, active: int) -> float:
-    """Nanoseconds of a row's products in the Hessian of the active features."""
-    stored = fit.rows.stored / fit.n
-    inside = min(stored * active / max(fit.features, 1), active) + fit.bias
-    return float(min(SPARSE * inside**2 / 2, DENSE * active**2 / 2))
+    """Nanoseconds of a row's products in the Hessian of the active features, in the mean.
+
+    A row with l stored values has l² pairs of them, so that rows of different length have more than their mean tells.
+    """
+    share = min(active / max(fit.features, 1), 1.0)
+    first, second = fit.row_lengths
+    inside = share**2 * second + 2.0 * fit.bias * share * first + fit.bias
+    return float(min(SPARSE * inside / 2, DENSE * active**2 / 2))

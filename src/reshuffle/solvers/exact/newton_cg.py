@@ -97,12 +97,17 @@ class NewtonCG(Phase):
         most = FIRST if made == 0.0 else MOST
         taken = run.tool(FaceSteps, view.model).step(view.x, wanted, most)
         newton = after_steps(view, taken.gained, 1, self.cost(view))
-        checked = view.state.monitor.checked
         newton = newton._replace(
-            products=float(taken.products), steps=made + 1.0, since=view.epoch, gap=checked
+            products=float(taken.products), steps=made + 1.0, since=view.epoch, gap=_gap_at(view)
         )  # fmt: skip
         gradients = taken.passes * run.problem.n
         return Outcome(view.moved_to(taken.at, newton=newton), gradients, step=view.step)
+
+
+def _gap_at(view: View) -> float:
+    """The certificate at x; zero where the last one was computed before other epochs, and so says nothing about this step."""
+    monitor = view.state.monitor
+    return monitor.checked if monitor.at == monitor.moves[-1] else 0.0
 
 
 class Taken(NamedTuple):

@@ -78,7 +78,7 @@ class DiskHessian:
             gradient += share * at.gradient
             value += share * at.value
             hessian += second.gram(second.weights * at.curvatures, every) / fit.n
-        fit.remember(x, value * fit.n)
+        fit.remember(x, value * fit.n, gradient)
         return Expansion(x.copy(), slopes, gradient, value, hessian)
 
 

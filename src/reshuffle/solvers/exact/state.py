@@ -36,7 +36,7 @@ class NewtonState(NamedTuple):
     since: float = 0.0
     """The epoch of the last step by conjugate gradients."""
     gap: float = np.inf
-    """The last certificate before that step."""
+    """The certificate where that step began; zero where it was not known."""
     iterations: float = np.inf
     """The iterations of L-BFGS that seem to be left, after a call."""
     support: float = np.inf

@@ -1,0 +1,19 @@
+"""The types of arrays that signatures name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+"""Points, gradients, and everything that is computed from them."""
+Visits = NDArray[np.uint32]
+"""Indices of functions or features, as the compiled core takes them."""
+Labels = NDArray[np.int64]
+"""One integer per row or feature, such as the number of its group."""
+Mask = NDArray[np.bool_]
+"""True for the selected entries."""
+AnyArray = NDArray[Any]
+"""An array whose type is known only at run time, such as a user's data or the content of a file."""

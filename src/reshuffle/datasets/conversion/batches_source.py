@@ -1,0 +1,46 @@
+"""Rows that a dataset of Ray gives in batches, as a source: columns of numbers, and a target that may be of classes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from reshuffle.datasets.conversion.source import Source
+from reshuffle.datasets.conversion.table_source import BATCH, TableSource
+
+
+class RowBatches(Protocol):
+    """The part of ``ray.data.Dataset`` that is used here."""
+
+    def schema(self) -> Any: ...
+
+    def iter_batches(self, *, batch_size: int, batch_format: str) -> Any: ...
+
+
+class BatchesSource(TableSource):
+    """A ``ray.data.Dataset``, whose batches come to this process one after the other.
+
+    Its rows may come in another order when it is read again, so that a conversion of it is not gone on with.
+    """
+
+    def __init__(
+        self, dataset: RowBatches, number: str, target: str | None, dropped: tuple[str, ...]
+    ) -> None:
+        self.dataset = dataset
+        super().__init__("ray.data.Dataset", "dataset", number, target, dropped, None)
+
+    def source(self) -> Source:
+        """What the converter reads."""
+        return Source(
+            self.blocks, dense=True, features=lambda: len(self.names), classes=lambda: tuple(self._codes),
+            names=self.names, about={"name": self.path, "read": uuid.uuid4().hex},
+        )  # fmt: skip
+
+    def _column_names(self) -> list[str]:
+        return list(self.dataset.schema().names)
+
+    def _batches(self) -> Iterator[Any]:
+        wanted = [*self.names, self.target]
+        for table in self.dataset.iter_batches(batch_size=BATCH, batch_format="pyarrow"):
+            yield from table.select(wanted).combine_chunks().to_batches()

@@ -1,0 +1,126 @@
+"""ExactDistributed: the exact method over the hosts of a cluster, by the federated methods."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from reshuffle.engines import check_engine
+from reshuffle.errors import InputError, shown
+from reshuffle.federated.divided_folder import DividedFolder
+from reshuffle.federated.exact import ExactFedRR, newton_can
+from reshuffle.federated.federation import Federation
+from reshuffle.federated.newton import FedNewton
+from reshuffle.federated.outcome import FederatedResult, ended
+from reshuffle.federated.solvers import FederatedSolver
+from reshuffle.penalties import Able
+from reshuffle.solvers.active_features import TooWide
+from reshuffle.steps import Constant
+
+logger = logging.getLogger("reshuffle")
+
+WIDEST = 2000
+"""Active coordinates of Newton's rounds at most: an answer of a client then has 16 MB."""
+NEWTON_ROUNDS, EXACT_ROUNDS = 5, 25
+"""Rounds to 1e-6 that are typical of both methods on shuffled shards (``python -m benchmarks.distributed``: 3 to 6, and 5 to 68)."""
+NEWTON_PASSES, EXACT_PASSES = 6.0, 4.0
+"""Readings of a value in a round: slopes and the trial points of a Newton step; slopes, and a shuffled pass that counts thrice."""
+SCATTERED, PACKED = 1.0, 0.05
+"""Products of a Hessian in readings of a value: of sparse rows each goes to a place of its own, dense ones are multiplied in blocks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactDistributed(FederatedSolver):
+    """The minimiser over the rows of a folder that hosts share, with the same certificates as on one machine.
+
+        P(x) = (1/N) Σ_m F_m(x) + R(x),  F_m the sum over a client's shards,
+
+    by ``FedNewton`` where the Hessian of the features that matter is small, and by ``ExactFedRR`` elsewhere. Which one is decided
+    by counts before the first round: the products that a Hessian takes, of all features or of those that leave zero in the
+    first step, against the passes of ``ExactFedRR``. Where more features turn out to matter than Newton's rounds can
+    hold, ``ExactFedRR`` takes over.
+
+    It is a solver of its own and no setting of ``ExactProxRR``: a ``Problem`` has the targets of all rows, which
+    the driver of a cluster must not have, and steps, orders and phases of one machine mean nothing here.
+
+    Parameters
+    ----------
+    rounds : the most rounds to run.
+    engine : "ray", "threads", or an engine object, such as ``engines.Ray(address="auto", hosts=8)``. The model does not
+        depend on it, nor on the number of hosts.
+    tol, seed, retries, round_timeout : as for ``ExactFedRR``.
+
+    All clients take part in every round, and there is no ``step`` to choose.
+    """
+
+    rounds: int = 300
+    tol: float = 1e-6
+    engine: Any = "ray"
+
+    needs_all: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.step != Constant():
+            raise InputError(f"ExactDistributed has no step to choose, got step={shown(self.step)}")
+
+    def solve(self, problem: Any, x0: Any = None, **settings: Any) -> FederatedResult:
+        """Minimise P over the rows of a ``DividedFolder``."""
+        if not isinstance(problem, DividedFolder):
+            raise InputError(
+                "ExactDistributed takes rs.federated.DividedFolder(folder, ...), the rows of one folder; for other clients "
+                f"use FedNewton or ExactFedRR, for a Problem ExactProxRR; got {shown(problem)}"
+            )
+        with problem.gather(check_engine(self.engine), self.policy) as gathered:
+            self.check_problem(gathered)
+            if self._newton_is_cheaper(gathered, problem):
+                try:
+                    result = self._as(FedNewton).solve(gathered, x0, **settings)
+                    return ended(gathered, problem.first_index, result, self.evaluate, self.tol)
+                except TooWide as error:
+                    logger.warning("%s: ExactFedRR takes over", error)
+            scales = "agreed" if problem.in_memory else None
+            result = self._as(ExactFedRR, scales=scales).solve(gathered, x0, **settings)
+            return ended(gathered, problem.first_index, result, self.evaluate, self.tol)
+
+    def _as(self, method: Any, **more: Any) -> FederatedSolver:
+        """A method with the settings of this one."""
+        names = (
+            "rounds", "tol", "seed", "engine", "retries", "round_timeout", "check_every", "eval_every", "time_limit"
+        )  # fmt: skip
+        made: FederatedSolver = method(**{name: getattr(self, name) for name in names}, **more)
+        return made
+
+    def _newton_is_cheaper(self, federation: Federation, folder: DividedFolder) -> bool:
+        """Whether Newton's rounds are expected to take less work, and are possible."""
+        if not newton_can(federation):
+            return False
+        if not federation.loss.curvature < np.inf:  # type: ignore[attr-defined]
+            return True  # ExactFedRR has no step for it
+        outputs = int(np.prod(federation.shape[1:]))
+        every = federation.features
+        if _fewer_products(folder, every, every, outputs):  # whichever matter: nobody need be asked
+            return True
+        return _fewer_products(folder, expected_active(federation), every, outputs)
+
+
+def _fewer_products(folder: DividedFolder, active: int, features: int, outputs: int) -> bool:
+    """Whether Newton's rounds take less work than those of ``ExactFedRR`` where so many features matter."""
+    if active * outputs > WIDEST:
+        return False
+    values = folder.values_per_row * outputs
+    each = PACKED if folder.manifest.layout == "dense" else SCATTERED
+    newton = NEWTON_ROUNDS * (NEWTON_PASSES * values + each * (values * active / features) ** 2 / 2)
+    return newton <= EXACT_ROUNDS * EXACT_PASSES * values
+
+
+def expected_active(federation: Federation) -> int:
+    """Features that will matter, about: twice those that leave zero in the first step, from a gradient that is asked for once."""
+    zero, features = np.zeros(federation.shape), federation.features
+    gradient = federation.gradient_of(federation.say(zero, "gradient"))[:features]
+    beyond = cast(Able, federation.penalty).excess(zero[:features], gradient)
+    pressing = np.count_nonzero(np.reshape(beyond, (features, -1)).max(axis=1) > 0.0)
+    return min(features, 2 * int(pressing))
