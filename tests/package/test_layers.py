@@ -35,6 +35,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"datafit"},
     {"disk_visits"},
     {"disk_datafit"},
+    {"gpu"},
     {"objective"},
     {"own_loops", "twice_differentiable"},
     {"problem", "oracle", "survival"},

@@ -14,7 +14,7 @@
 //
 // This is x^ = y - tau q, x = prox(x^ - tau h), h <- h + (x - x^) / tau, q = g - h with h eliminated.
 #pragma once
-#include "losses.hpp"
+#include "loss_sums.hpp"
 #include "penalties.hpp"
 #include "rows.hpp"
 #include "vector_losses.hpp"

@@ -10,7 +10,7 @@
 #pragma once
 #include "class_links.hpp"
 #include "log_links.hpp"
-#include "losses.hpp"
+#include "loss_sums.hpp"
 #include "penalties.hpp"
 #include "rows.hpp"
 #include "vector_losses.hpp"

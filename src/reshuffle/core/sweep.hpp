@@ -7,7 +7,7 @@
 // A positive prox_step adds the prox of a compiled penalty after every step (the baselines of the paper): O(d) by
 // nature. The unknown x has an entry per feature (times the outputs) and its last row is the intercept if there is one.
 #pragma once
-#include "losses.hpp"
+#include "loss_sums.hpp"
 #include "penalties.hpp"
 #include "rows.hpp"
 #include "vector_losses.hpp"

@@ -16,6 +16,7 @@ import numpy as np
 from reshuffle.datafit import Datafit
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError
+from reshuffle.gpu import LocalPasses
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.orders import (
     Allocation,
@@ -112,6 +113,10 @@ class Local(ABC):
 
     def bind_group(self, group: ClientGroup) -> GroupEpoch | None:
         """The work of many small clients in one call, where there is such a call; the same bits."""
+        return None
+
+    def device_passes(self, group: ClientGroup) -> LocalPasses | None:
+        """The work of these clients as the kernels of a device do it; None where they have none for it."""
         return None
 
     def gradients(self, visits: int, samples: int, number: int) -> int:
@@ -232,6 +237,15 @@ class Shuffled(Local):
 
         return epoch
 
+    def device_passes(self, group: ClientGroup) -> LocalPasses | None:
+        orders = {Reshuffle: "shuffle", ShuffleOnce: "shuffle", Cyclic: "cyclic"}
+        order = orders.get(type(self.order))
+        if order is None or self.importance:
+            return None
+        sizes = np.array([problem.n for problem in group.problems])
+        averages = np.array(group.factors) * (-(-sizes // self.batch) / sizes)
+        return LocalPasses(order, is_fixed(self.order), self.batch, sizes, averages)
+
 
 @travels
 @dataclass(frozen=True)
@@ -256,6 +270,10 @@ class Sampled(Local):
             return model
 
         return epoch
+
+    def device_passes(self, group: ClientGroup) -> LocalPasses | None:
+        visits = np.full(len(group.problems), self.steps * self.batch)
+        return LocalPasses("draw", False, self.batch, visits, np.array(group.factors) / self.batch)
 
 
 @travels
