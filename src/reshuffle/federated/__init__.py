@@ -12,6 +12,7 @@ from reshuffle.federated.outcome import FederatedResult, Learned
 from reshuffle.federated.partition import split
 from reshuffle.federated.plan import Plan
 from reshuffle.federated.quality import Quality
+from reshuffle.federated.secure import Secure
 from reshuffle.federated.server import Averaging, ControlVariates, Server
 from reshuffle.federated.site import Site
 from reshuffle.federated.sites import Sites
@@ -35,6 +36,7 @@ __all__ = [
     "LocalSGD",
     "Plan",
     "Quality",
+    "Secure",
     "Server",
     "Site",
     "Sites",

@@ -28,6 +28,11 @@ Source = Callable[[], FiniteSum]
 """A function that makes a client's problem. It travels to the host, and is called there."""
 
 
+def whole(error: Exception) -> str:
+    """The whole of an error: the data of these clients is the driver's own."""
+    return str(error) if isinstance(error, LostState) else f"{type(error).__name__}: {error}"
+
+
 @dataclass(frozen=True, eq=False)
 class Held:
     """A source whose problem is there already."""
@@ -54,6 +59,8 @@ class ClientHost:
     """The clients' own states, for methods that keep them there."""
     folders: Mapping[int, str | os.PathLike[str]] = field(default_factory=dict)
     """The folders in which clients' states are saved."""
+    reason: Callable[[Exception], str] = whole
+    """The words of a failure for the driver."""
     _work: _Work | None = field(default=None, init=False, repr=False)
     _problems: list[FiniteSum] | None = field(default=None, init=False, repr=False)
 
@@ -94,9 +101,9 @@ class ClientHost:
                     model, more = _passes(epoch, task, stream, task.x, task.controls.get(c)), {}
                 found.append(self._reply(task, c, model, more))
             except LostState as error:
-                found.append(Failure(c, str(error), lost=True))
+                found.append(Failure(c, self.reason(error), lost=True))
             except Exception as error:  # the driver decides what to do about a client that fails
-                found.append(Failure(c, f"{type(error).__name__}: {error}"))
+                found.append(Failure(c, self.reason(error)))
         return found
 
     def _reply(

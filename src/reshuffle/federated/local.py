@@ -150,6 +150,10 @@ class Local(ABC):
         """The shape of a client's answer to this message: that of a model, unless the work says otherwise."""
         return message.shape
 
+    def blocks(self, message: Array) -> tuple[int, ...]:
+        """The lengths of the parts of a client's answer that are of different size, each with a range of its own in fixed point."""
+        return (int(np.prod(self.reply_shape(message))),)
+
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         """The work of one client; its random numbers begin at ``position``."""
         name = f"{type(self).__name__}: work"

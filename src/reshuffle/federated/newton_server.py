@@ -54,6 +54,7 @@ class NewtonServer(Server):
     """Proximal Newton steps. The state: x, the last point that was taken, the active features."""
 
     needs_all = True
+    sums_only = True
 
     def __init__(self, federation: Federation, local: Curved) -> None:
         super().__init__(federation.prox, federation.sizes.astype(np.float64))

@@ -18,7 +18,7 @@ import numpy as np
 
 from reshuffle.cached import cached_property
 from reshuffle.engines import Engine, Record, Task, digest
-from reshuffle.errors import ClientError
+from reshuffle.errors import ClientError, InputError
 from reshuffle.federated.certificate import FederatedGap, RoundedMapping, certificate_for
 from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.delayed import Reported, RoundEpoch
@@ -77,7 +77,7 @@ class Rounds(Method):
         if not self.evaluates and self.wants:
             self.letter[0]["wants"] = self.wants
         average = policy.on_missing == "average" and not server.needs_all
-        self.gathering = Gathering(
+        plain = Gathering(
             self.session,
             type(engine).__name__,
             policy,
@@ -86,6 +86,17 @@ class Rounds(Method):
             federation.watch,
             work.local.reply_shape,
         )
+        if federation.masked and not vars(type(server)).get("sums_only"):
+            raise InputError(
+                f"{type(server).__name__} combines the replies of single clients, and with secure sums there are none: use FedRR, "
+                'LocalSGD, ExactFedRR(state="clients") or FedNewton'
+            )
+        self.gathering = federation.gatherer(plain)
+        if federation.masked and self._fewest < 2:
+            raise InputError(
+                f"participation={policy.participation:g} leaves a round with one of {federation.count} sites, and the sum of one is its own "
+                "value: secure sums need at least two in every round"
+            )
 
     def start(self, x0: Array) -> State:
         held = {} if self.held_out is None else self.held_out.start()
@@ -225,10 +236,19 @@ class Rounds(Method):
 
     # --- clients -------------------------------------------------------------------------------
 
+    @property
+    def _few(self) -> int:
+        """The clients of a round."""
+        return max(1, round(self.policy.participation * self.problem.count))
+
+    @property
+    def _fewest(self) -> int:
+        """The clients of the last round of a turn, which may be fewer."""
+        return self.problem.count % self._few or self._few
+
     def _participants(self, number: int) -> list[int]:
         """All clients, or the next few of a random order in which each comes once."""
-        everyone = np.arange(self.problem.count, dtype=np.uint32)
-        few = max(1, round(self.policy.participation * everyone.size))
+        everyone, few = np.arange(self.problem.count, dtype=np.uint32), self._few
         if few >= everyone.size:
             return everyone.tolist()
         turns = -(-everyone.size // few)

@@ -35,6 +35,9 @@ class Server(ABC):
     needs_all: ClassVar[bool] = False
     """Whether a round without some client's model is of no use."""
 
+    sums_only: ClassVar[bool] = False
+    """Whether this very class uses nothing but the sum of the replies, so that secure sums will do; a subclass says so itself."""
+
     def __init__(self, prox: Prox, totals: Array) -> None:
         self.prox, self.totals = prox, totals
 
@@ -106,6 +109,8 @@ class Server(ABC):
 
 class Averaging(Server):
     """x⁺ = prox_{γ(S/M)R}( mean_m x̂_m )."""
+
+    sums_only = True
 
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         return {"x": self.consensus(models, step)}

@@ -48,6 +48,7 @@ class Site:
     state : a folder at the client, where its part of ``ExactFedRR(state="clients")`` is saved in every round.
     target : of a table, the column to predict; the last where not given.
     drop : columns of this site's table that are left out. ``Sites`` takes those of all sites.
+    keys : a folder at the client with its signing key and the public keys of all sites, for secure sums.
     """
 
     data: Source
@@ -57,6 +58,7 @@ class Site:
     state: str | os.PathLike[str] | None = None
     target: str | None = None
     drop: tuple[str, ...] = ()
+    keys: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         texts = isinstance(self.drop, (list, tuple)) and all(isinstance(n, str) for n in self.drop)

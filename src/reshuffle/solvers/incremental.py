@@ -1,4 +1,4 @@
-"""The epoch that all shuffled and sampled methods share: a sweep, then perhaps a prox."""
+"""The epoch that all shuffled and sampled methods share: a sweep, which may be followed by a prox."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reshuffle.solvers.sampling import Sampling
 from reshuffle.steps import Schedule
 
 WIPED_OUT = 0.05
-"""Where the prox leaves less than this share of the iterate's length, the step is far too long."""
+"""If the prox leaves less than this share of the iterate's length, the step is far too long."""
 
 
 class Incremental(Method):
@@ -51,7 +51,7 @@ class Incremental(Method):
         )
         if self.prox_each_step:
             return Epoch(state | {"x": x}, visits.size, sampling.steps)
-        if not np.isfinite(x).all():  # a diverged sweep: the loop says so
+        if not np.isfinite(x).all():  # The sweep diverged, which the loop reports.
             return Epoch(state | {"x": x}, visits.size, 0)
         length = step * sampling.steps
         after, warm = taken(sampling.problem, state, state["x"], x, length, with_ridge=False)
