@@ -63,7 +63,8 @@ def inference_of(model: Any, covariance: Any, method: Any, level: float) -> Infe
         return by_splitting(model, data, covariance, level)
     if method == "debiased":
         return by_debiasing(problem, x, names, covariance, level)
-    return plain_table(problem, x, l2, names, covariance, level, model)
+    strengths = np.zeros(problem.features) if l2 is None else l2
+    return plain_table(problem, x, strengths, names, covariance, level, model)
 
 
 def check_choice(name: str, given: Any, known: tuple[str, ...]) -> None:

@@ -79,7 +79,7 @@ def _uncentred(centre: Array, fit: Datafit) -> Array:
     if fit.bias:
         back[-1, :-1] = -centre
     outputs = fit.outputs[0] if fit.outputs else 1
-    return np.kron(back, np.eye(outputs))
+    return np.asarray(np.kron(back, np.eye(outputs)), dtype=np.float64)
 
 
 def _spread_of_outputs(curves: SecondOrder, at: Linearisation) -> Array:

@@ -5,8 +5,9 @@ from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import Array, ByContent, check_strength
+from reshuffle.penalties.base import ByContent, check_strength
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,8 @@ from typing import Self
 
 import numpy as np
 
-from reshuffle.penalties.base import Array, check_strength
+from reshuffle.arrays import Array
+from reshuffle.penalties.base import check_strength
 from reshuffle.penalties.groups import Grouped, GroupNorms
 
 

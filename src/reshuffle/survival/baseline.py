@@ -37,7 +37,7 @@ class Baseline:
         for (_, sets), at, centre in found:
             steps = np.bincount(sets.owner, sets.counts / at.sums, sets.begins.size)
             times.append(sets.times[::-1].copy())
-            hazards.append(np.cumsum(steps[::-1]))
+            hazards.append(np.cumsum(steps[::-1], dtype=np.float64))
             centres.append(at.shift + float(centre @ x))
         return cls(times, hazards, np.array(centres))
 

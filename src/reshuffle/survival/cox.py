@@ -189,8 +189,8 @@ class CoxProblem(TwiceDifferentiable):
         return 2.0 * float(np.sqrt(most))
 
     @cached_property
-    def least(self) -> float:  # type: ignore[override]
-        """The value of f for a model whose events are all certain: what no model exceeds."""
+    def least(self) -> float:
+        """The value of f for a model whose events are all certain, below which no model goes."""
         return sum(sets.least for _, sets in self.strata) / self.n
 
     @cached_property

@@ -20,6 +20,11 @@ BLOCK = 1 << 22
 """Numbers of a dense block of rows at most where squares of sparse rows are computed: 32 MB."""
 
 
+def is_sparse(values: Any) -> bool:
+    """Whether this is a sparse matrix of scipy."""
+    return bool(sp.issparse(values))
+
+
 @dataclass(frozen=True, eq=False)
 class Matrix:
     """Rows of double precision."""
@@ -39,7 +44,7 @@ class Matrix:
     def centred(self, bounds: NDArray[np.intp]) -> tuple[Matrix, Array]:
         """The rows of each piece less their mean, in place, and the means; sparse rows as they are, and zeros."""
         means = np.zeros((bounds.size - 1, self.shape[1]))
-        if not sp.issparse(self.values):
+        if not is_sparse(self.values):
             with np.errstate(over="ignore", invalid="ignore"):
                 for k, (start, stop) in enumerate(pairwise(bounds.tolist())):
                     own, first = self.values[start:stop], self.values[start].copy()
@@ -64,13 +69,13 @@ class Matrix:
         some, whole = self.values[rows], kept.size == self.shape[1]
         if not whole:
             some = some[:, kept.astype(np.intp)]
-        return np.asarray(some.toarray() if sp.issparse(some) else some)
+        return np.asarray(some.toarray() if is_sparse(some) else some)
 
     def centred_squares(self, rows: slice) -> Array:
         """‖a_j - c‖² with c the mean of these rows, without rounding that exceeds it."""
         some = self.values[rows]
         mean = np.asarray(some.mean(axis=0)).ravel()
-        if not sp.issparse(some):
+        if not is_sparse(some):
             return np.asarray(((some - mean) ** 2).sum(axis=1))
         step = max(1, BLOCK // max(1, self.shape[1]))
         parts = [
@@ -80,7 +85,7 @@ class Matrix:
         return np.concatenate(parts)
 
     def digest(self) -> str:
-        if sp.issparse(self.values):
+        if is_sparse(self.values):
             return digest(self.values.data, self.values.indices, self.values.indptr, self.shape)
         return digest(self.values)
 
@@ -89,7 +94,7 @@ def check_matrix(X: Any) -> Matrix:
     """X as a matrix of finite numbers with a row and a column."""
     if isinstance(X, Shards):
         raise InputError("X must be in memory for a survival model, got rows on disk")
-    if sp.issparse(X):
+    if is_sparse(X):
         given = sp.csr_matrix(X, dtype=np.float64) if X.dtype.kind in "fiub" else X
         numbers = given.data
     else:
@@ -101,4 +106,4 @@ def check_matrix(X: Any) -> Matrix:
             f"X must be a matrix with a row and a column or more (rows are samples), got shape {given.shape}"
         )
     check_finite("X", numbers)
-    return Matrix(given if sp.issparse(given) else np.asarray(given, dtype=np.float64))
+    return Matrix(given if is_sparse(given) else np.asarray(given, dtype=np.float64))
