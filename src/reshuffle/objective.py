@@ -51,6 +51,9 @@ class Objective(ABC):
     can_recede: bool = False
     """Whether ``recedes`` can be true for this loss."""
 
+    receding: str = "every row is fitted, twice the coefficients fit it better (the classes are separable and unpenalised)"
+    """What it means that it recedes, for a message."""
+
     def recedes(self, x: Array) -> bool:
         """Whether every f_i is known to decrease along tx for all t ≥ 1, so that f has no minimum in that direction."""
         return False

@@ -180,6 +180,25 @@ def test_three_nodes_each_with_its_own_data(tmp_path: Path) -> None:
     assert done.stdout.endswith("the same on three nodes\n"), done.stderr[-2000:]
 
 
+def test_secure_sums_are_the_same_on_ray(cluster: Any, tmp_path: Path) -> None:
+    pytest.importorskip("Crypto", reason='an extra: pip install "reshuffle[secure]"')
+    from reshuffle.federated.secure.keys import make_keys
+
+    names = ("north", "south", "east")
+    make_keys(tmp_path / "keys", names)
+    kept = [Site(path, name=name) for path, name in zip(homes(tmp_path), names, strict=True)]
+    secure = rs.federated.Secure(keys=tmp_path / "keys")
+    for solver in (
+        rs.FedRR(rounds=3, seed=2),
+        rs.FedNewton(rounds=3),
+        rs.ExactFedRR(rounds=4, state="clients"),
+    ):
+        here = solver.solve(Sites(kept, penalty=PENALTY, secure=secure))
+        engine = rs.engines.Ray(hosts=2)
+        there = replace(solver, engine=engine).solve(Sites(kept, penalty=PENALTY, secure=secure))
+        assert there.digest == here.digest
+
+
 DIVIDED = """
 import os, sys
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"

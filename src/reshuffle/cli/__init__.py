@@ -10,6 +10,7 @@ import click
 from reshuffle import __version__
 from reshuffle.cli import models
 from reshuffle.cli.common import Folder, Group, Output, output_options
+from reshuffle.cli.federate_keys import FederateCommand
 from reshuffle.cli.flower import flower
 from reshuffle.cli.options import reading_of, table_options
 
@@ -227,7 +228,7 @@ def reproduce(
     run(names, Settings(progress=progress, seed_list=listed(seed_list), **options), output)
 
 
-@main.command()
+@main.command(cls=FederateCommand)
 @click.argument("data")
 @click.option("--clients", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option(
@@ -283,6 +284,7 @@ def federate(no_progress: bool, output: Output, **options: Any) -> None:
       reshuffle predict reshuffle-federation/model.npz new.csv
       reshuffle federate a9a --clients 20 --split by-label
       reshuffle federate my.svm --method fedrr --rounds 50 --out run --resume
+      reshuffle federate keys trial --site north --site south     (for secure sums; see federate keys --help)
     """
     from reshuffle.cli.federate import Options, run
 

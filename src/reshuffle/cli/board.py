@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from reshuffle.engines import Failure, Reply, Task
+from reshuffle.federated.replies import trains
 
 MOST = 25  # Lines of the table: more would not fit on a screen.
 
@@ -62,7 +63,7 @@ class Board(AbstractContextManager["Board"]):
         line.answers += 1
         line.state = "answered"
         if isinstance(answer, Reply):
-            if task.kind == "train":
+            if trains(task):
                 line.round = task.round + 1
             if task.kind == "hello":
                 line.samples = int(answer.more["samples"])

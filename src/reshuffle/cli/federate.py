@@ -82,9 +82,11 @@ def run(options: Options, output: Output) -> int:
         output.note(f"--clients is not used with --split {options.split}: it makes {len(names)}")
     output.line(str(problem))
     step = InverseTime() if options.method in ("fedrr", "local-sgd") else None
+    sums = isinstance(problem, Sites) and problem.secure is not None and options.method == "exact"
+    more: dict[str, Any] = {"state": "clients"} if sums else {}
     solver = METHODS[options.method](
         rounds=options.rounds, step=step, engine=options.engine, seed=options.seed, tol=options.tol,
-        evaluate=options.evaluate,
+        evaluate=options.evaluate, **more,
     )  # fmt: skip
     options.out.mkdir(parents=True, exist_ok=True)
     clock = time.perf_counter()
@@ -160,7 +162,7 @@ def _about(
 def _problem(options: Options) -> tuple[Federation | Sites, Learned | None]:
     """The clients, and for split data also what the model file needs (sites provide that themselves)."""
     if is_sites(options.data):
-        return sites_of(options.data, options.l1, options.l2, options.engine), None
+        return sites_of(options.data, options.l1, options.l2), None
     federation = _federation(options)
     data = datasets.load_data(options.data)
     labels = tuple(np.unique(data.y).tolist())

@@ -26,6 +26,7 @@ class Samples:
         indptr: NDArray[Any],
         targets: NDArray[Any],
         weights: Array,
+        offsets: Array,
         loss: Loss,
         bias: bool,
         features: int,

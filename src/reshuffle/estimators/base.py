@@ -48,9 +48,20 @@ class LinearEstimator(Linear, Hooks, Nested):
     verbose: object = False
 
     @with_callbacks
-    def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Find the minimiser for these rows and targets."""
-        return self._learn(self.prepared(X, y, sample_weight))
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> Self:
+        """Find the minimiser for these rows and targets.
+
+        ``offset`` has a known number for each row that is added to its margin; ``exposure`` is the offset
+        log(exposure), for losses with a log link.
+        """
+        return self._learn(self.prepared(X, y, sample_weight, offset, exposure))
 
     def _learn(self, data: Prepared) -> Self:
         """Solve, and set the fitted attributes."""
@@ -84,7 +95,9 @@ class LinearEstimator(Linear, Hooks, Nested):
         certificate = certificate_of(result, solver.tol)
         retell(held, type(self).__name__, result, certificate)
         self._keep(result, problem, certificate, watch)
-        if result.privacy is None:
+        private = result.privacy is not None  # such a model keeps nothing of the rows
+        self.data_ = None if private else data
+        if not private:
             self.stream_ = SampleStream.after(problem, seed)
         tasks.end(result.x)
         return self
@@ -131,9 +144,10 @@ class LinearEstimator(Linear, Hooks, Nested):
         stream = getattr(self, "stream_", None) or SampleStream(seed=seed_of(self.random_state))
         part = chunk(data, self._penalty(data.shape), self.fit_intercept)
         self.loss_, self.penalty_ = part.loss, part.penalty
-        start = self._solution() if hasattr(self, "coef_") else None
+        start = self.solution() if hasattr(self, "coef_") else None
         result, self.stream_ = stream.advance(part, start)
         self._keep(result, part, certificate_of(result, 0.0), None)
+        self.data_ = None  # the rows of earlier calls are gone
         self.n_iter_ = self.stream_.calls
         return self
 
@@ -141,7 +155,7 @@ class LinearEstimator(Linear, Hooks, Nested):
         """The last model, if a warm start is wanted and its shape fits; any start leads to the minimiser."""
         if not self.warm_start or not hasattr(self, "coef_"):
             return None
-        x = self._solution()
+        x = self.solution()
         return x if x.shape == shape else None
 
     def _given_callbacks(self) -> list[Any]:

@@ -59,6 +59,7 @@ def save(model: Any, path: Location, X: object = None, y: object = None) -> None
         "certificate": asdict(model.certificate_),
         "objects": [n for n in ("classes_",) if getattr(model, n, np.empty(0)).dtype == object],
         "log_target": bool(getattr(model, "log_target_", False)),
+        "shifted_by": list(getattr(model, "shifted_by_", ())),
         "data": None if X is None else fingerprint(X, y),
     }
     private = getattr(model, "privacy_", None)
@@ -123,6 +124,8 @@ def _model(about: dict[str, Any], arrays: dict[str, AnyArray]) -> Any:
             raise ValueError("its columns do not fit its features")
     if about.get("log_target"):
         model.log_target_ = True
+    if about.get("shifted_by"):
+        model.shifted_by_ = tuple(str(name) for name in about["shifted_by"])
     model.loss_ = _loss(about["loss"])
     if isinstance(model.loss, Described):
         model.loss = model.loss_

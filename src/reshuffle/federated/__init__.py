@@ -5,12 +5,14 @@ from reshuffle.federated.divided_folder import DividedFolder
 from reshuffle.federated.exact import ExactFedRR
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import EarlyStopping
+from reshuffle.federated.information import inference
 from reshuffle.federated.local import Load, Local
 from reshuffle.federated.newton import FedNewton
 from reshuffle.federated.outcome import FederatedResult, Learned
 from reshuffle.federated.partition import split
 from reshuffle.federated.plan import Plan
 from reshuffle.federated.quality import Quality
+from reshuffle.federated.secure import Secure
 from reshuffle.federated.server import Averaging, ControlVariates, Server
 from reshuffle.federated.site import Site
 from reshuffle.federated.sites import Sites
@@ -36,9 +38,11 @@ __all__ = [
     "Plan",
     "Quality",
     "RandomK",
+    "Secure",
     "Server",
     "Site",
     "Sites",
     "TopK",
+    "inference",
     "split",
 ]

@@ -26,6 +26,8 @@ from reshuffle.penalties.inexact import COLD
 from reshuffle.solvers.certificate import Measure, RelativeMapping, Value
 
 EPS = float(np.finfo(float).eps)
+TILT = 4.0
+"""The error of a gap over the error of what it was computed from, times 1 + ‖x‖₁, unless ‖x*‖₁ is more than 2 + 3‖x‖₁."""
 ROUNDING = 16.0 * EPS
 """Rounding in sums of the terms of a bound, as a share of them; it must not be taken for a proof."""
 
@@ -115,7 +117,9 @@ class FederatedGap(Measure):
             value, penalty.value(x[features]), held, left, scale * dual.conjugates,
             penalty.conjugate(-scale * dual.gradient, ridge),
         ])  # fmt: skip
-        return max(float(terms.sum()), 0.0) + ROUNDING * float(np.abs(terms).max())
+        # values and gradients with errors are those of f + ⟨δ, ·⟩ + ε, whose gap is that of P but for ε and ⟨δ, x - x*⟩
+        blurred = TILT * whole.blur * (1.0 + float(np.abs(x).sum())) if whole.blur else 0.0
+        return max(float(terms.sum()), 0.0) + ROUNDING * float(np.abs(terms).max()) + blurred
 
     def _balanced(self, x: Array, value: float, g: Array, up: Array, above: float) -> Dual:
         """Slopes of the sign that weighs more shortened by a factor, so that Σ_i w_i s_i = 0.
@@ -174,6 +178,7 @@ class RoundedMapping(RelativeMapping):
     ) -> float:
         tau = 1.0 / self.problem.typical_curvature
         hidden = EPS * (float(np.linalg.norm(x)) / tau + float(np.linalg.norm(g)))
+        hidden += float(np.sqrt(g.size)) * cast(Federation, self.problem).blur
         return super().from_slopes(x, slopes, g, value, start) + hidden / self._at_zero
 
     def of(

@@ -41,6 +41,8 @@ class ClientStateServer(Server):
     and the h_m: z_m ← x - ½(x - z_m) at every client, and so for the mean. x = prox_τ(z) is the prox_{τ/2} of that.
     """
 
+    sums_only = True
+
     def __init__(self, prox: Prox, totals: Array, memory: int, adaptive: bool = False) -> None:
         super().__init__(prox, totals)
         self.memory, self.adaptive = memory, adaptive

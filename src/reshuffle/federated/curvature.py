@@ -107,6 +107,10 @@ class Curved(Local):
         size = int(np.prod(self.shape))
         return (len(LENGTHS) + 1 + size + width * (width + 1) // 2,)
 
+    def blocks(self, message: Array) -> tuple[int, ...]:
+        (whole,), size = self.reply_shape(message), int(np.prod(self.shape))
+        return len(LENGTHS), 1, size, whole - len(LENGTHS) - 1 - size
+
     def gradients(self, visits: int, samples: int, number: int) -> int:
         return samples
 

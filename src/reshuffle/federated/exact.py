@@ -141,6 +141,12 @@ class ExactFedRR(FederatedSolver):
         if self.on_missing == "average":
             raise InputError('ExactFedRR cannot leave clients out: on_missing must be "raise"')
 
+    def check_sums(self) -> None:
+        if self.state != "clients":
+            raise InputError(
+                'ExactFedRR needs state="clients" with secure sums: a server that holds h_m must see the reply of every single client'
+            )
+
     def bind(self, problem: Federation) -> Rounds:
         rounds = super().bind(problem)
         rounds.longest_step = rounds.safe_step

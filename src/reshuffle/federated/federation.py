@@ -21,6 +21,7 @@ from reshuffle.smoothness import Smoothness
 
 if TYPE_CHECKING:
     from reshuffle.federated.plan import Plan
+    from reshuffle.federated.replies import Gatherer, Gathering
 
 
 def _settings(client: FiniteSum, penalty: bool) -> dict[str, Any]:
@@ -85,6 +86,10 @@ class Federation(Objective):
     """Whether a client has held-out data."""
     tells: bool = True
     """Whether clients say the value of their losses."""
+    masked: bool = False
+    """Whether clients tell sums alone."""
+    blur: float = 0.0
+    """A bound on the error of f(x) and of the entries of ∇f(x) beyond that of floating point: the rounding of secure sums."""
 
     def __init__(self, clients: Sequence[FiniteSum], penalty: Penalty | None = None) -> None:
         if isinstance(clients, (str, Mapping)) or not isinstance(clients, Sequence):
@@ -242,6 +247,10 @@ class Federation(Objective):
     def letter(self, plan: Plan) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
         """The record that goes along with every task to all clients, and the one for each client."""
         return {}, {}
+
+    def gatherer(self, plain: Gathering) -> Gatherer:
+        """Asks for the replies of a round: each by itself, unless only their sum is told."""
+        return plain
 
     def prepare(self) -> None:
         self.clients[0].prepare()  # a loss of one's own is compiled once for all

@@ -16,6 +16,7 @@ import numpy as np
 from reshuffle.datafit import Datafit
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError
+from reshuffle.gpu import LocalPasses
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.orders import (
     Allocation,
@@ -114,6 +115,10 @@ class Local(ABC):
         """The work of many small clients in one call, where there is such a call; the same bits."""
         return None
 
+    def device_passes(self, group: ClientGroup) -> LocalPasses | None:
+        """The work of these clients as the kernels of a device do it; None where they have none for it."""
+        return None
+
     def gradients(self, visits: int, samples: int, number: int) -> int:
         """Gradients that clients with so many visits and samples evaluate in a round."""
         return visits
@@ -164,6 +169,10 @@ class Local(ABC):
     def reply_shape(self, message: Array) -> tuple[int, ...]:
         """The shape of a client's answer to this message: that of a model, unless the work says otherwise."""
         return message.shape
+
+    def blocks(self, message: Array) -> tuple[int, ...]:
+        """The lengths of the parts of a client's answer that are of different size, each with a range of its own in fixed point."""
+        return (int(np.prod(self.reply_shape(message))),)
 
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         """The work of one client; its random numbers begin at ``position``."""
@@ -228,6 +237,15 @@ class Shuffled(Local):
 
         return epoch
 
+    def device_passes(self, group: ClientGroup) -> LocalPasses | None:
+        orders = {Reshuffle: "shuffle", ShuffleOnce: "shuffle", Cyclic: "cyclic"}
+        order = orders.get(type(self.order))
+        if order is None or self.importance:
+            return None
+        sizes = np.array([problem.n for problem in group.problems])
+        averages = np.array(group.factors) * (-(-sizes // self.batch) / sizes)
+        return LocalPasses(order, is_fixed(self.order), self.batch, sizes, averages)
+
 
 @travels
 @dataclass(frozen=True)
@@ -252,6 +270,10 @@ class Sampled(Local):
             return model
 
         return epoch
+
+    def device_passes(self, group: ClientGroup) -> LocalPasses | None:
+        visits = np.full(len(group.problems), self.steps * self.batch)
+        return LocalPasses("draw", False, self.batch, visits, np.array(group.factors) / self.batch)
 
 
 @travels

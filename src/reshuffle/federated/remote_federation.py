@@ -15,7 +15,7 @@ from reshuffle.federated.agreement import Agreement
 from reshuffle.federated.curvature import Curved
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Load, Local, Sampled, described
-from reshuffle.federated.replies import Gathering, Tally
+from reshuffle.federated.replies import Gatherer, Gathering, Tally
 from reshuffle.federated.site import Model
 from reshuffle.losses import Loss
 from reshuffle.objective import Array
@@ -24,6 +24,7 @@ from reshuffle.smoothness import Smoothness
 
 if TYPE_CHECKING:
     from reshuffle.federated.plan import Plan
+    from reshuffle.federated.secure.gathering import SecureSums
 
 NOTHING = np.empty(0)
 
@@ -56,6 +57,7 @@ class RemoteFederation(Federation):
         tells: bool,
         tally: Tally,
         tested: bool = False,
+        secure: SecureSums | None = None,
     ) -> None:
         self.session, self.collect, self.agreed = session, collect, agreed
         self.model, self.tested, self.tally, self.watch = model, tested, tally, tally
@@ -65,6 +67,9 @@ class RemoteFederation(Federation):
         self.shape = (self.features + model.intercept, *agreed.outputs)
         self.sizes = agreed.sizes
         self.n = int(self.sizes.sum())
+        self.secure, self.masked = secure, secure is not None
+        if secure is not None:
+            secure.sizes = self.sizes
         self._constants: list[Record] = []
         self._work: dict[str, Plain] = {}
 
@@ -86,8 +91,16 @@ class RemoteFederation(Federation):
         told: dict[str, Plain] = {**self.agreed.record, **(more or {})}
         own = {c: self._told(c) for c in everyone}
         task = Task(uuid.uuid4().hex, 0, 0.0, x, digest(x), everyone, kind=kind, more=told, own=own)
-        replies = self.collect(task).replies
+        summed = kind in ("value", "curvature")
+        replies = (self.gatherer(self.collect) if summed else self.collect)(task).replies
         return {c: replies[c].more for c in everyone}
+
+    @property
+    def blur(self) -> float:  # type: ignore[override]
+        return 0.0 if self.secure is None else self.secure.error
+
+    def gatherer(self, plain: Gathering) -> Gatherer:
+        return plain if self.secure is None else self.secure.gatherer(plain)
 
     def loads(self, local: Local) -> list[Load]:
         self._work = described(local)
@@ -99,7 +112,7 @@ class RemoteFederation(Federation):
         return self.ask("value", x, {"wants": wanted})
 
     def columns(self) -> Mapping[int, Record] | None:
-        return self.ask("columns", NOTHING)
+        return None if self.masked else self.ask("columns", NOTHING)  # moments of single sites
 
     def smoothness_for(self, local: Local) -> Smoothness:
         return self.smoothness  # of the work that the sites were last asked about

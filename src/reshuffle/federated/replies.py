@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -54,6 +54,12 @@ class Found:
         """The missing clients, and the reasons."""
         missing = sorted(self.reasons.keys() - self.replies.keys()) if clients is None else clients
         return "; ".join(f"{called(c)}: {self.reasons.get(c, 'no answer')}" for c in missing[:5])
+
+
+class Gatherer(Protocol):
+    """Asks clients, and gathers their replies."""
+
+    def __call__(self, task: Task, take: Take | None = None) -> Found: ...
 
 
 class Gathering:
@@ -202,6 +208,11 @@ def is_plain(name: object, value: object) -> bool:
     return isinstance(name, str) and type(value) in (str, int, float)
 
 
+def trains(task: Task) -> bool:
+    """Whether a client takes part in a round by this message: in the clear, or as its input of a secure sum."""
+    return task.kind == "train" or (task.kind == "secure-input" and "setup" in task.more)
+
+
 @dataclass
 class Traffic:
     """Messages of one kind, and their bytes to and from clients."""
@@ -257,7 +268,7 @@ class Tally:
             part.failed, part.reason = part.failed + 1, reason
         elif isinstance(answer, Reply):
             kind.up += answer.nbytes
-            part.rounds += task.kind == "train"
+            part.rounds += trains(task)
             if task.kind == "hello":
                 part.samples = int(answer.more["samples"])
             if "value" in answer.more:

@@ -18,12 +18,13 @@ import numpy as np
 
 from reshuffle.cached import cached_property
 from reshuffle.engines import Engine, Record, Task, digest
-from reshuffle.errors import ClientError
+from reshuffle.errors import ClientError, InputError
 from reshuffle.federated.certificate import FederatedGap, RoundedMapping, certificate_for
 from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.delayed import Reported, RoundEpoch
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import HeldOutMetrics
+from reshuffle.federated.mean_rounds import MeanOfRound, mean_of_round
 from reshuffle.federated.plan import Plan
 from reshuffle.federated.replies import TRAFFIC, Found, Gathering, Policy
 from reshuffle.federated.server import Server
@@ -80,8 +81,9 @@ class Rounds(Method):
         self.wants = " ".join(dict.fromkeys(wanted))
         if not self.evaluates and self.wants:
             self.letter[0]["wants"] = self.wants
+        self.mean_of_round = mean_of_round(self.session, server, policy, type(engine).__name__)
         average = policy.on_missing == "average" and not server.needs_all
-        self.gathering = Gathering(
+        plain = Gathering(
             self.session,
             type(engine).__name__,
             policy,
@@ -90,6 +92,17 @@ class Rounds(Method):
             federation.watch,
             lambda message: server.reply_shape(work.local.reply_shape(message)),
         )
+        if federation.masked and not vars(type(server)).get("sums_only"):
+            raise InputError(
+                f"{type(server).__name__} combines the replies of single clients, and with secure sums there are none: use FedRR, "
+                'LocalSGD, ExactFedRR(state="clients") or FedNewton'
+            )
+        self.gathering = federation.gatherer(plain)
+        if federation.masked and self._fewest < 2:
+            raise InputError(
+                f"participation={policy.participation:g} leaves a round with one of {federation.count} sites, and the sum of one is its own "
+                "value: secure sums need at least two in every round"
+            )
 
     def start(self, x0: Array) -> State:
         held = {} if self.held_out is None else self.held_out.start()
@@ -108,6 +121,8 @@ class Rounds(Method):
         """Configure the round, ask the clients, combine their replies; the prox of R is the server's last step."""
         given, step = step, self.server.shortened(state, step)
         task = self._configure(state, epoch, step)
+        if self.mean_of_round is not None:
+            return self._averaged(state, task, self.mean_of_round)
         found, sums = self._ask(task)
         state = state | {"traffic": state["traffic"] + found.traffic}
         if found.lost:
@@ -123,6 +138,15 @@ class Rounds(Method):
             new |= self.held_out.after(epoch + 1, state | new)
         gradients, stalled = self._gradients(answered, epoch), self.server.stalled(new)
         return RoundEpoch(new, gradients, 1, step, stalled, reported=reported)
+
+    def _averaged(self, state: State, task: Task, mean_of_round: MeanOfRound) -> Epoch:
+        """A round of an engine that gives the mean of the models; its traffic is that of the messages it stands for."""
+        clients, step = list(task.clients), task.step
+        sent = np.array([task.nbytes(clients), len(clients) * task.x.nbytes, 0, 0], dtype=float)
+        new = mean_of_round(task) | {"traffic": state["traffic"] + sent}
+        if not np.isfinite(new["x"]).all():
+            self.blame = "the mean of the clients' models is not finite after the local work"
+        return RoundEpoch(new, self._gradients(clients, task.round), 1, step, "")
 
     def _configure(self, state: State, epoch: int, step: float) -> Task:
         """The task of a round: the clients that take part, x, their control variates, and the server's letter."""
@@ -229,10 +253,19 @@ class Rounds(Method):
 
     # --- clients -------------------------------------------------------------------------------
 
+    @property
+    def _few(self) -> int:
+        """The clients of a round."""
+        return max(1, round(self.policy.participation * self.problem.count))
+
+    @property
+    def _fewest(self) -> int:
+        """The clients of the last round of a turn, which may be fewer."""
+        return self.problem.count % self._few or self._few
+
     def _participants(self, number: int) -> list[int]:
         """All clients, or the next few of a random order in which each comes once."""
-        everyone = np.arange(self.problem.count, dtype=np.uint32)
-        few = max(1, round(self.policy.participation * everyone.size))
+        everyone, few = np.arange(self.problem.count, dtype=np.uint32), self._few
         if few >= everyone.size:
             return everyone.tolist()
         turns = -(-everyone.size // few)

@@ -149,7 +149,7 @@ class Metric(NamedTuple):
             old = np.ones(rows.stored) if rows.unit else rows.values
             scaled = old * self.scale[rows.indices].astype(old.dtype)
             new = Rows(read_only(scaled), rows.indices, rows.indptr)
-        view = own.with_datafit(fit.on_samples(new, fit.targets, fit.weights))
+        view = own.with_datafit(fit.on_samples(new, fit.targets, fit.weights, fit.offsets))
         view.penalty, view.ridge = Zero(), 0.0
         return view
 

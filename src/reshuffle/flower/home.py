@@ -11,17 +11,20 @@ import numpy as np
 
 from reshuffle.cli.sites_file import is_sites, settings_of
 from reshuffle.datasets import breast_cancer
+from reshuffle.digests import digest
 from reshuffle.errors import InputError
 from reshuffle.federated import Site
 from reshuffle.flower.settings import RunSettings
 from reshuffle.flower.written import list_of
 
-KEYS = ("site", "data", "test", "audit", "state", "target", "drop")
+KEYS = ("site", "data", "test", "audit", "state", "target", "drop", "keys")
 """What a node configuration may say."""
 PARTS = ("partition-id", "num-partitions")
 """What Flower itself says to the nodes of a simulation."""
 PLACE = "FLWR_HOME"
 BUNDLED = "breast_cancer"
+LONGEST = 40
+"""Characters of a site's name in the name of a folder; each may take four bytes, and file systems allow 255."""
 
 
 def name_of(node: Mapping[str, Any], settings: RunSettings) -> str:
@@ -55,7 +58,8 @@ def site_of(node: Mapping[str, Any], settings: RunSettings) -> Site:
         if texts["target"] and texts["target"] in (*drop, *settings.cells["drop"]):
             raise InputError(f"drop names the target {texts['target']!r}, which is needed")
         return Site(
-            str(node["data"]), name, texts.get("test"), texts.get("audit"), state, texts["target"] or None, drop
+            str(node["data"]), name, texts.get("test"), texts.get("audit"), state, texts["target"] or None, drop,
+            str(node["keys"]) if node.get("keys") else None,
         )  # fmt: skip
     if PARTS[0] not in node:
         raise InputError(
@@ -71,7 +75,7 @@ def _simulated(part: int, name: str, state: str, settings: RunSettings) -> Site:
         X, y = breast_cancer()
         rest = slice(part, None, 2 * count), slice(part + count, None, 2 * count)
         train, test = ((np.ascontiguousarray(X[rows]), y[rows]) for rows in rest)
-        return Site(train, name, test, state=state)
+        return Site(train, name, test, state=state, keys=settings.keys or None)
     if not is_sites(source):
         raise InputError(
             f"simulation must be {BUNDLED}, a sites.toml or a folder of files, got {source!r}"
@@ -82,7 +86,8 @@ def _simulated(part: int, name: str, state: str, settings: RunSettings) -> Site:
             f"{source} has {len(sites)} sites, and the app has {count}: {settings.sites}"
         )
     one = sites[part]
-    return Site(one.data, name, one.test, one.audit, one.state or state, one.target, one.drop)
+    keys = one.keys or settings.keys or None
+    return Site(one.data, name, one.test, one.audit, one.state or state, one.target, one.drop, keys)
 
 
 def _make(state: Path) -> None:
@@ -98,7 +103,12 @@ def _make(state: Path) -> None:
 
 
 def _own_folder(name: str) -> Path:
-    """Where a client's state is kept if its configuration names no folder: with Flower's own files."""
+    """Where a client's state is kept if its configuration names no folder: with Flower's own files.
+
+    A name with other characters, or a long one, is shortened, and told apart from others by its digest.
+    """
     home = Path(os.environ.get(PLACE) or Path.home() / ".flwr")
     safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)
+    if safe != name or len(name) > LONGEST:
+        safe = f"{safe[:LONGEST]}-{digest(name)[:8]}"
     return home / "reshuffle" / safe

@@ -58,6 +58,12 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "What happens when a site stays away. Times are in seconds (round-timeout 0: no limit), largest is the bytes of an answer.": (
         "retries", "round-timeout", "on-missing", "on-lost", "wait", "patience", "largest",
     ),
+    "Sites that have made themselves a new key since the last run into out; name them for one run only.": (
+        "new-keys",
+    ),
+    "Whether sites tell sums alone (docs/secure.md), with which threshold (0: its own). A node says keys=FOLDER; in a simulation, keys does.": (
+        "secure", "threshold", "keys",
+    ),
     "Where the server writes model.npz, report.html, the trace and the checkpoint: a folder on its machine.": (
         "out", "resume", "force",
     ),
@@ -112,6 +118,11 @@ def _settings(folder: Path, sites: str | None, names: str | None) -> dict[str, A
         found["penalty"] = f"ElasticNet(l1={strengths.get('l1', 0.0)!r}, l2={strengths['l2']!r})"
     elif strengths:
         raise InputError(f"{sites}: give l2 beside l1, or neither")
+    if "keys" in told:  # which lie beside the file
+        beside = Path(sites) if Path(sites).is_dir() else Path(sites).parent
+        told["keys"] = str((beside / told["keys"]).resolve())
+    if told.get("secure"):  # the default method then keeps its state with the sites
+        found["state"] = "clients"
     for key, value in told.items():
         found[key] = text_of(value) if isinstance(value, list) else value
     return found

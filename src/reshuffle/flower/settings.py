@@ -11,12 +11,13 @@ from typing import Any
 from reshuffle import losses
 from reshuffle.cli.sites_file import LOSSES
 from reshuffle.errors import InputError, shown
-from reshuffle.federated import ExactFedRR, FedNewton, FedRR, LocalSGD
+from reshuffle.federated import ExactFedRR, FedNewton, FedRR, LocalSGD, Secure
 from reshuffle.federated.columns import Cells
 from reshuffle.federated.site import Model
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.flower.written import list_of, penalty_of
 from reshuffle.losses import Loss
+from reshuffle.losses.names import loss_by_name
 from reshuffle.orders import ShuffleOnce
 from reshuffle.penalties import Penalty
 from reshuffle.steps import InverseTime
@@ -25,6 +26,8 @@ METHODS = ("exact", "fedrr", "fedso", "local-sgd", "newton")
 DECREASING = ("fedrr", "fedso", "local-sgd")
 """Methods whose step decreases unless one is given, as in ``reshuffle federate``."""
 
+AT_NODE = "a folder at its node"
+"""Stands for the keys of a site, of which the server knows nothing."""
 CHOICES = {
     "state": ("server", "clients"), "on_missing": ("raise", "average"), "on_lost": ("raise", "restart"),
 }  # fmt: skip
@@ -79,6 +82,14 @@ class RunSettings:
     """Seconds that a round waits for a node that is not connected."""
     largest: int = 2**28
     """Bytes of an answer that are taken."""
+    new_keys: str = ""
+    """Sites whose node may have another key than in earlier runs into ``out``."""
+    secure: bool = False
+    """Whether sites tell sums alone."""
+    threshold: int = 0
+    """Of secure sums; 0: their own."""
+    keys: str = ""
+    """Of secure sums in a simulation: a folder with the keys of all sites."""
     out: str = "reshuffle-federation"
     resume: bool = False
     force: bool = False
@@ -108,8 +119,7 @@ class RunSettings:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise InputError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
-        if self.loss not in LOSSES:
-            raise InputError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
+        self.made_loss()  # it says so where there is none of this name
         if self.method == "newton" and not self.objective:
             raise InputError(
                 "method newton keeps the best point that it has seen, and needs the sites to tell the values of their "
@@ -132,10 +142,31 @@ class RunSettings:
             raise InputError(
                 f"acceleration must be at least 0, or -1 for the method's own, got {self.acceleration}"
             )
+        strangers = [name for name in self.renewed if name not in self.names]
+        if strangers:
+            raise InputError(
+                f"new-keys must name sites of this run ({self.sites}), got {strangers[0]!r}"
+            )
+        if self.secure:
+            self._check_secure()
         if not self.out.strip():
             raise InputError("out must name a folder on the server, got an empty text")
         if self.target and self.target in list_of("drop", self.drop):
             raise InputError(f"drop names the target {self.target!r}, which is needed")
+
+    def _check_secure(self) -> None:
+        """Refuse, before anything is asked of a site, what cannot be had by sums alone."""
+        for name in ("standardise", "impute"):
+            if getattr(self, name):
+                raise InputError(f"{name} must be false with secure sums: it needs more than sums")
+        if self.method == "exact" and self.state != "clients":
+            raise InputError('method exact needs state="clients" with secure sums')
+        if self.threshold < 0:
+            raise InputError(f"threshold must be at least 0, got {self.threshold}")
+        Secure(self.threshold or None).check_names([*self.names])
+
+    def made_secure(self) -> Secure | None:
+        return Secure(self.threshold or None, AT_NODE) if self.secure else None
 
     @property
     def keeps_state(self) -> bool:
@@ -147,6 +178,11 @@ class RunSettings:
         return list_of("sites", self.sites)
 
     @property
+    def renewed(self) -> tuple[str, ...]:
+        """Sites whose new key is taken."""
+        return list_of("new-keys", self.new_keys)
+
+    @property
     def cells(self) -> dict[str, Any]:
         """How tables are read."""
         lists = ("drop", "columns", "categories", "missing")
@@ -155,8 +191,7 @@ class RunSettings:
         }
 
     def made_loss(self) -> Loss:
-        made: Loss = LOSSES[self.loss]()
-        return made
+        return loss_by_name(self.loss, LOSSES)
 
     def made_penalty(self) -> Penalty | None:
         return penalty_of(self.penalty) if self.penalty.strip() else None

@@ -1,4 +1,4 @@
-"""The epoch that all shuffled and sampled methods share: a sweep, then perhaps a prox."""
+"""The epoch that all shuffled and sampled methods share: a sweep, which may be followed by a prox."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reshuffle.solvers.sampling import Sampling
 from reshuffle.steps import Schedule
 
 WIPED_OUT = 0.05
-"""Where the prox leaves less than this share of the iterate's length, the step is far too long."""
+"""If the prox leaves less than this share of the iterate's length, the step is far too long."""
 
 
 class Incremental(Method):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 COLUMNS = ("epoch", "objective", "gradients", "prox_evals", "seconds", "step")
 """The columns of every trace; those of the certificate and of the method follow."""
 DISK = "disk_passes"
-"""The column of the trace that counts passes over rows on disk, where the rows lie there."""
+"""The column of the trace that counts passes over rows on disk, if there are any."""
 SAME = 1e-14
 """A difference of less than this share of P is rounding: the last point is then as good as the best one."""
 NO_BOUND = "which is not a bound on P(x) - P*"
@@ -100,7 +100,7 @@ class Run:
         return found
 
     def _go_on(self, previous: Result) -> None:
-        """Take up a run where it was saved."""
+        """Continue a run from the point at which it was saved."""
         row, arrays = previous.trace.last(), dict(previous.state)
         self.trace, self.epoch = previous.trace, previous.epoch
         self.gradients, self.prox_evals = int(row["gradients"]), int(row["prox_evals"])
@@ -111,7 +111,7 @@ class Run:
         self.state = self.method.resumed(arrays)
 
     def go(self, callbacks: Sequence[Callback]) -> Result:
-        """Epoch after epoch, until something says stop."""
+        """Make epoch after epoch until there is a reason to stop."""
         message, converged = "", False
         self.method.watched = bool(callbacks) or self.solver.eval_every is not None
         if not self.trace:
@@ -139,7 +139,7 @@ class Run:
         return self._finish(converged, message)
 
     def _refuse_start(self) -> NoReturn:
-        """P(x0) is not a number: say which part of it."""
+        """Raise the error for a P(x0) that is NaN, which names the part at fault."""
         penalty = self.problem.penalty
         name = f"penalty {type(penalty).__name__}"
         value = penalty.value(self._x[: self.problem.features])
@@ -150,7 +150,7 @@ class Run:
         )
 
     def _stop(self, measure: float) -> tuple[str, bool]:
-        """Why the run should end now, if it should, and whether ``tol`` is reached."""
+        """The reason why the run should end now, if there is one, and whether ``tol`` is reached."""
         solver = self.solver
         if solver.tol > 0 and measure <= solver.tol:
             return self._judged(measure), True
@@ -164,7 +164,7 @@ class Run:
         return "", False
 
     def _judged(self, measure: float) -> str:
-        """The message where ``tol`` is reached: a bound, or a mapping that proves no distance."""
+        """The message if ``tol`` is reached: by a bound, or by a gradient mapping that proves no distance."""
         if self.method.certificate == RelativeMapping.name:
             return f"{STATIONARY} relative gradient mapping = {measure:.3g} ≤ tol, {NO_BOUND}"
         return f"{self.method.certificate} = {measure:.3g} ≤ tol"
@@ -173,13 +173,13 @@ class Run:
         return f"time limit of {self.solver.time_limit:g} s reached"
 
     def _epoch_in_time(self) -> float:
-        """An epoch, left where time is up."""
+        """An epoch, abandoned if time is up."""
         limit = self.solver.time_limit
         with until(np.inf if limit is None else self.called + limit):
             return self._one_epoch()
 
     def _look(self, measure: float, callbacks: Sequence[Callback]) -> str:
-        """Evaluate where it is time to, and ask the callbacks; why the run should end, if it should."""
+        """Evaluate if it is due, and call the callbacks; returns the reason why the run should end, if there is one."""
         every = self.solver.eval_every or (1 if callbacks else None)
         wanted = self.epoch % every == 0 if every else not np.isnan(measure)
         done = self.epoch >= self.solver.limit or measure <= self.solver.tol or self.stalled
@@ -193,7 +193,7 @@ class Run:
         return "stopped by a callback" if any(answers) else ""
 
     def _finish(self, converged: bool, message: str) -> Result:
-        """The result, at the best point seen where the method keeps it."""
+        """The result, at the best point seen if the method keeps it."""
         margin = SAME * abs(self.best[0]) if self.method.takes_back else 0.0
         last = self.trace.latest("objective")
         better = self.method.keeps_best and not last < self.best[0] + margin
@@ -207,6 +207,8 @@ class Run:
         private = self.method.account is not None  # margins of the data must not be told
         endless = "" if private else why_endless(self.problem, found)
         doubts = self.method.doubts(self.state)
+        if not (endless or converged or private):
+            endless = self.method.endless(self.state)
         message += f"; {endless}" if endless else ""
         ended = converged or self._at_limit()
         if (self.solver.tol > 0 or doubts) and ended and (endless or not converged):
@@ -251,8 +253,8 @@ class Run:
         return self._accept(done, step, seconds)
 
     def _accept(self, done: Epoch, step: float, seconds: float) -> float:
-        """Go on from the end of an epoch; its certificate, NaN where it is not due."""
-        vars(self).update(  # in one call, which no signal interrupts
+        """Accept the end of an epoch; returns its certificate, NaN if none is due."""
+        vars(self).update(  # One call, which no signal interrupts.
             state=done.state, seconds=seconds, epoch=self.epoch + done.epochs, stalled=done.stalled,
             step=step if done.step is None else done.step,
             gradients=self.gradients + done.gradients,
@@ -263,7 +265,7 @@ class Run:
         return self._certify() if due or last else np.nan
 
     def _certify(self) -> float:
-        """The measure that ``tol`` is compared with; NaN where none is wanted or it cannot be had here."""
+        """The measure with which ``tol`` is compared; NaN if none is wanted or available here."""
         if not self.solver.tol > 0 or not self.method.evaluates:
             return np.nan
         clock = time.perf_counter()
@@ -293,7 +295,7 @@ class Run:
         return self.method.x_of(self.state)
 
     def _checked(self, state: object, name: str) -> Any:
-        """A state of the method, refused where it lacks x or has one of another shape."""
+        """A state of the method, checked to have an x of the right shape."""
         shape, kind = self.problem.shape, self.method.state_type
         typed = (
             isinstance(state, dict) and "x" in state if kind is dict else isinstance(state, kind)
@@ -305,7 +307,7 @@ class Run:
         return state
 
     def _check_epoch(self, done: Epoch) -> None:
-        """Refuse an epoch that gives other arrays than the last one, or counts that are none."""
+        """Refuse an epoch that gives other arrays than the last one, or counts that are not counts."""
         state = self._checked(done.state, "advance")
         if self.method.state_type is dict and sorted(state) != sorted(self.state):
             known = sorted(self.state)

@@ -65,6 +65,8 @@ class BaseSolver:
     """The word for an epoch of the loop, which is also the hyper-parameter that limits their number."""
     takes: ClassVar[Any] = FiniteSum
     """The class of problems that it can minimise."""
+    because: ClassVar[str] = "whose functions can be visited one by one"
+    """What it needs of that class."""
     takes_weakly_convex: ClassVar[bool] = False
     """Whether it runs with a penalty that is not convex (ability ``weak_convexity``)."""
 
@@ -193,9 +195,9 @@ class BaseSolver:
                 check_convex(problem.penalty, name)
             return
         if isinstance(problem, Objective):
+            others = "ProxNewton" if hasattr(problem, "hessian") else "FedRR, ExactFedRR"
             raise InputError(
-                f"{name} needs a {self.takes.__name__}, whose functions can be visited one by one; "
-                f"for {shown(problem)} use FedRR, ExactFedRR or FISTA"
+                f"{name} needs a {self.takes.__name__}, {self.because}; for {shown(problem)} use {others} or FISTA"
             )
         if hasattr(problem, "gather"):
             raise InputError(

@@ -72,7 +72,7 @@ INTRODUCTION: Mapping[str, Rule] = {"site": TEXT, "first": COUNT, "test": COUNT}
 HELLO: Mapping[str, Rule] = {
     "version": TEXT, "samples": SOME, "features": COUNT, "sparse": COUNT, "form": TEXT, "names": LIST,
     "classes": ("a list of texts or of numbers in JSON", _labels), "outputs": COUNT, "loss": TEXT,
-    "ridge": NUMBER, "intercept": COUNT, "weight": POSITIVE, "data": TEXT,
+    "ridge": NUMBER, "intercept": COUNT, "weight": POSITIVE, "data": TEXT, "shifts": TEXT,
 }  # fmt: skip
 TABLE: Mapping[str, Rule] = {
     "columns": OBJECT, "levels": OBJECT, "unused": LIST, "target": TEXT, "separator": TEXT,
@@ -91,6 +91,20 @@ PRODUCTS: Mapping[str, Rule] = {"square": NOT_NEGATIVE, "slopes": VECTOR, "chang
 """The parts of an answer whose state is kept by the client."""
 PACKED = "Curved"
 """The work whose question holds more than a point, so that its shape is not that of a gradient."""
+BYTES: Rule = "an array of bytes", lambda value: _array(value, "u") and value.dtype == np.uint8
+NUMBERS: Rule = "a vector of integers", lambda value: _array(value, "i") and value.ndim == 1
+WORDS: Rule = (
+    "a vector of 64-bit words",
+    lambda value: _array(value, "u") and value.dtype == np.uint64 and value.ndim == 1,
+)
+MASKED: Mapping[str, Rule] = {"secure_masked": WORDS, "secure_layout": LIST}
+SECURE: Mapping[str, Mapping[str, Rule]] = {
+    "secure-hello": {"secure_pins": TEXT}, "secure-keys": {"secure_keys": BYTES},
+    "secure-shares": {"secure_sealed": BYTES, "secure_sealed_of": NUMBERS},
+    "secure-agree": {"secure_signature": BYTES},
+    "secure-unmask": {"secure_seed": BYTES, "secure_shares": BYTES, "secure_shares_of": NUMBERS},
+}  # fmt: skip
+"""The parts of the answers of a secure sum, by the kind of question."""
 METRICS: Mapping[str, Rule] = {"samples": SOME, "losses": NUMBER}
 
 
@@ -121,6 +135,10 @@ def _rules(task: Task, more: Record) -> Mapping[str, Rule]:
         return {**HELLO, **(TABLE if table else {}), **(MOMENTS if asked.get("moments") else {})}
     if task.kind == "load":
         return LOAD
+    if task.kind in SECURE:
+        return SECURE[task.kind]
+    if task.kind == "secure-input":
+        return {"secure_beyond": LIST} if "secure_beyond" in more else MASKED
     if task.kind == "metrics":
         return {**dict.fromkeys(more, NUMBER), **METRICS} if more else {}
     if task.kind == "curvature":

@@ -1,0 +1,193 @@
+"""The driver's side of secure sums: a question goes out, the sum of its answers comes back, and no single one.
+
+It stands in the place of ``Gathering``. The servers of FedRR, LocalSGD, ExactFedRR with state at the clients and FedNewton only add
+replies up, so that they are given replies with the right sum: the first has the sum, the others have zeros.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from reshuffle.digests import digest
+from reshuffle.engines import Plain, Record, Reply, Task
+from reshuffle.errors import ClientError, InputError
+from reshuffle.federated.replies import Found, Gathering, Take
+from reshuffle.federated.secure.attempt import Attempt, NoSum
+from reshuffle.federated.secure.header import SumHeader, question_of
+from reshuffle.federated.secure.parts import MODEL, is_added, model_of, scale_of
+from reshuffle.federated.secure.ranges import Ranges
+from reshuffle.federated.secure.settings import Secure
+from reshuffle.federated.secure.wire import read_text, sent
+from reshuffle.federated.secure.wording import HELLO
+from reshuffle.objective import Array
+
+NOTHING = np.empty(0)
+logger = logging.getLogger("reshuffle")
+
+
+class Once(Gathering):
+    """Asks once; who is missing is the protocol's business."""
+
+    def __init__(self, plain: Gathering) -> None:
+        super().__init__(
+            plain.session,
+            plain.engine,
+            replace(plain.policy, retries=0),
+            True,
+            plain.called,
+            plain.watch,
+            _no_model,
+        )
+
+    def _handle_missing(self, missing: list[int], task: Task, found: Found) -> None:
+        return
+
+
+class SecureSums:
+    """What the driver knows of the secure sums of a run: settings, names and ranges."""
+
+    def __init__(self, secure: Secure, names: Sequence[str]) -> None:
+        self.secure, self.names = secure, list(names)
+        self.ranges = Ranges(secure.exponent)
+        self.sizes: Any = np.ones(len(names))
+        """N_m of each site, once they are known."""
+        self.error = 0.0
+        """A bound on the error of an entry of f, ∇f and the like, as the latest sums told them."""
+
+    def meet(self, collect: Gathering, run: str) -> None:
+        """Before any data is touched: keys, names, clocks and thresholds of all sites."""
+        count = len(self.names)
+        more: dict[str, Plain] = sent({
+            "names": json.dumps(self.names), "time": time.time(), "threshold": self.secure.threshold_of(count),
+        })  # fmt: skip
+        everyone = tuple(range(count))
+        task = Task(run, 0, 0.0, NOTHING, digest(NOTHING), everyone, kind=HELLO, more=more)
+        replies = Once(collect)(task)
+        missing = [client for client in everyone if client not in replies.replies]
+        if missing:
+            told = replies.told(collect.called, missing)
+            raise ClientError(
+                f"before the first round: {len(missing)} of {count} sites cannot take part in secure sums ({told})",
+                missing,
+            )
+        pins = {c: read_text(replies.replies[c].more, "pins") for c in everyone}
+        for client, pinned in pins.items():
+            if pinned != pins[0]:
+                raise InputError(
+                    f"sites must have pinned the same keys: those of {collect.called(client)} are other than those of "
+                    f"{collect.called(0)}; compare their files NAME.pub"
+                )
+
+    def gatherer(self, plain: Gathering) -> SecureGathering:
+        """Asks for sums, in the place of a plain gathering."""
+        return SecureGathering(plain, self)
+
+    def header(self, task: Task) -> SumHeader:
+        """The head of a new attempt."""
+        count = len(task.clients)
+        return SumHeader(
+            task.run, task.round, task.kind, question_of(task, task.kind), secrets.token_hex(16),
+            tuple((client, self.names[client]) for client in sorted(task.clients)),
+            self.secure.threshold_of(count), self.secure.degree_of(count), self.secure.shares_of(count),
+            int(np.sum(self.sizes)), self.secure.exponent, dict(self.ranges.exponents),
+        )  # fmt: skip
+
+
+class SecureGathering:
+    """Asks for sums, as often as the policy of a plain gathering allows."""
+
+    def __init__(self, plain: Gathering, sums: SecureSums) -> None:
+        self.plain, self.sums, self.once = plain, sums, Once(plain)
+
+    def __call__(self, task: Task, take: Take | None = None) -> Found:
+        """Replies whose sum is the sum of the sites' answers to a task."""
+        if len(task.clients) < 2:
+            raise InputError(
+                "a secure sum needs at least two sites in a round: the sum of one is its own value; raise participation"
+            )
+        found, tries = Found(), 0
+        while True:
+            header = self.sums.header(task)
+            one = Attempt(self.once, task, header, self.plain.average)
+            try:
+                totals = one.run()
+            except NoSum:
+                totals = None
+            found.traffic += one.found.traffic
+            if totals is not None:
+                return self._filled(found, one, totals, header, take)
+            if one.beyond:
+                self.sums.ranges.raise_for(sorted(one.beyond))
+                logger.info(
+                    "round %d: the range of %s is raised", task.round, ", ".join(sorted(one.beyond))
+                )
+                continue
+            found.reasons |= one.found.reasons
+            found.diverged, found.lost = one.found.diverged, one.found.lost
+            if found.diverged or found.lost:
+                return found
+            if one.final or tries == self.plain.policy.retries:
+                raise self._failed(task, header, found)
+            tries += 1
+            found.traffic[2] += len(task.clients)
+
+    def _failed(self, task: Task, header: SumHeader, found: Found) -> ClientError:
+        missing = sorted(found.reasons)
+        when = f"round {task.round}" if task.kind == "train" else f"asked for {task.kind!r}"
+        needed = header.threshold if self.plain.average else len(task.clients)
+        return ClientError(
+            f"{when}: no secure sum, which needs {needed} of {len(task.clients)} sites to the end "
+            f"({found.told(self.plain.called, missing)})",
+            missing,
+        )
+
+    def _filled(
+        self,
+        found: Found,
+        one: Attempt,
+        totals: Mapping[str, Array],
+        header: SumHeader,
+        take: Take | None,
+    ) -> Found:
+        """The replies: the first site's has the sums, those of the others have zeros."""
+        missing = [c for c in one.task.clients if c not in one.survivors]
+        if missing:
+            told = one.found.told(self.plain.called, missing)
+            logger.warning(
+                "round %d: the secure sum is without %d sites (%s)",
+                one.task.round,
+                len(missing),
+                told,
+            )
+        errors = [scale_of(header, name).rounding for name in totals if not is_added(name)]
+        self.sums.error = max([self.sums.error, *errors])
+        self.sums.ranges.follow(totals)
+        first, sizes = one.survivors[0], self.sums.sizes
+        weight = float(np.sum(sizes)) / float(sizes[first])
+        sums = {name: part if is_added(name) else weight * part for name, part in totals.items()}
+        zeros = {name: np.zeros(np.shape(part)) for name, part in totals.items()}
+        for client in one.survivors:
+            reply = _reply(one.task, client, sums if client == first else zeros)
+            found.replies[client] = reply if take is None else take(reply)
+        return found
+
+
+def _reply(task: Task, client: int, parts: Mapping[str, Any]) -> Reply:
+    more: Record = {
+        name: part if np.ndim(part) else float(part)
+        for name, part in parts.items()
+        if not name.startswith(MODEL)
+    }
+    return Reply(task.run, task.round, client, task.digest, model_of(parts), None, more)
+
+
+def _no_model(message: Array) -> tuple[int, ...]:
+    return (0,)

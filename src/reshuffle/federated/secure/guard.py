@@ -1,0 +1,231 @@
+"""The guard of a site: whatever is a sum leaves masked, and no other way.
+
+It stands where answers leave the site's host. Questions of the protocol are answered here; the question that a sum is to answer
+goes on to the host, and what the host says (with noise, where it adds some) is encoded and masked on its way out.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from reshuffle.digests import digest
+from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum
+from reshuffle.errors import InputError
+from reshuffle.federated.local import local_of
+from reshuffle.federated.secure.admission import check_first, check_header
+from reshuffle.federated.secure.header import SumHeader, question_of
+from reshuffle.federated.secure.keys import SIGNATURE, SiteKeys, open_keys
+from reshuffle.federated.secure.parts import beyond, layout_text, parts_of, words_of
+from reshuffle.federated.secure.protocol import SEALED, SiteRound
+from reshuffle.federated.secure.rows import WIDTH, KeyRow, check_clock
+from reshuffle.federated.secure.settings import Secure
+from reshuffle.federated.secure.store import of_text, to_text
+from reshuffle.federated.secure.wire import (
+    as_array,
+    packed,
+    read_numbers,
+    read_rows,
+    read_text,
+    sent,
+    without,
+)
+from reshuffle.federated.secure.wording import HELLO, INPUT, START, TOLD, kind_of
+
+NOTHING = np.empty(0)
+Answers = list[Reply | Failure]
+
+
+@dataclass(eq=False)
+class Guard:
+    """The protocol's side of a host: the attempts of its clients, and what they will not do twice."""
+
+    secure: Secure
+    names: Mapping[int, str | None]
+    folders: Mapping[int, str | PathLike[str] | None]
+    rounds: dict[int, SiteRound] = field(default_factory=dict, repr=False)
+    finished: dict[int, set[str]] = field(default_factory=dict, repr=False)
+    """The labels of sums and the attempts that a client has taken part in."""
+    _keys: dict[int, SiteKeys] = field(default_factory=dict, init=False, repr=False)
+
+    def answers(
+        self,
+        task: Task,
+        plain: Callable[[Task], Answers],
+        samples: Callable[[int, Task], int],
+    ) -> Answers:
+        """The answers to a task; ``plain`` are those of the host, ``samples`` gives N_m."""
+        if not task.kind.startswith(START):
+            return self._unmasked(task, plain)
+        found: Answers = []
+        ready: dict[int, SiteRound] = {}
+        for client in task.clients:
+            try:
+                if task.kind == INPUT:
+                    ready[client] = self._opened(client, task)
+                else:
+                    found.append(_reply(task, client, self._answer(client, task)))
+            except InputError as error:
+                found.append(Failure(client, str(error)))
+            except Exception as error:  # its text could hold anything
+                found.append(Failure(client, f"{type(error).__name__} in a secure sum"))
+        if ready:
+            kind = next(iter(ready.values())).header.kind
+            for answer in plain(_inner(task.part(tuple(ready)), kind)):
+                found.append(self._masked(task, ready[answer.client], answer, samples))
+        return found
+
+    def _unmasked(self, task: Task, plain: Callable[[Task], Answers]) -> Answers:
+        """What leaves a site as it is; a single site's part of a sum does not."""
+        if task.kind in TOLD and not task.more.get("moments"):
+            return plain(task)
+        reason = f"this site takes part in secure sums only, and {task.kind} asks for an answer of its own"
+        return [Failure(client, reason) for client in task.clients]
+
+    # --- the questions -------------------------------------------------------------------------
+
+    def _answer(self, client: int, task: Task) -> dict[str, Plain]:
+        more, keys = task.more, self._signer(client)
+        if task.kind == HELLO:
+            return self._introduced(client, more, keys)
+        if task.kind == kind_of("keys"):
+            return {"keys": as_array(self._begun(client, more).keys(keys, time.time()).packed())}
+        one = self._round(client, more)
+        if task.kind == kind_of("shares"):
+            rows = {c: KeyRow.of(row) for c, row in read_rows(more, "keys", WIDTH).items()}
+            return packed("sealed", one.shares(rows, keys, time.time()))
+        if task.kind == kind_of("agree"):
+            return {"signature": as_array(one.agree(read_numbers(more, "survivors"), keys))}
+        if task.kind == kind_of("unmask"):
+            signatures = read_rows(more, "signatures", SIGNATURE)
+            self.finished.setdefault(client, set()).add(one.header.label)
+            seed, shares = one.unmask(signatures, keys)
+            return {"seed": as_array(seed), **packed("shares", shares)}
+        raise InputError(f"a message of kind {task.kind} is not known here")
+
+    def _introduced(self, client: int, more: Record, keys: SiteKeys) -> dict[str, Plain]:
+        """Before any data is touched: whether keys, names, clock and settings fit."""
+        names = json.loads(read_text(more, "names"))
+        if not 0 <= client < len(names) or names[client] != keys.name:
+            called = names[client] if 0 <= client < len(names) else "nobody"
+            raise InputError(f"the driver calls this site {called}, and its key is of {keys.name}")
+        count = len(names)
+        wanted, own = int(more["secure_threshold"]), self.secure.threshold_of(count)
+        if wanted != own:
+            raise InputError(
+                f"the driver has the threshold {wanted} of {count} sites, this site {own}"
+            )
+        check_clock(float(more["secure_time"]), time.time(), "the driver's clock is at")
+        return {"pins": keys.digest_of(names)}
+
+    def _begun(self, client: int, more: Record) -> SiteRound:
+        """A new attempt, if its head is one that this site takes part in; the secrets of the last are gone."""
+        header = SumHeader.of(read_text(more, "header"))
+        past = self.finished.setdefault(client, set())
+        if client in self.rounds:
+            self.rounds.pop(client).forget()
+        check_header(header, client, self._signer(client).name, self.secure)
+        check_first(header, past)
+        past.add(header.attempt)
+        self.rounds[client] = SiteRound(header, client)
+        return self.rounds[client]
+
+    def _opened(self, client: int, task: Task) -> SiteRound:
+        """Take the others' shares, and see that the question is the one that all were told of."""
+        one = self._round(client, task.more)
+        sealed = read_rows(task.own.get(client, {}), "sealed", SEALED)
+        one.open_shares(read_numbers(task.more, "senders"), sealed)
+        same = digest(task.x) == task.digest
+        if not same or question_of(task, one.header.kind) != one.header.question:
+            raise InputError(
+                "the question is another than the one that this sum was announced with"
+            )
+        return one
+
+    def _masked(
+        self,
+        task: Task,
+        one: SiteRound,
+        answer: Reply | Failure,
+        samples: Callable[[int, Task], int],
+    ) -> Reply | Failure:
+        """What the host answered, masked; a value out of range does not leave."""
+        if isinstance(answer, Failure):
+            one.forget()
+            return answer
+        try:
+            own, whole = samples(answer.client, task), one.header.samples
+            if own > whole:
+                raise InputError(
+                    f"the driver counts {whole:,} samples of all sites, and this site has {own:,}"
+                )
+            parts = parts_of(answer, own / whole, _blocks(task, one.header.kind))
+            wild = [name for name, part in parts.items() if not np.isfinite(part).all()]
+            if wild:
+                raise InputError(f"its {wild[0]} holds NaN or infinity, and does not leave")
+            large = beyond(one.header, parts)
+            if large:
+                one.forget()
+                return _reply(task, answer.client, {"beyond": json.dumps(large)})
+            words = one.masked(words_of(one.header, parts))
+        except InputError as error:
+            one.forget()
+            return Failure(answer.client, str(error))
+        return _reply(task, answer.client, {"masked": words, "layout": layout_text(parts)})
+
+    # --- what is kept --------------------------------------------------------------------------
+
+    def _signer(self, client: int) -> SiteKeys:
+        if client not in self._keys:
+            self._keys[client] = open_keys(self.folders.get(client), self.names.get(client))
+        return self._keys[client]
+
+    def _round(self, client: int, more: Record) -> SiteRound:
+        one = self.rounds.get(client)
+        if one is None:
+            raise InputError(
+                "it has no secrets of this secure sum: it was not asked for keys, or was started anew"
+            )
+        if one.header.attempt != read_text(more, "attempt"):
+            raise InputError(
+                "this question belongs to another attempt at a secure sum than the latest"
+            )
+        return one
+
+    def state(self) -> str:
+        """Everything as text, with secrets: for the memory of the site's own node alone."""
+        rounds = {client: to_text(one) for client, one in self.rounds.items()}
+        finished = {client: sorted(labels) for client, labels in self.finished.items()}
+        return json.dumps({"rounds": rounds, "finished": finished})
+
+    def restore(self, state: str) -> None:
+        found: dict[str, Any] = json.loads(state)
+        self.rounds = {int(client): of_text(text) for client, text in found["rounds"].items()}
+        self.finished = {int(client): set(labels) for client, labels in found["finished"].items()}
+
+    def __getstate__(self) -> dict[str, object]:
+        return vars(self) | {"rounds": {}, "finished": {}, "_keys": {}}
+
+
+def _inner(task: Task, kind: str) -> Task:
+    """The question that the sum answers, without the parts of the protocol."""
+    own = {client: without(record) for client, record in task.own.items()}
+    return replace(task, kind=kind, more=without(task.more), own=own)
+
+
+def _blocks(task: Task, kind: str) -> tuple[int, ...]:
+    """The blocks of the array that the local work answers with."""
+    more = without(task.more)
+    return local_of(more).blocks(task.x) if kind == "train" and "work" in more else ()
+
+
+def _reply(task: Task, client: int, more: Mapping[str, Plain]) -> Reply:
+    named = sent(more)
+    check = checksum(NOTHING, named)
+    return Reply(task.run, task.round, client, task.digest, NOTHING, check, named)

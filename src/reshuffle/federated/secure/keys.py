@@ -1,0 +1,154 @@
+"""Signing keys of sites: each has one of its own (Ed25519), and the public keys of the others, which it pins.
+
+A folder at a site holds NAME.key, its private key, which nobody else may read, and NAME.pub of every site. Public keys travel between the
+people of the sites by a way that they trust, and never by the driver.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from reshuffle.digests import digest
+from reshuffle.errors import InputError
+from reshuffle.federated.secure.settings import NAME
+
+SIGNATURE = 64
+"""Bytes of a signature."""
+LARGEST = 4096
+"""Bytes of a key file that are read; they have about 120."""
+HINT = "`reshuffle federate keys FOLDER --site NAME` makes a key"
+
+
+@dataclass(frozen=True, eq=False)
+class SiteKeys:
+    """The private key of a site, and the public keys that it has pinned."""
+
+    name: str
+    private: Ed25519PrivateKey
+    pins: Mapping[str, Ed25519PublicKey]
+
+    def sign(self, text: bytes) -> bytes:
+        return self.private.sign(text)
+
+    def check(self, name: str, text: bytes, signature: bytes) -> None:
+        """Refuse a text that the site of this name has not signed."""
+        if name not in self.pins:
+            raise InputError(
+                f"it has no public key of {name!r}: {name}.pub must lie beside its own key"
+            )
+        try:
+            self.pins[name].verify(signature, text)
+        except InvalidSignature:
+            raise InputError(
+                f"a message in the name of {name!r} is not signed by the key that this site has pinned for it"
+            ) from None
+
+    def digest_of(self, names: Sequence[str]) -> str:
+        """A digest of the public keys of these sites, by which sites compare what they have pinned."""
+        missing = [name for name in names if name not in self.pins]
+        if missing:
+            raise InputError(
+                f"it has no public key of {', '.join(map(repr, missing[:5]))}: NAME.pub of each site must lie beside its "
+                f"own key, {self.name}.key"
+            )
+        return digest({name: _raw(self.pins[name]) for name in names})
+
+
+def make_keys(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Write NAME.key, for its owner's eyes only, and NAME.pub for each name; nothing is overwritten."""
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise InputError(
+                f"a site's name must be of letters, digits, '.', '_' and '-', got {name!r}"
+            )
+    if len(set(names)) < len(names):
+        raise InputError(f"sites must have different names, got {', '.join(names)}")
+    paths = [folder / f"{name}.{end}" for name in names for end in ("key", "pub")]
+    there = [path for path in paths if path.exists()]
+    if there:
+        raise InputError(f"{there[0]} is there already; keys are not overwritten")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name in names:
+        private = Ed25519PrivateKey.generate()
+        secret = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        _write(folder / f"{name}.key", secret, 0o600)
+        _write(folder / f"{name}.pub", public, 0o644)
+    return paths
+
+
+def open_keys(folder: str | os.PathLike[str] | None, name: str | None) -> SiteKeys:
+    """The keys of the site of this name. Errors name files, and nothing that is in them."""
+    if folder is None or name is None:
+        raise InputError(f"it has no signing key for secure sums, and no folder for it: {HINT}")
+    place = Path(folder)
+    own = place / f"{name}.key"
+    if not own.is_file():
+        others = sorted(path.name for path in place.glob("*.key"))
+        found = f"; the folder has {', '.join(others[:3])}" if others else ""
+        raise InputError(f"it has no signing key {own.name} in its folder of keys{found}: {HINT}")
+    mode = own.stat().st_mode
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise InputError(
+            f"its signing key {own.name} can be read by others (mode {stat.S_IMODE(mode):o}): chmod 600, or make "
+            "another one if others may have read it"
+        )
+    private = None
+    with suppress(ValueError, TypeError, UnicodeError):
+        private = load_pem_private_key(_read(own), None)
+    if not isinstance(private, Ed25519PrivateKey):
+        raise InputError(f"its signing key {own.name} is no private key of Ed25519 in PEM format")
+    pins = {path.stem: _public(path) for path in sorted(place.glob("*.pub"))}
+    if name not in pins or _raw(pins[name]) != _raw(private.public_key()):
+        what = "is not there" if name not in pins else "is of another key"
+        raise InputError(f"its signing key {own.name} does not fit: {name}.pub beside it {what}")
+    first: dict[bytes, str] = {}
+    for other, key in pins.items():
+        if first.setdefault(_raw(key), other) != other:
+            raise InputError(
+                f"{first[_raw(key)]}.pub and {other}.pub hold the same key: each site must have one of its own"
+            )
+    return SiteKeys(name, private, pins)
+
+
+def _public(path: Path) -> Ed25519PublicKey:
+    found = None
+    with suppress(ValueError, TypeError, UnicodeError):
+        found = load_pem_public_key(_read(path))
+    if not isinstance(found, Ed25519PublicKey):
+        raise InputError(f"{path.name} is no public key of Ed25519 in PEM format")
+    return found
+
+
+def _raw(key: Ed25519PublicKey) -> bytes:
+    return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(LARGEST)
+    except OSError as error:
+        raise InputError(f"{path.name} cannot be read: {error.strerror}") from None
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """A new file that has its mode from the first moment."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)

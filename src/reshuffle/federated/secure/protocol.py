@@ -1,0 +1,218 @@
+"""One attempt at a secure sum, as a site sees it: five questions in a fixed order, each answered once.
+
+    keys    → fresh public keys, signed
+    shares  → shares of both secrets of this site, sealed for its neighbours
+    input   → round(2^k·v) + its own mask ± the masks of pairs, modulo 2⁶⁴
+    agree   → a signature under the set of sites whose input arrived
+    unmask  → its own mask's seed; of a neighbour in the set the share of its own mask, of one that dropped out the share
+              of its pairs' masks, and never both
+
+(Bonawitz et al. 2017.) Secrets live in this object alone, until the last answer or the next attempt.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from reshuffle.cached import cached_property
+from reshuffle.errors import InputError
+from reshuffle.federated.secure.fixed_point import Words
+from reshuffle.federated.secure.graph import neighbours
+from reshuffle.federated.secure.header import SumHeader
+from reshuffle.federated.secure.keys import SiteKeys
+from reshuffle.federated.secure.masks import add_mask, private_key, public_bytes
+from reshuffle.federated.secure.purposes import (
+    MASK,
+    SEAL,
+    own_mask_key,
+    pair_mask_key,
+    seal_key,
+    view_of,
+)
+from reshuffle.federated.secure.rows import KeyRow, row_of, set_text
+from reshuffle.federated.secure.sealed import TAG, seal, unseal
+from reshuffle.federated.secure.shares import SIZE, split
+
+ORDER = ("keys", "shares", "input", "agree", "unmask")
+"""The questions of an attempt."""
+SEALED = 2 * SIZE + TAG
+"""Bytes of two sealed shares."""
+
+
+@dataclass(eq=False)
+class SiteRound:
+    """The secrets of a site for one attempt, and how far it has come."""
+
+    header: SumHeader
+    me: int
+    done: int = 0
+    """How many questions were answered, or begun to be: none is answered a second time."""
+    sealing: bytes = field(default=b"", repr=False)
+    """The seed of the key that seals shares."""
+    masking: bytes = field(default=b"", repr=False)
+    """The seed of the key of the pairs' masks: the first secret that is shared."""
+    own: bytes = field(default=b"", repr=False)
+    """The seed of its own mask: the second."""
+    rows: dict[int, KeyRow] = field(default_factory=dict)
+    """The public keys of all sites of the attempt."""
+    held: dict[int, bytes] = field(default_factory=dict, repr=False)
+    """The two shares of each neighbour, one after the other, and those of its own secrets."""
+    senders: tuple[int, ...] = ()
+    """The sites that handed out shares."""
+    survivors: tuple[int, ...] = ()
+    """The set that this site has signed."""
+
+    # --- the five answers ----------------------------------------------------------------------
+
+    def keys(self, signer: SiteKeys, now: float) -> KeyRow:
+        """Fresh keys, and the row that tells the public ones."""
+        self._next("keys")
+        self.sealing, self.masking, self.own = (secrets.token_bytes(SIZE) for _ in range(3))
+        return row_of(signer, self.header, int(now), *self._public())
+
+    def shares(self, rows: Mapping[int, KeyRow], signer: SiteKeys, now: float) -> dict[int, bytes]:
+        """The sealed shares for each neighbour, once everybody's keys are found good."""
+        self._next("shares")
+        names = self.header.names
+        self._check_set("that have keys", tuple(sorted(rows)), names)
+        for client, row in rows.items():
+            row.check(signer, self.header, names[client], now)
+        mine = rows[self.me]
+        if (mine.sealing, mine.masking) != self._public():
+            raise InputError("the driver gives other keys for this site than it has sent")
+        keys = [key for row in rows.values() for key in (row.sealing, row.masking)]
+        if len(set(keys)) < len(keys):
+            raise InputError("two of the keys for this sum are the same")
+        self.rows = {client: rows[client] for client in sorted(rows)}
+        near = self.neighbours(self.me)
+        holders = sorted((*near, self.me))
+        first = split(self.masking, self.header.shares, len(holders))
+        second = split(self.own, self.header.shares, len(holders))
+        both = {h: a + b for h, a, b in zip(holders, first, second, strict=True)}
+        self.held = {self.me: both[self.me]}
+        view = self.view
+        sealer = private_key(self.sealing, SEAL)
+        return {
+            v: seal(seal_key(sealer, self.rows[v].sealing, self.header, self.me, v), both[v], view)
+            for v in near
+        }
+
+    def open_shares(self, senders: Sequence[int], sealed: Mapping[int, bytes]) -> None:
+        """Take the shares of the neighbours, before anything is computed for the sum."""
+        self._next("input")
+        self.senders = tuple(sorted(senders))
+        self._check_set("that have handed out shares", self.senders, self.rows)
+        near = [v for v in self.neighbours(self.me) if v in self.senders]
+        if len(near) + 1 < self.header.shares:
+            raise InputError(
+                f"{len(near)} of its neighbours take part, and {self.header.shares - 1} are needed"
+            )
+        names, sealer = self.header.names, private_key(self.sealing, SEAL)
+        for v in near:
+            if v not in sealed:
+                raise InputError(f"the shares from {names[v]} are missing")
+            key = seal_key(sealer, self.rows[v].sealing, self.header, v, self.me)
+            self.held[v] = unseal(key, sealed[v], self.view, names[v])
+
+    def masked(self, words: Words) -> Words:
+        """The integers of this site's answer, masked."""
+        if not (self.senders and self.masking):
+            raise InputError("it has no shares of the other sites yet, or has masked its answer")
+        total, masker = words.copy(), private_key(self.masking, MASK)
+        add_mask(total, own_mask_key(self.own), 1)
+        for v in self.neighbours(self.me):
+            if v in self.senders:
+                key = pair_mask_key(masker, self.rows[v].masking, self.header, self.me, v)
+                add_mask(total, key, 1 if self.me < v else -1)
+        self.masking = b""  # nothing else is ever masked with it
+        return total
+
+    def agree(self, survivors: Sequence[int], signer: SiteKeys) -> bytes:
+        """A signature under the set of sites whose sum is to be unmasked."""
+        self._next("agree")
+        self.survivors = tuple(sorted(survivors))
+        self._check_set("whose input arrived", self.survivors, self.senders)
+        for u in self.survivors:
+            holders = {*self.neighbours(u), u} & set(self.survivors)
+            if len(holders) < self.header.shares:
+                raise InputError(
+                    f"{len(holders)} neighbours of {self.header.names[u]} are left, and {self.header.shares} are needed"
+                )
+        return signer.sign(self._set_text())
+
+    def unmask(
+        self, signatures: Mapping[int, bytes], signer: SiteKeys
+    ) -> tuple[bytes, dict[int, bytes]]:
+        """The seed of its own mask, and of each neighbour the one share that the set allows."""
+        self._next("unmask")
+        names = self.header.names
+        signed = [u for u in signatures if u in self.survivors]
+        for u in signed:
+            signer.check(names[u], self._set_text(), signatures[u])
+        if len(signed) < self.header.threshold:
+            raise InputError(
+                f"{len(signed)} sites have signed the set of this sum, and {self.header.threshold} must"
+            )
+        seed, near = self.own, [v for v in self.neighbours(self.me) if v in self.senders]
+        given = {
+            v: self.held[v][SIZE:] if v in self.survivors else self.held[v][:SIZE] for v in near
+        }
+        self.forget()
+        return seed, given
+
+    def forget(self) -> None:
+        """Let go of all secrets; nothing more is answered."""
+        self.done, self.held = len(ORDER), {}
+        self.sealing = self.masking = self.own = b""
+
+    # --- what the answers are made of ----------------------------------------------------------
+
+    def neighbours(self, site: int) -> tuple[int, ...]:
+        """The neighbours of a site among those that have keys in this attempt."""
+        return self._graph[site]
+
+    @cached_property
+    def _graph(self) -> dict[int, tuple[int, ...]]:
+        return neighbours(tuple(self.rows), self.header.degree, self.view)
+
+    @cached_property
+    def view(self) -> bytes:
+        """The digest of what this site was told."""
+        return view_of(self.header, self.rows)
+
+    def _public(self) -> tuple[bytes, bytes]:
+        """The public keys of its two seeds."""
+        return (
+            public_bytes(private_key(self.sealing, SEAL)),
+            public_bytes(private_key(self.masking, MASK)),
+        )
+
+    def _set_text(self) -> bytes:
+        return set_text(self.view, self.senders, self.survivors)
+
+    def _next(self, question: str) -> None:
+        """Whether this is the next question; it counts as answered from now on, whatever comes of it."""
+        place = ORDER.index(question)
+        if self.done != place:
+            what = "answered already" if self.done > place else "asked before its time"
+            raise InputError(
+                f"the question {question!r} of this secure sum was {what}: each is answered once, in order"
+            )
+        self.done = place + 1
+
+    def _check_set(
+        self, what: str, found: Sequence[int], known: Mapping[int, object] | Sequence[int]
+    ) -> None:
+        """Refuse a set with strangers, with somebody twice, without this site, or below the threshold."""
+        if len(set(found)) < len(found) or any(u not in known for u in found):
+            raise InputError(
+                f"the set of sites {what} names sites that do not belong to this sum, or one twice"
+            )
+        if self.me not in found:
+            raise InputError(f"the set of sites {what} is without this site")
+        if len(found) < self.header.threshold:
+            raise InputError(
+                f"the set of sites {what} has {len(found)}, which is below the threshold {self.header.threshold}: nothing is said"
+            )

@@ -1,0 +1,121 @@
+"""The settings of secure sums, which driver and sites have in common."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from math import isfinite
+
+from reshuffle.errors import InputError, shown
+from reshuffle.federated.secure.fixed_point import MOST_SITES, SPAN, exponent_of
+from reshuffle.federated.secure.graph import FEW, degree_of, least_of
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
+"""Names of sites that have keys: they are names of files too."""
+
+
+@dataclass(frozen=True)
+class Secure:
+    """Secure sums: the driver learns Σ_m of the sites' answers, and no single one (docs/secure.md).
+
+    Parameters
+    ----------
+    threshold : the sites that must stay until the end of a round, and whose secrets together would undo the masks of another; more than
+        half of those asked. Default: more than two thirds.
+    keys : a folder at each site with its private signing key NAME.key and the public keys NAME.pub of all sites, as
+        ``reshuffle federate keys`` writes them. A site may have a folder of its own: ``Site(keys=…)``.
+    neighbours : the sites with which each has masks and shares in common. Default: all, of more than 20 sites as many as
+        make collusion of a quarter of them useless.
+    range : the largest value that a site may send at first. It is raised, for all sites, where one refuses to send a
+        larger one, and a round is then repeated. The error of a sum is at most 2⁻⁴⁰ of the range.
+
+    Examples
+    --------
+    >>> import reshuffle as rs
+    >>> rs.federated.Secure(threshold=2, keys="keys").threshold_of(3)
+    2
+    """
+
+    threshold: int | None = None
+    keys: str | os.PathLike[str] | None = None
+    neighbours: int | None = None
+    range: float = 64.0
+
+    def __post_init__(self) -> None:
+        for name in ("threshold", "neighbours"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 2):
+                raise InputError(f"{name} must be an integer of at least 2, got {shown(value)}")
+        if self.neighbours is not None and self.neighbours % 2:
+            raise InputError(
+                f"neighbours must be even, as many to each side, got {self.neighbours}"
+            )
+        number = isinstance(self.range, (int, float)) and not isinstance(self.range, bool)
+        if not (number and isfinite(self.range) and self.range > 0):
+            raise InputError(f"range must be a positive number, got {shown(self.range)}")
+        if not -SPAN <= self.exponent <= SPAN:
+            raise InputError(f"range must be from 2^-{SPAN} to 2^{SPAN}, got {shown(self.range)}")
+
+    @property
+    def exponent(self) -> int:
+        """The range as a power of two."""
+        return exponent_of(self.range)
+
+    def threshold_of(self, count: int) -> int:
+        """The threshold among so many sites."""
+        found = self.threshold or least_of(count)
+        found = min(found, count) if self.threshold is None else found
+        if not count / 2 < found <= count:
+            raise InputError(
+                f"threshold must be more than half of the {count} sites that are asked and at most all of them, got {found}"
+            )
+        return found
+
+    def degree_of(self, count: int) -> int:
+        """The neighbours of each of so many sites."""
+        if self.neighbours is None:
+            return degree_of(count)
+        return min(self.neighbours, count - 1)
+
+    def shares_of(self, count: int) -> int:
+        """The shares that give back a secret of one of so many sites."""
+        degree = self.degree_of(count)
+        return self.threshold_of(count) if degree >= count - 1 else least_of(degree + 1)
+
+    def check_names(self, names: list[str | None]) -> None:
+        """Refuse sites that cannot have a secure sum."""
+        if len(names) < 2:
+            raise InputError(
+                "secure sums need at least two sites: the sum of one is its own value, got one"
+            )
+        if len(names) > MOST_SITES:
+            raise InputError(
+                f"secure sums are for at most {MOST_SITES:,} sites, got {len(names):,}"
+            )
+        for number, name in enumerate(names):
+            if name is None or not NAME.fullmatch(name):
+                raise InputError(
+                    f"site {number} must have a name of letters, digits, '.', '_' and '-', by which the others know its key, "
+                    f"got {shown(name)}"
+                )
+        twice = sorted({str(name) for name in names if names.count(name) > 1})
+        if twice:
+            raise InputError(
+                f"sites with secure sums must have different names, and {twice[0]!r} occurs twice"
+            )
+        self.threshold_of(len(names))
+
+
+def check_secure(secure: object) -> Secure | None:
+    """The settings that an argument ``secure`` stands for."""
+    if secure is None or secure is False:
+        return None
+    if secure is True:
+        return Secure()
+    if not isinstance(secure, Secure):
+        raise InputError(f"secure must be True, False or federated.Secure(…), got {shown(secure)}")
+    return secure
+
+
+__all__ = ["FEW", "NAME", "Secure", "check_secure"]

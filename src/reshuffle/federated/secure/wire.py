@@ -1,0 +1,79 @@
+"""Bytes by the numbers of clients as parts of a record, and back; what came from elsewhere is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from reshuffle.engines import Plain, Record
+from reshuffle.errors import InputError
+from reshuffle.federated.secure.header import PREFIX
+
+
+def sent(record: Mapping[str, Plain]) -> dict[str, Plain]:
+    """A record under the names of the protocol."""
+    return {f"{PREFIX}{name}": part for name, part in record.items()}
+
+
+def without(record: Record) -> dict[str, Plain]:
+    """A record without the parts of the protocol."""
+    return {name: part for name, part in record.items() if not name.startswith(PREFIX)}
+
+
+def as_array(data: bytes) -> np.ndarray:
+    """Bytes as a record may hold them."""
+    return np.frombuffer(data, np.uint8)
+
+
+def packed(name: str, rows: Mapping[int, bytes]) -> dict[str, Plain]:
+    """Rows of bytes of one length, each of a client."""
+    clients = sorted(rows)
+    joined = as_array(b"".join(rows[client] for client in clients))
+    return {
+        name: joined.reshape(len(clients), -1) if clients else joined,
+        f"{name}_of": numbers(clients),
+    }
+
+
+def numbers(clients: Sequence[int]) -> np.ndarray:
+    """The numbers of clients as an array."""
+    return np.array(sorted(clients), dtype=np.int64)
+
+
+def read_text(record: Record, name: str) -> str:
+    """A text of a record."""
+    found = record.get(f"{PREFIX}{name}")
+    if not isinstance(found, str):
+        raise InputError(f"a message of a secure sum lacks {name}")
+    return found
+
+
+def read_bytes(record: Record, name: str, size: int | None = None) -> bytes:
+    """Bytes of a record, of this size where one is given."""
+    found = record.get(f"{PREFIX}{name}")
+    if not isinstance(found, np.ndarray) or found.dtype != np.uint8:
+        raise InputError(f"a message of a secure sum lacks {name}")
+    if size is not None and found.size != size:
+        raise InputError(
+            f"{name} in a message of a secure sum must have {size} bytes, got {found.size}"
+        )
+    return found.tobytes()
+
+
+def read_numbers(record: Record, name: str) -> tuple[int, ...]:
+    """Numbers of clients; one that is there twice is refused."""
+    found = record.get(f"{PREFIX}{name}")
+    if not isinstance(found, np.ndarray) or found.dtype != np.int64 or found.ndim != 1:
+        raise InputError(f"a message of a secure sum lacks {name}")
+    clients = tuple(int(client) for client in found)
+    if len(set(clients)) < len(clients):
+        raise InputError(f"{name} in a message of a secure sum names a site twice")
+    return clients
+
+
+def read_rows(record: Record, name: str, width: int) -> dict[int, bytes]:
+    """Rows of bytes by clients, each of this width."""
+    clients = read_numbers(record, f"{name}_of")
+    joined = read_bytes(record, name, width * len(clients))
+    return {client: joined[k * width : (k + 1) * width] for k, client in enumerate(clients)}
