@@ -85,6 +85,8 @@ def failures(rng: np.random.Generator, n: int) -> tuple[Array, Any]:
 
 def cases() -> Iterator[Case]:
     """The rows of the table in docs/inference.md."""
+    none: dict[str, Any]
+    ridge: dict[str, Any]
     none, ridge = {"penalty": "none"}, {"penalty": "l2", "l2": 0.1}
     model, robust = {"covariance": "model"}, {"covariance": "robust"}
     intercept = np.append(TRUE, 0.0)
@@ -135,7 +137,7 @@ def cases() -> Iterator[Case]:
     yield Case(
         "Cox with ties, ridge 0.1, robust", 200, failures, lambda: rs.RRCox(**ridge), {}, None
     )
-    lasso = {"penalty": "l1", "l1": 0.1}
+    lasso: dict[str, Any] = {"penalty": "l1", "l1": 0.1}
     debiased, split = {"method": "debiased"}, {"method": "split"}
     few, many = (np.append([1.0, -1.0, 0.5], np.zeros(d - 3)) for d in (40, 250))
     regression = lambda: rs.RRRegressor(**lasso)  # noqa: E731
