@@ -48,7 +48,7 @@ X, X_test = words.fit_transform(train), words.transform(test)
 print(f"{X.shape[0]:,} texts, {X.shape[1]:,} words, {X.nnz / X.shape[0]:.0f} of them in a text")
 
 # %%
-# Forty strengths on each of five folds and on all texts, each model begun at the one before. ``rule="1se"`` takes the
+# Forty strengths on each of five folds and on all texts, each model started from the last. ``rule="1se"`` takes the
 # sparsest model whose loss on held-out texts is within a standard error of the lowest.
 model = rs.RRClassifierCV(penalty="l1", lambdas=40, smallest=1e-2, rule="1se").fit(X, y)
 used = np.flatnonzero(model.coef_[0])

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from reshuffle.estimators import (
         RRClassifier,
         RRClassifierCV,
+        RRCox,
+        RRCoxCV,
         RRRegressor,
         RRRegressorCV,
+        cox_path,
         rr_path,
     )
     from reshuffle.federated import ExactDistributed, ExactFedRR, FedNewton, FedRR, LocalSGD
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
     from reshuffle.oracle import OracleProblem
     from reshuffle.problem import Problem
     from reshuffle.smoothness import Smoothness
-    from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
+    from reshuffle.solvers import FISTA, ExactProxRR, ProxNewton, ProxRR, ProxSGD
+    from reshuffle.survival import CoxProblem
     from reshuffle.trace import Result, Trace
 
     from . import (
@@ -40,7 +44,9 @@ if TYPE_CHECKING:
         orders,
         penalties,
         plotting,
+        privacy,
         steps,
+        survival,
         testing,
         theory,
     )
@@ -52,20 +58,19 @@ _NAMES = {
     "callbacks": "Checkpoint",
     "comparison": "Comparison compare",
     "errors": "ClientError ConversionWarning DivergenceError InputError StepWarning",
-    "estimators": "RRClassifier RRClassifierCV RRRegressor RRRegressorCV rr_path",
+    "estimators": "RRClassifier RRClassifierCV RRCox RRCoxCV RRRegressor RRRegressorCV cox_path rr_path",
     "federated": "ExactDistributed ExactFedRR FedNewton FedRR LocalSGD",
     "labels": "encode_labels",
     "objective": "FiniteSum Objective",
     "oracle": "OracleProblem",
     "problem": "Problem",
     "smoothness": "Smoothness",
-    "solvers": "ExactProxRR FISTA ProxRR ProxSGD",
+    "solvers": "ExactProxRR FISTA ProxNewton ProxRR ProxSGD",
+    "survival": "CoxProblem",
     "trace": "Result Trace",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = (
-    "datasets engines estimators federated losses orders penalties plotting steps testing theory"
-)
+_MODULES = "datasets engines estimators federated losses orders penalties plotting privacy steps survival testing theory"
 
 __all__ = [
     "FISTA",
@@ -73,6 +78,7 @@ __all__ = [
     "ClientError",
     "Comparison",
     "ConversionWarning",
+    "CoxProblem",
     "DivergenceError",
     "ExactDistributed",
     "ExactFedRR",
@@ -85,10 +91,13 @@ __all__ = [
     "Objective",
     "OracleProblem",
     "Problem",
+    "ProxNewton",
     "ProxRR",
     "ProxSGD",
     "RRClassifier",
     "RRClassifierCV",
+    "RRCox",
+    "RRCoxCV",
     "RRRegressor",
     "RRRegressorCV",
     "Result",
@@ -97,6 +106,7 @@ __all__ = [
     "Trace",
     "__version__",
     "compare",
+    "cox_path",
     "datasets",
     "encode_labels",
     "engines",
@@ -106,8 +116,10 @@ __all__ = [
     "orders",
     "penalties",
     "plotting",
+    "privacy",
     "rr_path",
     "steps",
+    "survival",
     "testing",
     "theory",
 ]

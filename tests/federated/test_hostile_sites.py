@@ -80,15 +80,48 @@ def test_copies_are_told_of(caplog: Any) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-@pytest.mark.parametrize("path", ["/dev/full", "nowhere/audit.jsonl"])
-def test_what_cannot_be_written_down_neither_comes_nor_leaves(path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "named"), [("/dev/full", "…/full"), ("nowhere/audit.jsonl", "nowhere/audit.jsonl")]
+)
+def test_what_cannot_be_written_down_neither_comes_nor_leaves(path: str, named: str) -> None:
     """And the neighbour on the same host is not blamed for it."""
     homes = [Site((X[:30], Y[:30]), audit=path), Site((X[30:], Y[30:]))]
     with pytest.raises(
-        rs.ClientError, match=f"client 0: its audit file {path} cannot be"
+        rs.ClientError, match=f"client 0: its audit file {named} cannot be"
     ) as caught:
         rs.FedRR(engine=rs.engines.Threads(1)).solve(Sites(homes, penalty=PENALTY))
     assert caught.value.clients == [0]
+
+
+def a_row_in_the_text() -> Any:
+    raise ValueError("bad row: Jo Smith, 1961-02-03, 7.5 mmol/l")
+
+
+def test_of_an_error_that_is_not_ours_the_type_alone_leaves_the_site(caplog: Any) -> None:
+    """Its text may hold a row; whoever looks after the site finds it in the log there."""
+    words = r"client 1: ValueError; its text is in the log of the site"
+    with (
+        caplog.at_level(logging.ERROR, logger="reshuffle"),
+        pytest.raises(rs.ClientError, match=words) as caught,
+    ):
+        replace(SOLVER, retries=0).solve(Sites([(X, Y), a_row_in_the_text], penalty=PENALTY))
+    assert "Smith" not in str(caught.value)
+    assert "bad row: Jo Smith, 1961-02-03, 7.5 mmol/l" in caplog.text
+
+
+def test_a_state_that_is_damaged_does_not_say_in_which_folder_it_lies(
+    tmp_path: Path, caplog: Any
+) -> None:
+    home = Site((X, Y), state=tmp_path)
+    solver = rs.ExactFedRR(rounds=4, state="clients", retries=0)
+    path = tmp_path / "run.npz"
+    solver.solve(Sites([home]), callbacks=[rs.Checkpoint(path), lambda r: r.epoch == 2])
+    (mine,) = tmp_path.glob("client-0-*.npz")
+    mine.write_bytes(b"half a file")
+    with pytest.raises(rs.ClientError, match=r"its state in …/client-0-\w+.npz is") as caught:
+        solver.solve(Sites([home]), resume=path)
+    assert str(tmp_path) not in str(caught.value)
+    assert str(tmp_path) in caplog.text
 
 
 def command(*words: str) -> Any:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def test_methods_over_rows_that_stay_on_disk(homes: list[Path], intercept: bool)
         rs.Problem(X, y, penalty=PENALTY, fit_intercept=intercept)
     )
     sites = Sites(
-        [lambda place=place: open_shards(place, memory=FEW) for place in homes],
+        [partial(open_shards, place, memory=FEW) for place in homes],
         penalty=PENALTY, fit_intercept=intercept,
     )  # fmt: skip
     newton = rs.FedNewton(tol=1e-9).solve(sites)
@@ -78,7 +79,7 @@ def test_classes_over_rows_that_stay_on_disk(tmp_path: Path) -> None:
     penalty = rs.penalties.L2(0.01)
     best = rs.ExactProxRR(tol=1e-11).solve(rs.Problem(X, y, rs.losses.Multinomial(), penalty))
     sites = Sites(
-        [lambda place=place: open_shards(place, memory=3_000) for place in places],
+        [partial(open_shards, place, memory=3_000) for place in places],
         rs.losses.Multinomial(), penalty,
     )  # fmt: skip
     found = rs.FedNewton(tol=1e-8).solve(sites)

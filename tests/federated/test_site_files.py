@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from test_sites import both
-from test_state_at_clients import SOLVER, interrupted, saved
+from test_state_at_clients import SOLVER, interrupted, saved, state_of
 
 import reshuffle as rs
 from reshuffle.datasets import Reading, load_data
-from reshuffle.federated.client_state import KIND
 from reshuffle.federated.site_data import load
+from reshuffle.federated.state_files import KIND
 from reshuffle.npz_archive import read_archive, write_archive
 
 X = np.arange(12.0).reshape(4, 3)
@@ -127,8 +127,8 @@ def test_damaged_shards_are_refused_or_read(tmp_path: Path) -> None:
 
 def test_the_state_of_another_client_is_refused_by_name(tmp_path: Path) -> None:
     path = interrupted(tmp_path)
-    shutil.copy(tmp_path / "0" / "client-0.npz", tmp_path / "1" / "client-1.npz")
-    words = r"client 1 \(site 1\): the state in .*client-1.npz belongs to client 0"
+    shutil.copy(state_of(tmp_path, 0), state_of(tmp_path, 1))
+    words = r"client 1 \(site 1\): the state in .*client-1-\w+.npz belongs to client 0"
     with pytest.raises(rs.ClientError, match=words):
         SOLVER.solve(saved(tmp_path), resume=path)
 
@@ -136,7 +136,7 @@ def test_the_state_of_another_client_is_refused_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["NaN", "shape", "one", "none", "type", "missing"])
 def test_a_forged_state_is_refused(how: str, tmp_path: Path) -> None:
     path = interrupted(tmp_path)
-    mine = tmp_path / "1" / "client-1.npz"
+    mine = state_of(tmp_path, 1)
     with read_archive(mine, *KIND) as stored:
         about, arrays = stored.about, stored.arrays()
     images = arrays["images"]

@@ -582,3 +582,26 @@ def test_cells_of_a_table_stay_at_the_site(
     assert "John" not in said
     assert "…/south.csv" in said  # Sites of one machine name the path themselves
     assert "John Smith" in caplog.text
+
+
+def test_a_penalty_may_be_chosen_by_what_the_sites_said() -> None:
+    """The model is that of the penalty given at once; tables are asked for medians once, too."""
+    X, y = pooled()
+    homes = [(X[p], y[p]) for p in PARTS]
+    asked: list[str] = []
+
+    def watch(task: Any, answer: Any, reason: str) -> None:
+        asked.append(task.kind)
+
+    def choose(federation: Any) -> Any:
+        return rs.penalties.L2(federation.smoothness.L_f / federation.n)
+
+    solver = rs.ExactFedRR(rounds=5, tol=0.0)
+    found = solver.solve(Sites(homes, choose_penalty=choose, watch=watch))
+    assert found.learned is not None
+    assert asked.count("hello") == len(homes)
+    assert found.digest == solver.solve(Sites(homes, penalty=found.learned.penalty)).digest
+    with pytest.raises(rs.InputError, match="give penalty or choose_penalty, not both"):
+        Sites(homes, penalty=PENALTY, choose_penalty=choose)
+    with pytest.raises(rs.InputError, match="penalty"):
+        solver.solve(Sites(homes, choose_penalty=lambda _: 3.0))  # type: ignore[arg-type, return-value]

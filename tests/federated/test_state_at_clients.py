@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 import tempfile
@@ -20,6 +21,7 @@ from benchmarks.sites import _peak
 from reshuffle.engines import Failure, Task, Threads
 from reshuffle.federated import client_state_server
 from reshuffle.federated.client_state_server import Total
+from reshuffle.federated.state_files import KEPT, state_file
 
 Site, Sites = rs.federated.Site, rs.federated.Sites
 SOLVER = rs.ExactFedRR(rounds=12, seed=1, step=0.1, local_passes=2, state="clients")
@@ -162,6 +164,12 @@ def interrupted(folder: Path, after: int = 5) -> Path:
     return path
 
 
+def state_of(folder: Path, client: int) -> Path:
+    """The one file of a client's state in its folder."""
+    (found,) = (folder / str(client)).glob(f"client-{client}-*.npz")
+    return found
+
+
 def test_driver_and_hosts_that_begin_anew_go_on_to_the_same_bits(tmp_path: Path) -> None:
     path = interrupted(tmp_path)
     expected = SOLVER.solve(both()[1])
@@ -184,8 +192,8 @@ def test_a_client_that_is_rounds_off_or_lost_its_state_is_named(tmp_path: Path) 
     SOLVER.solve(
         saved(tmp_path), resume=path, callbacks=[rs.Checkpoint(path), lambda r: r.epoch == 8]
     )
-    mine = tmp_path / "1" / "client-1.npz"
-    shutil.copy(before / "client-1.npz", mine)
+    mine = state_of(tmp_path, 1)
+    shutil.copy(before / mine.name, mine)
     words = r"client 1 \(site 1\): its state is that after round 4, and round 8 goes on from that after round 7"
     with pytest.raises(rs.ClientError, match=words):
         SOLVER.solve(saved(tmp_path), resume=path)
@@ -202,7 +210,7 @@ def test_a_client_that_is_rounds_off_or_lost_its_state_is_named(tmp_path: Path) 
 
 def test_all_begin_anew_by_option(tmp_path: Path, caplog: Any) -> None:
     path = interrupted(tmp_path)
-    (tmp_path / "1" / "client-1.npz").unlink()
+    state_of(tmp_path, 1).unlink()
     solver = replace(SOLVER, rounds=300, tol=1e-8, on_lost="restart")
     with caplog.at_level("WARNING", logger="reshuffle"):
         found = solver.solve(saved(tmp_path), resume=path)
@@ -213,6 +221,56 @@ def test_all_begin_anew_by_option(tmp_path: Path, caplog: Any) -> None:
 def test_another_run_does_not_go_on_from_an_old_state(tmp_path: Path) -> None:
     interrupted(tmp_path)
     assert SOLVER.solve(saved(tmp_path)).digest == SOLVER.solve(both()[1]).digest
+
+
+def test_an_interrupted_run_goes_on_after_others_have_used_the_same_folders(tmp_path: Path) -> None:
+    """One of them has another seed, and one is interrupted as well."""
+    expected = SOLVER.solve(both()[1]).digest
+    path = interrupted(tmp_path)
+    replace(SOLVER, seed=5, rounds=3).solve(saved(tmp_path))
+    first = path.rename(tmp_path / "first.npz")
+    second = interrupted(tmp_path, after=3)
+    assert SOLVER.solve(saved(tmp_path), resume=first).digest == expected
+    assert SOLVER.solve(saved(tmp_path), resume=second).digest == expected
+
+
+def test_a_folder_keeps_the_states_of_the_last_runs_only(tmp_path: Path) -> None:
+    path = interrupted(tmp_path)
+    (tmp_path / "1" / "client-1.npz").write_bytes(b"of a user")
+    mine = state_of(tmp_path, 1)
+    first_of_another = tmp_path / "1" / mine.name.replace("client-1-", "client-11-")
+    shutil.copy(mine, first_of_another)
+    os.utime(first_of_another, ns=(1, 1))
+    for seed in range(KEPT - 1):
+        replace(SOLVER, seed=seed, rounds=1).solve(saved(tmp_path))
+    assert mine.exists()
+    replace(SOLVER, seed=99, rounds=1).solve(saved(tmp_path))
+    assert not mine.exists(), "the one that was written longest ago goes"
+    assert len([*(tmp_path / "1").glob("client-1-*.npz")]) == KEPT
+    assert (tmp_path / "1" / "client-1.npz").exists()
+    assert first_of_another.exists(), "files of other clients are left alone"
+    with pytest.raises(rs.ClientError, match="it has lost its state: it was last in round 4"):
+        SOLVER.solve(saved(tmp_path), resume=path)
+
+
+def test_the_state_of_the_current_run_stays_where_the_clock_was_set_back(tmp_path: Path) -> None:
+    """Files of earlier runs lie in the future: the newest one is not taken for the oldest."""
+    interrupted(tmp_path)
+    late = 2**62
+    for k in range(KEPT):
+        other = state_file(tmp_path / "1", 1, f"run {k}")
+        shutil.copy(next((tmp_path / "1").glob("client-1-*.npz")), other)
+    for other in (tmp_path / "1").glob("*.npz"):
+        os.utime(other, ns=(late, late))
+    assert SOLVER.solve(saved(tmp_path)).digest == SOLVER.solve(both()[1]).digest
+    assert len([*(tmp_path / "1").glob("client-1-*.npz")]) == KEPT
+
+
+def test_the_key_of_a_run_names_no_other_folder(tmp_path: Path) -> None:
+    """A driver could send any text as the key of its run."""
+    path = state_file(tmp_path, 0, "../../elsewhere")
+    assert path.parent == tmp_path
+    assert ".." not in path.name
 
 
 # --- participation ------------------------------------------------------------------------------

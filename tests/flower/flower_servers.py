@@ -25,6 +25,7 @@ QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "OMP_NUM_THREADS": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1", "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
     "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "PYTHONDONTWRITEBYTECODE": "",  # every message starts a process, which would compile this package anew
 }  # fmt: skip
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 

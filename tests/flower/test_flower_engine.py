@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,22 @@ def test_the_model_is_that_of_threads(homes: Path, tmp_path: Path, more: dict[st
     with np.load(homes / "south.npz") as held:
         assert model.predict(held["X"]).shape == held["y"].shape
     assert b"north" in (tmp_path / "out" / "report.html").read_bytes()
+
+
+@pytest.mark.parametrize("method", ["exact", "fedrr"])
+def test_the_handshake_is_made_once_where_the_penalty_is_asked_for(
+    homes: Path, tmp_path: Path, method: str
+) -> None:
+    config = settings(tmp_path / "out", penalty="", method=method, rounds=2)
+    grid = LocalGrid(nodes_of(homes), config)
+    found = train(grid, RunSettings.of(config))
+    assert found.learned is not None
+    written = settings(
+        tmp_path / "out", penalty=f"{found.learned.penalty!r}", method=method, rounds=2
+    )
+    assert isinstance(found.learned.penalty, rs.penalties.L2)
+    assert found.digest == on_threads(homes, written).digest
+    assert [kind for node, kind in grid.sent if node == 4].count("hello") == 1
 
 
 def test_held_out_rows_and_the_audit_are_those_of_sites(homes: Path, tmp_path: Path) -> None:
@@ -294,6 +311,60 @@ def test_a_site_keeps_its_registered_key_until_the_end_of_a_run(homes: Path) -> 
     del grid.nodes[4]
     nodes.look()
     assert nodes.at("north") is None
+
+
+def registered(nodes: dict[int, dict[str, Any]], config: dict[str, Any]) -> LocalGrid:
+    """A grid whose nodes have keys that are registered under the names of their sites."""
+    grid = LocalGrid(nodes, config)
+    grid.names = {number: node["site"] for number, node in nodes.items()}
+    return grid
+
+
+def test_a_site_keeps_its_registered_key_over_runs(
+    homes: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = settings(tmp_path / "out", method="fedrr", rounds=2, wait=0.3)
+    train(registered(nodes_of(homes), config), RunSettings.of(config))
+    pins = json.loads((tmp_path / "out" / "keys.json").read_text())
+    assert pins == {
+        name: sha256(b"%d" % number).hexdigest() for number, name in ((9, "east"), (4, "north"), (7, "south"))
+    }  # fmt: skip
+    others = nodes_of(homes)
+    others[70] = others.pop(7)
+    words = (
+        r"node 70 is refused: site 'south' had the key 7902699be42c8a8e in earlier runs, and the key of this node is "
+        "ff5a1ae012afa5d4; if the site has made itself a new key, name it in new-keys"
+    )
+    more = config | {"rounds": 4, "resume": True}
+    for grid in (registered(others, more), LocalGrid(others, more)):  # the second without names
+        with pytest.raises(rs.InputError, match=words):
+            train(grid, RunSettings.of(more))
+    with pytest.raises(rs.InputError, match=words):
+        train(registered(others, config), RunSettings.of(config | {"force": True}))
+    assert json.loads((tmp_path / "out" / "keys.json").read_text()) == pins
+    found = train(registered(others, more), RunSettings.of(more | {"new-keys": "south"}))
+    assert "site south: its new key ff5a1ae012afa5d4 is accepted in place of" in caplog.text
+    assert found.digest == on_threads(homes, config | {"rounds": 4}).digest
+    again = more | {"rounds": 5}
+    train(registered(others, again), RunSettings.of(again))  # from now on without being named
+    with pytest.raises(rs.InputError, match="site 'south' had the key ff5a1ae012afa5d4 in earlier"):
+        train(registered(nodes_of(homes), again), RunSettings.of(again))
+
+
+@pytest.mark.parametrize("text", ["half a fi", '["north"]', '{"north": "abc"}', '{"north": 3}'])
+def test_keys_that_cannot_be_read_stop_the_run(homes: Path, tmp_path: Path, text: str) -> None:
+    config = settings(tmp_path, method="fedrr")
+    (tmp_path / "keys.json").write_text(text)
+    with pytest.raises(rs.InputError, match=r"keys.json remembers the keys .* and remove the file"):
+        train(LocalGrid(nodes_of(homes), config), RunSettings.of(config))
+
+
+def test_nodes_without_registered_keys_are_not_remembered(homes: Path, tmp_path: Path) -> None:
+    config = settings(tmp_path, method="fedrr", rounds=1)
+    train(LocalGrid(nodes_of(homes), config), RunSettings.of(config))
+    assert not (tmp_path / "keys.json").exists()
+    with pytest.raises(rs.InputError, match=r"new-keys must name sites of this run .* got 'west'"):
+        RunSettings.of(config | {"new-keys": "west"})
 
 
 # --- answers that are refused ------------------------------------------------------------------------

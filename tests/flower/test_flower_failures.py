@@ -18,10 +18,13 @@ import pytest
 
 pytest.importorskip("flwr", reason='Flower is an extra: pip install "reshuffle[flower]"')
 
+from compose_hosts import composed
 from flower_servers import SPACE, Process, Trial, cable, can_have_hosts, three_hosts, trial, until
 from test_flower_servers import DIGEST, NAMES, app_of, digest_of, homes, on_threads
 
+import reshuffle as rs
 from reshuffle.flower.certificates import make_keys
+from reshuffle.flower.settings import RunSettings
 
 pytestmark = pytest.mark.slow
 __all__ = ["homes"]
@@ -186,3 +189,28 @@ def test_three_hosts_one_of_them_cut_off_and_coming_back(
         run.wait(LONG)
     assert digest_of(run) == on_threads(homes, **CONFIG)
     assert np.load(app / "result" / "model.npz").files
+
+
+def test_the_compose_file_ends_in_the_model_of_threads(tmp_path: Path) -> None:
+    """Its very commands, each service on a host of its own; no container engine is needed."""
+    if not can_have_hosts():
+        pytest.skip("network namespaces need root and iproute2")
+    file = Path(__file__).parents[2] / "examples" / "flower" / "compose.yaml"
+    with composed(file, tmp_path / "compose") as services:
+        assert services["run"].wait(LONG) == 0, services["run"].text[-3000:]
+        text = services["run"].text
+    volumes = tmp_path / "compose" / "volumes"
+    found = DIGEST.search(text)
+    assert found, text[-3000:]
+    sites = [
+        rs.federated.Site(volumes / name / "table.csv", name, target="target") for name in NAMES
+    ]
+    problem = rs.federated.Sites(
+        sites, penalty=rs.penalties.L2(0.01), fit_intercept=True, standardise=True
+    )
+    assert found[1] == RunSettings().solver("threads").solve(problem).digest
+    assert "on held-out rows" in text
+    assert (volumes / "result" / "run" / "model.npz").is_file()
+    assert sorted(path.name for path in (volumes / "north").iterdir()) == [
+        "ca.crt", "north", "ready", "table.csv", "test.csv",
+    ]  # fmt: skip

@@ -139,6 +139,7 @@ def test_the_lowest_versions_are_those_of_the_project() -> None:
         *extras["secure"],
         *extras["tables"],
         *extras["export"],
+        *extras["privacy"],
         *extras["test"],
     ]
     named = [*project["dependencies"], *optional]

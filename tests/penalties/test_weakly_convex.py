@@ -1,4 +1,4 @@
-"""MCP and SCAD: the prox is a global minimiser for every step, and who needs convexity refuses them."""
+"""MCP, SCAD and LogSum: the prox is a global minimiser for every step, and who needs convexity refuses them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from oracles import random_data
 
 import reshuffle as rs
 from reshuffle import theory
-from reshuffle.penalties import L2, MCP, SCAD, Sum, weak_convexity
+from reshuffle.penalties import L2, MCP, SCAD, LogSum, Sum, weak_convexity
 
-BOTH: list[Any] = [MCP(0.7, 1.5), SCAD(0.7, 3.0)]
+BOTH: list[Any] = [MCP(0.7, 1.5), SCAD(0.7, 3.0), LogSum(0.7, 0.5), LogSum(0.2, 2.0)]
 X, Y = random_data(rs.losses.Logistic(), n=60)
 
 
@@ -37,7 +37,7 @@ def test_weak_convexity_is_the_least(psi: Any) -> None:
         assert bool(np.all(np.diff(curve, 2) >= -1e-12)) is convex
 
 
-@pytest.mark.parametrize("psi", [MCP(0.05, 3.0), SCAD(0.05)], ids=repr)
+@pytest.mark.parametrize("psi", [MCP(0.05, 3.0), SCAD(0.05), LogSum(0.02, 0.5)], ids=repr)
 @pytest.mark.parametrize(
     "solver",
     [rs.FISTA(tol=1e-9), rs.ProxRR(step=1e-3, epochs=200), rs.ProxSGD(step=1e-3, epochs=200)],

@@ -162,7 +162,7 @@ def _about(
 def _problem(options: Options) -> tuple[Federation | Sites, Learned | None]:
     """The clients, and for split data also what the model file needs (sites provide that themselves)."""
     if is_sites(options.data):
-        return sites_of(options.data, options.l1, options.l2, options.engine), None
+        return sites_of(options.data, options.l1, options.l2), None
     federation = _federation(options)
     data = datasets.load_data(options.data)
     labels = tuple(np.unique(data.y).tolist())

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reshuffle import losses
-from reshuffle.engines import check_engine
 from reshuffle.errors import InputError
 from reshuffle.federated import Secure, Site, Sites
-from reshuffle.penalties import ElasticNet
+from reshuffle.federated.remote_federation import RemoteFederation
+from reshuffle.losses import Loss, Multinomial
+from reshuffle.losses.names import OF_CLASSES, OF_NUMBERS, loss_by_name
+from reshuffle.penalties import ElasticNet, Penalty
 
-LOSSES = {
-    "logistic": losses.Logistic, "squared": losses.Squared, "huber": losses.Huber,
-    "squared_hinge": losses.SquaredHinge, "multinomial": losses.Multinomial,
-    "poisson": losses.Poisson,
-}  # fmt: skip
+LOSSES: dict[str, type[Loss]] = {**OF_CLASSES, **OF_NUMBERS, "multinomial": Multinomial}
 SETTINGS = {
     "loss": str, "l1": (int, float), "l2": (int, float), "intercept": bool, "standardise": bool,
     "objective": bool, "power_rounds": int, "target": str, "impute": bool, "drop": list, "columns": list,
-    "categories": list, "missing": list, "secure": bool, "threshold": int, "keys": str,
+    "categories": list, "missing": list, "offset": str, "exposure": str, "secure": bool, "threshold": int,
+    "keys": str,
 }  # fmt: skip
 WORDS: dict[object, str] = {
     str: "a text", (int, float): "a number", int: "a whole number", bool: "true or false", list: "a list",
 }  # fmt: skip
 """The names that messages use for kinds of values."""
-TABLES = ("impute", "drop", "columns", "categories", "missing")
+TABLES = ("impute", "drop", "columns", "categories", "missing", "offset", "exposure")
 """Settings for reading tables; ``Sites`` has parameters of the same names."""
 SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target", "keys"), str) | {
     "drop": list
@@ -44,14 +43,16 @@ def is_sites(data: str) -> bool:
     return data.endswith(".toml") or Path(data).is_dir()
 
 
-def sites_of(data: str, l1: float, l2: float | None, engine: str) -> Sites:
+def sites_of(data: str, l1: float, l2: float | None) -> Sites:
     """The sites. The file's l1 and l2 take precedence over those of the command."""
     settings, sites = settings_of(data)
     loss = settings.get("loss", "logistic")
-    if loss not in LOSSES:
-        raise InputError(f"{data}: loss must be one of {', '.join(LOSSES)}, got {loss!r}")
+    try:
+        made = loss_by_name(loss, LOSSES)
+    except InputError as error:
+        raise InputError(f"{data}: {error}") from None
     common: dict[str, Any] = {
-        "loss": LOSSES[loss](),
+        "loss": made,
         "fit_intercept": settings.get("intercept", False),
         "standardise": settings.get("standardise", False),
         "objective": settings.get("objective", True),
@@ -59,10 +60,14 @@ def sites_of(data: str, l1: float, l2: float | None, engine: str) -> Sites:
         "secure": _secure(data, settings),
     } | {name: settings[name] for name in TABLES if name in settings}
     l1, l2 = settings.get("l1", l1), settings.get("l2", l2)
-    if l2 is None:  # The default is L_f/N, for which the sites are asked.
-        with Sites(sites, **common).gather(check_engine(engine)) as gathered:
-            l2 = gathered.smoothness.L_f / gathered.n
-    return Sites(sites, penalty=ElasticNet(l1, l2), **common)
+    if l2 is not None:
+        return Sites(sites, penalty=ElasticNet(l1, l2), **common)
+    return Sites(sites, choose_penalty=partial(_asked, l1), **common)
+
+
+def _asked(l1: float, gathered: RemoteFederation) -> Penalty:
+    """λ1 as given and λ2 = L_f/N, which the sites are asked for."""
+    return ElasticNet(l1, gathered.smoothness.L_f / gathered.n)
 
 
 def _secure(data: str, settings: dict[str, Any]) -> bool | Secure:

@@ -13,6 +13,10 @@ PARTS = ("loss", "penalty", "solver")
 """Parameters that may be objects with their own parameters."""
 
 
+DATA = ("data_", "problem_")
+"""Attributes that hold the data of a fit, for ``inference``: neither pickles nor copies have them."""
+
+
 class Nested(BaseEstimator):  # type: ignore[misc]
     """``get_params`` and ``set_params`` that reach into a loss, a penalty or a solver.
 
@@ -30,6 +34,11 @@ class Nested(BaseEstimator):  # type: ignore[misc]
                 for name in _names(found[part])
             }
         return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the data of the fit."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in DATA}
 
     def set_params(self, **params: object) -> Self:
         """Set parameters of this estimator, or ``penalty__l1`` and the like of its parts."""

@@ -5,6 +5,7 @@ from reshuffle.federated.divided_folder import DividedFolder
 from reshuffle.federated.exact import ExactFedRR
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import EarlyStopping
+from reshuffle.federated.information import inference
 from reshuffle.federated.local import Load, Local
 from reshuffle.federated.newton import FedNewton
 from reshuffle.federated.outcome import FederatedResult, Learned
@@ -16,6 +17,7 @@ from reshuffle.federated.server import Averaging, ControlVariates, Server
 from reshuffle.federated.site import Site
 from reshuffle.federated.sites import Sites
 from reshuffle.federated.solvers import FederatedSolver, FedRR, LocalSGD
+from reshuffle.federated.transport import RandomK, TopK
 
 __all__ = [
     "Averaging",
@@ -35,9 +37,12 @@ __all__ = [
     "LocalSGD",
     "Plan",
     "Quality",
+    "RandomK",
     "Secure",
     "Server",
     "Site",
     "Sites",
+    "TopK",
+    "inference",
     "split",
 ]

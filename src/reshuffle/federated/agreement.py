@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ logger = logging.getLogger("reshuffle")
 
 MOST_TOLD = 5
 """At most this many sites that hold the data of others are named in a message; there may be hundreds."""
-SAME = ("version", "loss", "ridge", "intercept", "outputs", "form", "names")
+SAME = ("version", "loss", "ridge", "intercept", "outputs", "form", "names", "shifts")
 """Parts of the handshake that must be equal at all sites."""
 
 
@@ -42,6 +42,11 @@ class Agreement:
     """Fingerprints."""
     encoding: TableEncoding | None = None
     """The encoding of tables, where the sites have tables."""
+
+    def with_convexity(self, mu: float) -> Agreement:
+        """The same with another strong convexity of the penalty."""
+        record = {name: part for name, part in self.record.items() if name != "agreed"} | {"mu": mu}
+        return replace(self, record=record | {"agreed": digest(record)})
 
 
 def agree(

@@ -8,36 +8,20 @@ Where the server shortens the step to a part of it, z_m ← x - (τ⁺/τ)(x - z
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from reshuffle.engines import Plain, Task
 from reshuffle.errors import InputError, LostState
 from reshuffle.federated.extrapolation import Choice
-from reshuffle.npz_archive import read_archive, write_archive
+from reshuffle.federated.state_files import ClientState, Folder, read_state, write_state
+from reshuffle.federated.transport import transport_of
 from reshuffle.objective import Array
 
 Passes = Callable[[Array, Array | None], Array]
 """(x, h) -> x̂: the client's local epoch."""
-KIND = ("state of a client", 1)
-"""The kind and version that the file of a client's state names."""
-
-
-class ClientState(NamedTuple):
-    """The memory of a client between rounds."""
-
-    key: str
-    """The key of the run."""
-    round: int
-    """The number of the round that it was saved after, plus one."""
-    digest: str
-    """The digest of the x that it was made from."""
-    images: Array
-    residuals: Array
 
 
 class ClientStates:
@@ -46,21 +30,16 @@ class ClientStates:
     def __init__(self) -> None:
         self._states: dict[int, ClientState] = {}
 
-    def load(self, client: int, folder: str | os.PathLike[str] | None) -> ClientState | None:
-        if client not in self._states and folder is not None and _file(folder, client).exists():
-            self._states[client] = _read(_file(folder, client), client)
-        return self._states.get(client)
+    def load(self, client: int, key: str, folder: Folder | None) -> ClientState | None:
+        """The client's state in the run of this key; none where it has no part in it yet."""
+        kept = self._states.get(client)
+        if kept is not None and kept.key == key:
+            return kept
+        return None if folder is None else read_state(folder, client, key)
 
-    def save(self, client: int, state: ClientState, folder: str | os.PathLike[str] | None) -> None:
+    def save(self, client: int, state: ClientState, folder: Folder | None) -> None:
         if folder is not None:
-            about = {
-                "client": client,
-                "key": state.key,
-                "round": state.round,
-                "digest": state.digest,
-            }
-            arrays = {"images": state.images, "residuals": state.residuals}
-            write_archive(_file(folder, client), *KIND, about, arrays)
+            write_state(folder, client, state)
         self._states[client] = state
 
 
@@ -69,7 +48,7 @@ def answer(
     task: Task,
     passes: Passes,
     memory: ClientStates,
-    folder: str | os.PathLike[str] | None = None,
+    folder: Folder | None = None,
 ) -> tuple[Array, dict[str, Plain]]:
     """The residual of a client's round, and the products that go with it.
 
@@ -77,23 +56,24 @@ def answer(
     """
     key, own = str(task.more["key"]), task.own[client]
     since, tau = int(own["since"]), task.step * float(own["total"])
-    state = memory.load(client, folder)
-    again = state is not None and (state.key, state.round, state.digest) == (
-        key, task.round + 1, task.digest,
-    )  # fmt: skip
+    state = memory.load(client, key, folder)
+    again = state is not None and (state.round, state.digest) == (task.round + 1, task.digest)
     if not again:
-        state = _round(task, key, _checked(state, key, since, task), tau, passes)
+        state = _round(task, key, _checked(state, since, task), tau, passes)
         memory.save(client, state, folder)
     if state is None:
         raise InputError("it has no state")
-    return state.residuals[-1], _products(state.residuals)
+    transport, residual = transport_of(task.more.get("transport")), state.residuals[-1]
+    if transport is None:
+        return residual, _products(state.residuals)
+    return np.empty(0), {**transport.pack(residual, task.round), **_products(state.residuals)}
 
 
-def _checked(state: ClientState | None, key: str, since: int, task: Task) -> ClientState | None:
+def _checked(state: ClientState | None, since: int, task: Task) -> ClientState | None:
     """The state that the round begins from; none where it is the client's first."""
     if since == 0:
         return None
-    if state is None or state.key != key:
+    if state is None:
         raise LostState(f"it has lost its state: it was last in round {since - 1} of this run")
     if state.round != since:
         raise LostState(
@@ -127,12 +107,17 @@ def _round(
     image = passes(x, h)
     if h is not None:
         image = image - tau * h
+    residual, transport = image - z, transport_of(task.more.get("transport"))
+    if transport is not None:  # the client goes on from what the server is told
+        packed = transport.pack(residual, task.round)
+        residual = transport.unpack(packed, x.shape, task.round)
+        image = z + residual
     return ClientState(
         key,
         task.round + 1,
         task.digest,
         np.concatenate([images, image[None]]),
-        np.concatenate([residuals, (image - z)[None]]),
+        np.concatenate([residuals, residual[None]]),
     )
 
 
@@ -145,27 +130,3 @@ def _products(residuals: Array) -> dict[str, Plain]:
         "slopes": np.einsum("ik,k->i", changes, flat[-1]),
         "changes": np.einsum("ik,k->i", changes, changes[-1]) if len(changes) else np.empty(0),
     }
-
-
-def _file(folder: str | os.PathLike[str], client: int) -> Path:
-    return Path(folder) / f"client-{client}.npz"
-
-
-def _read(path: Path, client: int) -> ClientState:
-    """The state in a file, which must be this client's own: nothing else in it tells whose it is."""
-    try:
-        with read_archive(path, *KIND) as stored:
-            about, arrays = stored.about, stored.arrays()
-            images, residuals = arrays["images"], arrays["residuals"]
-            kept = ClientState(
-                str(about["key"]), int(about["round"]), str(about["digest"]), images, residuals
-            )
-            owner = int(about["client"])
-    except (InputError, OSError) as error:
-        raise LostState(f"its state in {path} is damaged: {error}") from None
-    if owner != client:
-        raise LostState(f"the state in {path} belongs to client {owner}")
-    good = images.shape == residuals.shape and images.ndim > 1 and len(images) > 0
-    if not good or not all(a.dtype == np.float64 and np.isfinite(a).all() for a in arrays.values()):
-        raise LostState(f"its state in {path} is damaged: it holds other arrays than a state has")
-    return kept

@@ -14,10 +14,10 @@ from reshuffle.federated.divided_folder import DividedFolder
 from reshuffle.federated.exact import ExactFedRR, newton_can
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.newton import FedNewton
-from reshuffle.federated.newton_server import TooWide
 from reshuffle.federated.outcome import FederatedResult, ended
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.penalties import Able
+from reshuffle.solvers.active_features import TooWide
 from reshuffle.steps import Constant
 
 logger = logging.getLogger("reshuffle")
@@ -39,8 +39,8 @@ class ExactDistributed(FederatedSolver):
         P(x) = (1/N) Σ_m F_m(x) + R(x),  F_m the sum over a client's shards,
 
     by ``FedNewton`` where the Hessian of the features that matter is small, and by ``ExactFedRR`` elsewhere. Which one is decided
-    by counts before the first round: the features that the penalty does not hold at zero, and the products that their
-    Hessian takes against the passes of ``ExactFedRR``. Where more features turn out to matter than Newton's rounds can
+    by counts before the first round: the products that a Hessian takes, of all features or of those that leave zero in the
+    first step, against the passes of ``ExactFedRR``. Where more features turn out to matter than Newton's rounds can
     hold, ``ExactFedRR`` takes over.
 
     It is a solver of its own and no setting of ``ExactProxRR``: a ``Problem`` has the targets of all rows, which
@@ -100,14 +100,21 @@ class ExactDistributed(FederatedSolver):
             return False
         if not federation.loss.curvature < np.inf:  # type: ignore[attr-defined]
             return True  # ExactFedRR has no step for it
-        values, outputs = folder.values_per_row, int(np.prod(federation.shape[1:]))
-        active = expected_active(federation)
-        if active * outputs > WIDEST:
-            return False
-        wide = values * active / max(federation.features, 1) * outputs
-        each = PACKED if folder.manifest.layout == "dense" else SCATTERED
-        newton = NEWTON_ROUNDS * (NEWTON_PASSES * values * outputs + each * wide**2 / 2)
-        return newton <= EXACT_ROUNDS * EXACT_PASSES * values * outputs
+        outputs = int(np.prod(federation.shape[1:]))
+        every = federation.features
+        if _fewer_products(folder, every, every, outputs):  # whichever matter: nobody need be asked
+            return True
+        return _fewer_products(folder, expected_active(federation), every, outputs)
+
+
+def _fewer_products(folder: DividedFolder, active: int, features: int, outputs: int) -> bool:
+    """Whether Newton's rounds take less work than those of ``ExactFedRR`` where so many features matter."""
+    if active * outputs > WIDEST:
+        return False
+    values = folder.values_per_row * outputs
+    each = PACKED if folder.manifest.layout == "dense" else SCATTERED
+    newton = NEWTON_ROUNDS * (NEWTON_PASSES * values + each * (values * active / features) ** 2 / 2)
+    return newton <= EXACT_ROUNDS * EXACT_PASSES * values
 
 
 def expected_active(federation: Federation) -> int:

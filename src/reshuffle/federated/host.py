@@ -12,8 +12,10 @@ import numpy as np
 
 from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum, digest
 from reshuffle.errors import LostState
+from reshuffle.federated.aboard import rounds_aboard
 from reshuffle.federated.client_state import ClientStates, answer
 from reshuffle.federated.local import ClientGroup, GroupEpoch, Local, LocalEpoch
+from reshuffle.gpu import Device, DeviceRounds
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
@@ -26,6 +28,11 @@ FEW = 8
 
 Source = Callable[[], FiniteSum]
 """A function that makes a client's problem. It travels to the host, and is called there."""
+
+
+def whole(error: Exception) -> str:
+    """The whole of an error: the data of these clients is the driver's own."""
+    return str(error) if isinstance(error, LostState) else f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +61,8 @@ class ClientHost:
     """The clients' own states, for methods that keep them there."""
     folders: Mapping[int, str | os.PathLike[str]] = field(default_factory=dict)
     """The folders in which clients' states are saved."""
+    reason: Callable[[Exception], str] = whole
+    """The words of a failure for the driver."""
     _work: _Work | None = field(default=None, init=False, repr=False)
     _problems: list[FiniteSum] | None = field(default=None, init=False, repr=False)
 
@@ -94,9 +103,9 @@ class ClientHost:
                     model, more = _passes(epoch, task, stream, task.x, task.controls.get(c)), {}
                 found.append(self._reply(task, c, model, more))
             except LostState as error:
-                found.append(Failure(c, str(error), lost=True))
+                found.append(Failure(c, self.reason(error), lost=True))
             except Exception as error:  # the driver decides what to do about a client that fails
-                found.append(Failure(c, f"{type(error).__name__}: {error}"))
+                found.append(Failure(c, self.reason(error)))
         return found
 
     def _reply(
@@ -116,6 +125,11 @@ class ClientHost:
         more = more or {}
         check = checksum(model, more)
         return Reply(task.run, task.round, client, task.digest, model, check, more)
+
+    def aboard(self, device: Device, number: str) -> DeviceRounds:
+        """The clients on a device, which does their rounds from then on."""
+        group = ClientGroup(self.problems, self.positions[0], self.factors)
+        return rounds_aboard(self.local, group, self.positions, device, number)
 
     def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"_work": None, "_problems": None, "memory": ClientStates()}

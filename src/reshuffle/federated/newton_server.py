@@ -16,36 +16,24 @@ from numpy.typing import NDArray
 
 from reshuffle.core import native
 from reshuffle.engines import Record
-from reshuffle.errors import InputError
 from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.curvature import LENGTHS, Answer, Curved, Question
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.server import Server
 from reshuffle.objective import Array
 from reshuffle.penalties import Able
-from reshuffle.penalties.abilities import closed, compiled_form, rows
-from reshuffle.penalties.forms import Form
-from reshuffle.solvers.exact.costs import LARGEST
+from reshuffle.solvers.active_features import SLACK, ActiveFeatures
 from reshuffle.solvers.method import State
 from reshuffle.solvers.newton_model import descend, loose_rows, within
 
 FIRST = 500
 """The Hessian of at most this many coordinates is asked for before any gradient is known: 1 MB per client."""
-SLACK = 0.8
-"""A feature at zero whose slope is beyond this share of its strength may soon be wanted."""
-
-MORE = 200
-"""So many features at zero may join the active ones in a round, or as many as are active."""
 SHRINKS = 1e-4
 """Steps that still converge decrease P by less than this share of the last decrease."""
+INSTEAD = "take ExactFedRR, or a stronger ℓ1"
+"""The advice where there are too many features for their Hessian."""
 STEEP = 1e9
 """The most damping for a loss without a bound on its curvature, which may be e^20 times as large one step further."""
-LEAST_SLOPE = 1e-100
-"""A slope that is as good as zero, and whose square is still not zero in floating point."""
-
-
-class TooWide(InputError):
-    """More features matter than a Hessian is written out for."""
 
 
 class Search(NamedTuple):
@@ -72,10 +60,10 @@ class NewtonServer(Server):
         super().__init__(federation.prox, federation.sizes.astype(np.float64))
         self.local, self.n, self.ridge = local, federation.n, federation.ridge
         self.features, self.shape = federation.features, federation.shape
-        self.penalty = cast(Able, federation.penalty)
-        self.form = self._form(np.ones(self.features, dtype=bool))
+        penalty = cast(Able, federation.penalty)
+        self.psi = ActiveFeatures(penalty, self.shape, self.features, self.ridge, INSTEAD)
+        self.form = self.psi.form(np.ones(self.features, dtype=bool))
         self.loose = loose_rows(self.form, self.shape)
-        self.smooth = self._smooth_at_zero()
         bounded = all(
             loss is None or loss.curvature < np.inf for loss in federation.losses.values()
         )
@@ -86,7 +74,7 @@ class NewtonServer(Server):
     def start(self, x0: Array) -> State:
         x, all_of = within(self.form, x0), np.ones(self.features, dtype=bool)
         if self.local.width(all_of) > FIRST:
-            all_of = self._wanted(x, np.zeros(self.shape))
+            all_of = self.psi.wanted(x, np.zeros(self.shape))
         return self._state(x, x, all_of, Search())
 
     def message(self, state: State) -> Array:
@@ -126,7 +114,7 @@ class NewtonServer(Server):
         found = Answer.of(total / self.n, self.shape, self.local.width(active))
         points = [base + t * (x - base) for t in LENGTHS]
         heights = np.array(
-            [value + self._psi(u) for value, u in zip(found.values, points, strict=True)]
+            [value + self.psi.value(u) for value, u in zip(found.values, points, strict=True)]
         )
         if np.array_equal(x, base):  # nothing to decide: the point is known to be good
             return self._onward(x, found, active, search._replace(objective=float(heights[0])))
@@ -152,7 +140,7 @@ class NewtonServer(Server):
         """The step from x, where f and its derivatives are known."""
         g, own = found.gradient, np.append(active, np.ones(self.shape[0] - self.features, bool))
         start, floor = x[own].ravel(), native.TRACE * native.EPSILON * abs(search.objective)
-        u, form = start.copy(), self._form(active)
+        u, form = start.copy(), self.psi.form(active)
         decrease = descend(form, found.hessian, g[own], start, u, native.FINE, floor).gained
         d = np.zeros(self.shape)
         d[own] = (u - start).reshape(-1, *self.shape[1:])
@@ -165,62 +153,17 @@ class NewtonServer(Server):
         seen = g.copy()
         seen[own] += np.einsum("ij,j->i", found.hessian, u - start).reshape(-1, *self.shape[1:])
         to = within(self.form, x + d)
-        wanted = self._wanted(to, seen / SLACK)
-        promised = float(np.sum(g * d)) + self._psi(to) - self._psi(x)
-        beyond = self.penalty.excess(x[: self.features], g[: self.features])
-        missing = rows(beyond > 0.0) & ~active
+        wanted = self.psi.wanted(to, seen / SLACK)
+        promised = float(np.sum(g * d)) + self.psi.value(to) - self.psi.value(x)
+        missing = self.psi.missing(x, g, active)
         # below the rounding of P nothing is seen of a step in P, but slopes still show it
         if decrease <= native.ROUNDING * abs(search.objective):
             promised = 0.0
             if not decrease < SHRINKS * search.decrease:
-                return self._state(x, x, wanted, search._replace(done=not missing.any()))
+                return self._state(x, x, wanted, search._replace(done=not missing))
         elif not promised < 0.0:
-            return self._state(x, x, wanted, search._replace(done=not missing.any()))
+            return self._state(x, x, wanted, search._replace(done=not missing))
         return self._state(to, x, wanted, search._replace(promised=promised, decrease=decrease))
-
-    # --- ψ -------------------------------------------------------------------------------------
-
-    def _psi(self, x: Array) -> float:
-        """ψ(x) + (ridge/2)‖x‖²."""
-        x = x[: self.features]
-        return self.penalty.value(x) + 0.5 * self.ridge * float(np.sum(x * x))
-
-    def _form(self, active: NDArray[np.bool_]) -> Form:
-        shape = (int(np.count_nonzero(active)), *self.shape[1:])
-        kept = np.flatnonzero(active).astype(np.uint32)
-        whole = shape[0] == self.features
-        part = self.penalty if whole else self.penalty.part(kept, (self.features, *shape[1:]))
-        return cast(Form, compiled_form(part, shape, self.ridge))
-
-    def _smooth_at_zero(self) -> NDArray[np.bool_]:
-        """The features that the least slope, of either sign, moves away from zero."""
-        zero, least = np.zeros((self.features, *self.shape[1:])), np.full(self.shape, LEAST_SLOPE)
-        sides = [self.penalty.excess(zero, s * least[: self.features]) > 0.0 for s in (-1.0, 1.0)]
-        return rows(sides[0] & sides[1])
-
-    def _wanted(self, x: Array, g: Array) -> NDArray[np.bool_]:
-        """The features that are not zero, or would not stay so with these slopes."""
-        beyond = self.penalty.excess(x[: self.features], g[: self.features])
-        pressing = beyond.reshape(self.features, -1).max(axis=1)
-        held = self._closed((pressing == np.inf) | self.smooth)
-        room = LARGEST // int(np.prod(self.shape[1:])) - (self.shape[0] - self.features)
-        if np.count_nonzero(held) > room:
-            raise TooWide(
-                "FedNewton writes out the Hessian of the features that no penalty holds at zero, at most "
-                f"{room} here, and there are {np.count_nonzero(held)}: take ExactFedRR, or a stronger ℓ1"
-            )
-        order = np.argsort(-np.where(held, np.inf, pressing), kind="stable")
-        count = int(np.count_nonzero(held))
-        few = count + max(MORE, count)
-        chosen = np.zeros(self.features, dtype=bool)
-        chosen[order[: min(room, few)]] = True
-        return self._closed(chosen & (held | (pressing > 0.0)))
-
-    def _closed(self, features: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """These features, and those that the penalty keeps together with them."""
-        shape = (self.features, *self.shape[1:])
-        column = features.reshape(-1, *[1] * (len(shape) - 1))
-        return closed(self.penalty, np.broadcast_to(column, shape))
 
 
 def _longest(heights: Array, search: Search) -> int | None:

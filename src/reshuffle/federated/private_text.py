@@ -1,7 +1,8 @@
 """Error texts that may leave a site: without cells of its table and without folders of its machine.
 
 A reader of tables quotes the cell, or the line, that it could not take. That helps whoever has the file, and must not travel.
-The full text is written to the log of the site; the driver gets it without quotations, but for names of columns.
+The full text is written to the log of the site; the driver gets it without quotations, but for names of columns, and of errors that are
+not this package's own their type alone.
 """
 
 from __future__ import annotations
@@ -41,9 +42,15 @@ def without_cells(text: str) -> str:
 
 
 def told(error: Exception) -> str:
-    """The reason of a failure for the driver; the whole of it stays in the log of the site."""
-    text = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-    public = without_cells(text)
+    """The reason of a failure for the driver; the whole of it stays in the log of the site.
+
+    Our own errors put what they cite in quotation marks. Of any other exception nothing is known, and nothing but the type leaves:
+    the text of a library, or of a function of one's own, may hold a row of the table.
+    """
+    kind = type(error).__name__
+    ours = isinstance(error, InputError)
+    text = str(error) if ours else f"{kind}: {error}"
+    public = without_cells(text) if ours else f"{kind}; its text is in the log of the site"
     if public != text:
         logger.error("the whole of an error, of which the driver gets a part: %s", text)
     return public

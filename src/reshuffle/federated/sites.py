@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reshuffle.engines import Engine, Record, Task, digest, open_session
+from reshuffle.engines import Engine, Record, Session, Task, digest, open_session
 from reshuffle.errors import InputError, shown
-from reshuffle.federated.agreement import agree
+from reshuffle.federated.agreement import Agreement, agree
 from reshuffle.federated.columns import Cells
 from reshuffle.federated.quality import ALL
 from reshuffle.federated.remote_federation import NOTHING, RemoteFederation
@@ -28,7 +29,9 @@ from reshuffle.federated.site_data import Source
 from reshuffle.federated.site_host import SiteHost
 from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.objective import Array, check_penalty
-from reshuffle.penalties import strong_convexity
+from reshuffle.penalties import Penalty, strong_convexity
+
+logger = logging.getLogger("reshuffle")
 
 if TYPE_CHECKING:
     from reshuffle.federated.secure.gathering import SecureSums
@@ -56,11 +59,15 @@ class Sites:
     columns : columns of tables that are used; all but the target where not given.
     categories : columns of tables whose every value is a category, numbers too.
     missing : texts that stand for no value in tables, besides an empty cell, NA, N/A, NaN, null and ?.
+    offset, exposure : columns of tables that hold the offset and the exposure of each row (see ``Problem``), and are no
+        features. Sites whose data is a matrix have them as arrays ``offset`` and ``exposure`` beside X and y.
     objective : whether sites tell the value of their losses at x with each reply. Without, the trace has none.
     secure : whether sites tell sums alone, by masks that cancel: True, or ``federated.Secure(…)`` with a threshold or the folder of
         their keys (docs/secure.md).
     watch : a function that is called with every answer, for display (the command's live table).
     power_rounds : messages by which L_f is found; with 0 it is the bound Σ (N_m/N) L_f,m.
+    choose_penalty : a function that makes the penalty of the federation after its handshake, in place of ``penalty``:
+        ``lambda f: L2(f.smoothness.L_f / f.n)``.
 
     Examples
     --------
@@ -89,10 +96,13 @@ class Sites:
         columns: Sequence[str] = (),
         categories: Sequence[str] = (),
         missing: Sequence[str] = (),
+        offset: str | None = None,
+        exposure: str | None = None,
         objective: bool = True,
         power_rounds: int = 0,
         secure: bool | Secure = False,
         watch: Watch | None = None,
+        choose_penalty: Callable[[RemoteFederation], Penalty] | None = None,
     ) -> None:
         if isinstance(sites, Mapping):
             sites = [Site(data, name=str(name)) for name, data in sites.items()]
@@ -116,9 +126,11 @@ class Sites:
                 f"power_rounds must be a number of messages, got {shown(power_rounds)}"
             )
         checked = check_loss(Logistic() if loss is None else loss)
-        cells = Cells(impute, drop, columns, categories, missing)  # type: ignore[arg-type]
+        cells = Cells(impute, drop, columns, categories, missing, offset, exposure)  # type: ignore[arg-type]
         self.model = Model(checked, float(ridge), bool(fit_intercept), cells)
-        self.penalty = check_penalty(penalty)
+        if penalty is not None and choose_penalty is not None:
+            raise InputError("give penalty or choose_penalty, not both")
+        self.penalty, self.choose_penalty = check_penalty(penalty), choose_penalty
         self.watch = watch
         self.secure = check_secure(secure)
         if self.secure is not None:
@@ -143,7 +155,8 @@ class Sites:
         return int(len(paths) == len(self.sites) and not other)
 
     def __repr__(self) -> str:
-        return f"<Sites: {len(self.sites)} clients, loss={self.model.loss!r}, penalty={self.penalty!r}>"
+        penalty = "chosen by the handshake" if self.choose_penalty else repr(self.penalty)
+        return f"<Sites: {len(self.sites)} clients, loss={self.model.loss!r}, penalty={penalty}>"
 
     def make_host(self, clients: Sequence[int]) -> SiteHost:
         """A host for these clients, which loads nothing before it is asked."""
@@ -199,20 +212,30 @@ class Sites:
             mu = strong_convexity(self.penalty)
             below = partial(self._below, collect)
             agreed = agree(said, self.called, self.model, mu, self.standardise, below)
-            yield RemoteFederation(
-                session,
-                collect,
-                agreed,
-                self.penalty,
-                self.model,
-                self.power_rounds,
-                self.objective,
-                tally,
-                any(site.test is not None for site in self.sites),
-                sums,
-            )
+            gathered = self._federation(session, collect, agreed, self.penalty, tally, sums)
+            if self.choose_penalty is not None:
+                chosen = check_penalty(self.choose_penalty(gathered))
+                logger.info("penalty by what the sites said: %r", chosen)
+                agreed = agreed.with_convexity(strong_convexity(chosen))
+                gathered = self._federation(session, collect, agreed, chosen, tally, sums)
+            yield gathered
         finally:
             session.close()
+
+    def _federation(
+        self,
+        session: Session,
+        collect: Gathering,
+        agreed: Agreement,
+        penalty: Penalty,
+        tally: Tally,
+        sums: SecureSums | None,
+    ) -> RemoteFederation:
+        """The federation with this penalty: nothing that was found with another one is kept."""
+        tested = any(site.test is not None for site in self.sites)
+        return RemoteFederation(
+            session, collect, agreed, penalty, self.model, self.power_rounds, self.objective, tally, tested, sums
+        )  # fmt: skip
 
     def _met(self, collect: Gathering) -> SecureSums | None:
         """The secure sums of a run, once all sites have said that they can take part."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from reshuffle.cli.sites_file import is_sites, settings_of
 from reshuffle.datasets import breast_cancer
+from reshuffle.digests import digest
 from reshuffle.errors import InputError
 from reshuffle.federated import Site
 from reshuffle.flower.settings import RunSettings
@@ -22,6 +23,8 @@ PARTS = ("partition-id", "num-partitions")
 """What Flower itself says to the nodes of a simulation."""
 PLACE = "FLWR_HOME"
 BUNDLED = "breast_cancer"
+LONGEST = 40
+"""Characters of a site's name in the name of a folder; each may take four bytes, and file systems allow 255."""
 
 
 def name_of(node: Mapping[str, Any], settings: RunSettings) -> str:
@@ -100,7 +103,12 @@ def _make(state: Path) -> None:
 
 
 def _own_folder(name: str) -> Path:
-    """Where a client's state is kept if its configuration names no folder: with Flower's own files."""
+    """Where a client's state is kept if its configuration names no folder: with Flower's own files.
+
+    A name with other characters, or a long one, is shortened, and told apart from others by its digest.
+    """
     home = Path(os.environ.get(PLACE) or Path.home() / ".flwr")
     safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)
+    if safe != name or len(name) > LONGEST:
+        safe = f"{safe[:LONGEST]}-{digest(name)[:8]}"
     return home / "reshuffle" / safe

@@ -58,6 +58,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "What happens when a site stays away. Times are in seconds (round-timeout 0: no limit), largest is the bytes of an answer.": (
         "retries", "round-timeout", "on-missing", "on-lost", "wait", "patience", "largest",
     ),
+    "Sites that have made themselves a new key since the last run into out; name them for one run only.": (
+        "new-keys",
+    ),
     "Whether sites tell sums alone (docs/secure.md), with which threshold (0: its own). A node says keys=FOLDER; in a simulation, keys does.": (
         "secure", "threshold", "keys",
     ),

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 from reshuffle.callbacks import Checkpoint
 from reshuffle.engines import Failure, Reply, Task
 from reshuffle.engines.flower import Flower, Nodes
+from reshuffle.engines.flower.node import short
 from reshuffle.errors import ClientError, extra
 from reshuffle.federated import FederatedResult, Site, Sites
+from reshuffle.federated.remote_federation import RemoteFederation
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.flower.outcome import alone, check_folder, clear_outcome, report_round, write
+from reshuffle.flower.pins import held_pins, write_pins
 from reshuffle.flower.settings import RunSettings
 from reshuffle.losses import Loss
 from reshuffle.penalties import L2, Penalty
@@ -30,7 +33,9 @@ logger = logging.getLogger("reshuffle")
 class NodeSites(Sites):
     """Sites that are described by their nodes."""
 
-    def __init__(self, nodes: Nodes, loss: Loss, penalty: Any, settings: RunSettings) -> None:
+    def __init__(
+        self, nodes: Nodes, loss: Loss, penalty: Penalty | None, settings: RunSettings
+    ) -> None:
         said = {str(record["site"]): record for record in nodes.said.values()}
         self._first = int(all(said[name]["first"] for name in nodes.sites))
         tested = [AT_HOME if said[name]["test"] else None for name in nodes.sites]
@@ -38,7 +43,8 @@ class NodeSites(Sites):
             [Site(AT_HOME, name, test) for name, test in zip(nodes.sites, tested, strict=True)],
             loss, penalty, settings.ridge, settings.intercept, standardise=settings.standardise,
             objective=settings.objective, power_rounds=settings.power_rounds, watch=self._watch,
-            secure=settings.made_secure() or False, **settings.cells,
+            choose_penalty=_asked if penalty is None else None, secure=settings.made_secure() or False,
+            **settings.cells,
         )  # fmt: skip
 
     @property
@@ -51,6 +57,11 @@ class NodeSites(Sites):
             logger.warning(
                 "round %d, site %s: %s", task.round, self.sites[answer.client].name, reason
             )
+
+
+def _asked(gathered: RemoteFederation) -> Penalty:
+    """λ = L_f/N, which the sites are asked for."""
+    return L2(gathered.smoothness.L_f / gathered.n)
 
 
 def server_app(loss: Loss | None = None, penalty: Penalty | None = None) -> ServerApp:
@@ -99,14 +110,13 @@ def _train(
     penalty: Penalty | None,
 ) -> FederatedResult:
     """The run itself, in a folder that no other run writes into."""
-    engine, out = solver.engine, settings.folder
+    out = settings.folder
     clock = time.perf_counter()
+    nodes.pinned = held_pins(out, settings.renewed)
     for name, node in nodes.find(settings.wait).items():
         registered = f", registered as {node.registered}" if node.registered else ""
-        logger.info("site %s: node %d, key %s%s", name, node.id, node.key, registered)
-    if penalty is None:
-        with NodeSites(nodes, made, None, settings).gather(engine, solver.policy) as gathered:
-            penalty = L2(gathered.smoothness.L_f / gathered.n)
+        logger.info("site %s: node %d, key %s%s", name, node.id, short(node.key), registered)
+    write_pins(out, nodes.keys)
     sites = NodeSites(nodes, made, penalty, settings)
     logger.info("%s, %s", sites, type(solver).__name__)
     before = [] if settings.resume else [lambda _: clear_outcome(out)]  # just before a checkpoint

@@ -17,6 +17,7 @@ from reshuffle.federated.site import Model
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.flower.written import list_of, penalty_of
 from reshuffle.losses import Loss
+from reshuffle.losses.names import loss_by_name
 from reshuffle.orders import ShuffleOnce
 from reshuffle.penalties import Penalty
 from reshuffle.steps import InverseTime
@@ -81,6 +82,8 @@ class RunSettings:
     """Seconds that a round waits for a node that is not connected."""
     largest: int = 2**28
     """Bytes of an answer that are taken."""
+    new_keys: str = ""
+    """Sites whose node may have another key than in earlier runs into ``out``."""
     secure: bool = False
     """Whether sites tell sums alone."""
     threshold: int = 0
@@ -116,8 +119,7 @@ class RunSettings:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise InputError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
-        if self.loss not in LOSSES:
-            raise InputError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
+        self.made_loss()  # it says so where there is none of this name
         if self.method == "newton" and not self.objective:
             raise InputError(
                 "method newton keeps the best point that it has seen, and needs the sites to tell the values of their "
@@ -139,6 +141,11 @@ class RunSettings:
         if self.acceleration < -1:
             raise InputError(
                 f"acceleration must be at least 0, or -1 for the method's own, got {self.acceleration}"
+            )
+        strangers = [name for name in self.renewed if name not in self.names]
+        if strangers:
+            raise InputError(
+                f"new-keys must name sites of this run ({self.sites}), got {strangers[0]!r}"
             )
         if self.secure:
             self._check_secure()
@@ -171,6 +178,11 @@ class RunSettings:
         return list_of("sites", self.sites)
 
     @property
+    def renewed(self) -> tuple[str, ...]:
+        """Sites whose new key is taken."""
+        return list_of("new-keys", self.new_keys)
+
+    @property
     def cells(self) -> dict[str, Any]:
         """How tables are read."""
         lists = ("drop", "columns", "categories", "missing")
@@ -179,8 +191,7 @@ class RunSettings:
         }
 
     def made_loss(self) -> Loss:
-        made: Loss = LOSSES[self.loss]()
-        return made
+        return loss_by_name(self.loss, LOSSES)
 
     def made_penalty(self) -> Penalty | None:
         return penalty_of(self.penalty) if self.penalty.strip() else None

@@ -25,8 +25,10 @@ from reshuffle.penalties.l2 import L2 as L2
 from reshuffle.penalties.l2_ball import L2Ball as L2Ball
 from reshuffle.penalties.latent_group_lasso import LatentGroupLasso as LatentGroupLasso
 from reshuffle.penalties.linf_ball import LInfBall as LInfBall
+from reshuffle.penalties.log_sum import LogSum as LogSum
 from reshuffle.penalties.mcp import MCP as MCP
 from reshuffle.penalties.monotone import Monotone as Monotone
+from reshuffle.penalties.multitask_lasso import MultitaskLasso as MultitaskLasso
 from reshuffle.penalties.non_negative import NonNegative as NonNegative
 from reshuffle.penalties.nuclear_norm import NuclearNorm as NuclearNorm
 from reshuffle.penalties.overlapping_group_lasso import (

@@ -3,12 +3,13 @@
 from reshuffle.solvers.exact import ExactProxRR
 from reshuffle.solvers.fista import FISTA
 from reshuffle.solvers.method import Check, Epoch, Method, State
+from reshuffle.solvers.proxnewton import ProxNewton
 from reshuffle.solvers.proxrr import ProxRR
 from reshuffle.solvers.proxsgd import ProxSGD
 from reshuffle.solvers.solver import Solver
 
 SOLVERS = (ExactProxRR, FISTA, ProxRR, ProxSGD)
-"""All solvers of one machine, over which the conformance tests iterate."""
+"""All solvers of one machine that take a ``Problem``, over which the conformance tests iterate."""
 
 __all__ = [
     "FISTA",
@@ -16,6 +17,7 @@ __all__ = [
     "Epoch",
     "ExactProxRR",
     "Method",
+    "ProxNewton",
     "ProxRR",
     "ProxSGD",
     "Solver",

@@ -1,7 +1,7 @@
 """How far from optimal a point is: what ``tol`` means, for every solver.
 
-It is a relative accuracy. Where loss and penalty have conjugates and the penalty holds every coordinate,
-it is the duality gap, an upper bound on P(x) - P*, over f(0). Elsewhere it is the norm of the gradient
+It is a relative accuracy. If loss and penalty have conjugates and the penalty holds every coordinate,
+it is the duality gap, an upper bound on P(x) - P*, over f(0). Otherwise it is the norm of the gradient
 mapping over that of the gradient at zero, which bounds no difference of objectives.
 
 Coordinates that no penalty holds (an intercept, features without a penalty) are free. A dual point has to satisfy
@@ -30,13 +30,13 @@ from reshuffle.penalties.inexact import COLD
 from reshuffle.solvers.prox_call import close
 
 Value = Callable[[], float] | None
-"""f(x) on demand, where somebody knows it."""
+"""A function that returns f(x), if a cheaper way than a pass is known."""
 BALANCED = 1e-11
 """Rounding may leave this share of Σ_i w_i |s_i| of the equation of an intercept."""
 VISIBLE = 1e-12
 """Two bounds that differ by more than this share of f(0) differ by more than rounding."""
 STRICT = False
-"""Whether a bound that free coordinates refute is an error, as tests want it, rather than no bound at all."""
+"""Whether a bound that free coordinates refute raises an error, as in tests, instead of being dropped."""
 
 
 class FreeCoordinates:
@@ -102,7 +102,7 @@ class Measure(ABC):
     name: ClassVar[str]
     """The column of the trace."""
     meaning: ClassVar[str]
-    """For the header of the trace."""
+    """Its name in the header of the trace."""
 
     def __init__(self, problem: Objective) -> None:
         self.problem = problem
@@ -231,10 +231,10 @@ class Gap(Measure):
 
 
 def certificate_of(problem: Objective) -> Measure:
-    """The duality gap where there is one, and the gradient mapping elsewhere."""
+    """The duality gap if there is one, otherwise the gradient mapping."""
     fit: Datafit | None = getattr(problem, "datafit", None)
     has_dual = ability(problem.penalty, "has_dual")
-    if fit is None or fit.loss.conjugate is None or has_dual is None:
+    if fit is None or fit.loss.conjugate is None or has_dual is None or not fit.loss.convex:
         return RelativeMapping(problem)
     if fit.bias and fit.outputs and fit.loss.balanced is None:
         return RelativeMapping(problem)

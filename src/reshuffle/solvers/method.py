@@ -13,13 +13,14 @@ from reshuffle.cached import cached_property
 from reshuffle.objective import Objective
 from reshuffle.orders import shuffled
 from reshuffle.penalties.inexact import COLD
+from reshuffle.privacy import Account
 from reshuffle.randomness import generator
 from reshuffle.solvers.certificate import certificate_of
 from reshuffle.solvers.sampling import bind_step, inverse, smoothness_of
 from reshuffle.steps import Schedule, Setting, check_step
 
 State = dict[str, AnyArray]
-"""All that an epoch changes, as arrays: ``x``, and whatever else the method carries. Never changed in place."""
+"""Everything that an epoch changes, as arrays: ``x``, and what else the method needs. It is never changed in place."""
 
 
 @dataclass(frozen=True)
@@ -31,23 +32,23 @@ class Epoch:
     gradients: int
     prox_evals: int
     step: float | None = None
-    """γ, where the method chose another than it was given."""
+    """γ, if the method chose another one than it was given."""
     stalled: str = ""
-    """Why no further epoch would change anything, where that is so."""
+    """The reason why no further epoch would change anything, if that is the case."""
     setup_seconds: float = 0.0
     """Seconds of compilation during the epoch, which the trace leaves out."""
     epochs: int = 1
-    """How many epochs were made at once."""
+    """The number of epochs that were made at once."""
 
 
 class Check(NamedTuple):
-    """How far from optimal a state is, and what it cost to find out."""
+    """The certificate of a state, and the cost of computing it."""
 
     value: float
     gradients: int
     prox_evals: int
     state: Any
-    """The state again, with what the method wants to remember of the check."""
+    """The state, with what the method remembers of the check."""
 
 
 class Method(ABC):
@@ -55,17 +56,17 @@ class Method(ABC):
 
     problem: Any
     solver: Any
-    """The solver with its hyper-parameters, where it was given."""
+    """The solver with its hyper-parameters, if it was given."""
     state_type: ClassVar[type] = dict
-    """The type of a state: a dict of arrays, or a class of the method's own with ``x_of``, ``saved`` and ``resumed``."""
+    """The type of a state: a dict of arrays, or a class of its own, for which the method has ``x_of``, ``saved`` and ``resumed``."""
     longest_step: float = np.inf
-    """A step beyond which an end above the start is the step's fault, and an error."""
+    """If a run with a longer step than this ends above its start, the step is blamed and an error is raised."""
     certificate: str
     """The column of the trace that ``tol`` is compared with."""
     evaluates: bool = True
     """Whether P(x) and the certificate can be computed where the method runs."""
     watched: bool = False
-    """Whether someone looks at every epoch, so that no more than one should be made at once."""
+    """Whether a trace or callbacks look at every epoch, so that epochs must be made one at a time."""
     keeps_best: bool = False
     """Whether the best point seen is returned rather than the last one."""
     takes_back: bool = False
@@ -75,7 +76,9 @@ class Method(ABC):
     start_gradients: int = 0
     """Gradients that ``start`` evaluates."""
     blame: str = ""
-    """The clients that made it diverge, where they are known."""
+    """The clients that made it diverge, if they are known."""
+    account: Account | None = None
+    """How much ε the epochs have spent, for methods with differential privacy."""
     header: dict[str, str]
     """The choices that the method made by itself, for the header of the trace."""
 
@@ -101,12 +104,12 @@ class Method(ABC):
         return bind_step(check_step(getattr(self.solver, "step", None)), setting, problem)
 
     def default_step(self) -> float:
-        """γ where the solver has none: 1/L_max."""
+        """The default γ: 1/L_max."""
         return inverse(smoothness_of(self.problem))
 
     @cached_property
     def safe_step(self) -> float:
-        """A step that is worth trying where a longer one diverged; infinite where none is known."""
+        """A step that is worth trying after a longer one diverged; infinite if none is known."""
         return float(np.nan_to_num(self.default_step(), nan=np.inf, posinf=np.inf))
 
     # --- random numbers ----------------------------------------------------------------------------
@@ -164,18 +167,22 @@ class Method(ABC):
         """Advice for a run that ends here before it has converged; most methods have none."""
         return ""
 
+    def endless(self, state: Any) -> str:
+        """Why P has no minimiser, where its steps show that; most methods cannot tell."""
+        return ""
+
     def check_state(self, state: State) -> None:
         """Refuse a saved state that no run of this method on this problem can have.
 
         Names, types and shapes are those of a fresh state already (see ``lengths``), and all is finite that is
         finite there: what is left are numbers that the method uses as indices, and lengths that go together.
         """
-        return  # most have nothing of the kind
+        return  # Most methods have neither.
 
     def columns(self, state: Any) -> dict[str, float]:
         """Further columns of the trace."""
         return {}
 
     def close(self) -> None:
-        """Give back what the method holds; called once, however the run ends."""
-        return  # most hold nothing
+        """Release what the method holds; called once, however the run ends."""
+        return  # Most methods hold nothing.

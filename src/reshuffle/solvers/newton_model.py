@@ -1,4 +1,4 @@
-"""The quadratic model of a Newton step by itself, for a server that has nothing but sums over its clients."""
+"""The quadratic model of a Newton step, for a server that has only sums over its clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reshuffle.core import native
 from reshuffle.penalties.forms import Form, native_form
 
 FEW = 100
-"""Features of a first working set, whether they are needed or not: ``sets::few`` in the core."""
+"""A first working set has at least this many features, needed or not: ``sets::few`` in the core."""
 
 
 class Solved(NamedTuple):
@@ -50,7 +50,7 @@ def loose_rows(form: Form, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 
 def within(form: Form, x: Array) -> Array:
-    """x within the bounds of the penalty, where it has some."""
+    """x clipped to the bounds of the penalty, if it has any."""
     each = form.one_by_one
     if each is None:
         return x

@@ -1,4 +1,4 @@
-"""One prox of a method. Where it is found by iterations, they start warm and are no more exact than the method needs.
+"""One prox of a method. If it is found by iterations, they have a warm start and are only as exact as the method needs.
 
 The state of such a run has ``warm``, the start of the next prox, and ``inner``, the number of iterations so far. Both are
 saved with it, so that equal runs stay equal and a resumed run has the bits of an uninterrupted one.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SHARE = 0.3
 """The error that a prox may have, as a share of the distance from x to it (benchmarks/NOTES.md has the measurements)."""
 ATTEMPTS = 30
-"""Calls with a target relative to the answer, which is not known before; each one is at least twice as exact."""
+"""The most calls with a target relative to the unknown answer; each call is at least twice as exact as the last."""
 
 
 class WarmStart(NamedTuple):

@@ -1,6 +1,6 @@
 """Whether P falls for ever along a ray, so that it has no minimiser: separated classes without a penalty.
 
-Where every l(t·z_i, y_i) falls for all t ≥ 1 and ψ(tx) = ψ(x), P(tx) < P(x) for all t > 1: no point is a minimiser, however
+If every l(t·z_i, y_i) falls for all t ≥ 1 and ψ(tx) = ψ(x), then P(tx) < P(x) for all t > 1: no point is a minimiser, however
 small the gap, and how large the coefficients of x are is up to the accuracy that was asked for.
 """
 
@@ -17,7 +17,7 @@ FAR = 1e100
 
 
 def why_endless(problem: Objective, x: Array) -> str:
-    """A clause for the message of a run where P(tx) falls for all t ≥ 1; empty where it does not, or is not known to."""
+    """A clause for the message of a run if P(tx) is known to fall for all t ≥ 1; otherwise empty."""
     if not problem.can_recede or problem.ridge > 0 or not x.any():
         return ""
     w, value = x[: problem.features], problem.penalty.value
@@ -26,7 +26,4 @@ def why_endless(problem: Objective, x: Array) -> str:
             return ""
         if value(FAR / np.abs(x).max() * w) != value(w):
             return ""
-    return (
-        f"{NO_MINIMISER}: every row is fitted, twice the coefficients fit it better (the classes are separable and "
-        "unpenalised), so that they grow without end; their size depends on tol alone"
-    )
+    return f"{NO_MINIMISER}: {problem.receding}, so that they grow without end; their size depends on tol alone"

@@ -1,4 +1,4 @@
-"""Going on from a saved run: whoever wrote it, nothing in it reaches a method before it was compared with a fresh state.
+"""Resuming a saved run: whoever wrote it, its content is compared with a fresh state before it reaches a method.
 
 Names, types and shapes of the arrays are compared before they are read (``check_headers``), their numbers before
 they are used (``check_numbers``, and what a method knows besides, ``Method.check_state``).
@@ -14,7 +14,6 @@ import numpy as np
 from reshuffle.digests import Fingerprint
 from reshuffle.errors import InputError, shown
 from reshuffle.npz_archive import Header, header_of
-from reshuffle.objective import Objective
 from reshuffle.solvers.method import Method, State
 from reshuffle.trace import STATE, TRACE, Result, opened_result, result_of, under
 
@@ -33,7 +32,7 @@ class Previous:
             )
         self.given = resume
 
-    def check_run(self, config: Mapping[str, str], problem: Objective) -> None:
+    def check_run(self, config: Mapping[str, str], problem: Fingerprint) -> None:
         """Refuse the run of another solver, of other settings or on another problem."""
         if isinstance(self.given, Result):
             saved, fingerprint = self.given.config, self.given.fingerprint
@@ -45,7 +44,7 @@ class Previous:
             old, new = saved.get(name), config.get(name)
             if old != new:
                 raise InputError(f"resume: the saved run has {name} = {old}, this one {new}")
-        differ = problem.fingerprint.differences(fingerprint)
+        differ = problem.differences(fingerprint)
         if differ:
             raise InputError(
                 f"resume: the saved run was on another problem (different: {', '.join(differ)})"
@@ -94,7 +93,7 @@ def check_headers(found: Mapping[str, Header], fresh: State, lengths: Mapping[st
 
 
 def check_numbers(state: State, fresh: State) -> None:
-    """Refuse what is no number, and infinities where a fresh state has none."""
+    """Refuse NaN, and infinities if a fresh state has none."""
     for name, array in state.items():
         if array.dtype.kind != "f":
             continue
@@ -105,7 +104,7 @@ def check_numbers(state: State, fresh: State) -> None:
 
 
 def check_columns(found: list[str], wanted: list[str]) -> None:
-    """Refuse a trace that this run could not go on with."""
+    """Refuse a trace that this run cannot continue."""
     if set(found) != set(wanted):
         raise InputError(f"resume: the saved trace has the columns {found}, this run's {wanted}")
 
@@ -115,7 +114,7 @@ def _check_progress(result: Result, evaluates: bool) -> None:
     row, first = result.trace.last(), result.trace["objective"][0]
     counts = ("epoch", "gradients", "prox_evals", "seconds", "step")
     wrong = [name for name in counts if not 0 <= row[name] < 2.0**63]
-    known = first > -np.inf and np.isfinite(row["objective"])  # x0 may lie outside of a constraint
+    known = first > -np.inf and np.isfinite(row["objective"])  # x0 may violate a constraint.
     if wrong or row["epoch"] > result.epoch or not (known or not evaluates):
         names = ", ".join(wrong or ["epoch", "objective"])
         raise InputError(f"resume: the last row of the saved trace is not one of a run ({names})")
@@ -125,13 +124,13 @@ def _check_objective(result: Result, method: Method) -> None:
     """Refuse P(x) that is not that of x, at the best point where the method returns that one."""
     row, state = result.trace.last(), result.state
     if not method.evaluates:
-        return  # P(x) is not known here
+        return  # P(x) is not known here.
     if method.keeps_best:
         name, said, true = BEST, float(state[BEST_VALUE][0]), method.problem.objective(state[BEST])
     elif row["epoch"] == result.epoch:
         name, said, true = "x", row["objective"], method.objective(method.resumed(state))
     else:
-        return  # the end of a run that diverged: it has no row
+        return  # A run that diverged has no row for its end.
     rounding = SAME * max(abs(true), abs(result.trace["objective"][0]))
     if not abs(true - said) <= rounding or row["objective"] < said - rounding:
         said = min(said, row["objective"])

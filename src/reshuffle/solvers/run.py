@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 COLUMNS = ("epoch", "objective", "gradients", "prox_evals", "seconds", "step")
 """The columns of every trace; those of the certificate and of the method follow."""
 DISK = "disk_passes"
-"""The column of the trace that counts passes over rows on disk, where the rows lie there."""
+"""The column of the trace that counts passes over rows on disk, if there are any."""
 SAME = 1e-14
 """A difference of less than this share of P is rounding: the last point is then as good as the best one."""
 NO_BOUND = "which is not a bound on P(x) - P*"
 """A part of the message of a run that the gradient mapping ended."""
+RUNNING = "running"
+"""The message of results that callbacks are given during a run."""
 BLOW_UP = 1e6
 """No convergent run lets the objective grow by this factor."""
 
@@ -54,7 +56,7 @@ class Run:
         self.read_before, self.read_at_start = 0.0, self._disk_passes() or 0.0
         previous = None if resume is None else Previous(resume)
         if previous:
-            previous.check_run(self.config, problem)
+            previous.check_run(self.config, solver.fingerprint(problem))
 
         problem.prepare()
         solver.rehearse(problem)
@@ -98,7 +100,7 @@ class Run:
         return found
 
     def _go_on(self, previous: Result) -> None:
-        """Take up a run where it was saved."""
+        """Continue a run from the point at which it was saved."""
         row, arrays = previous.trace.last(), dict(previous.state)
         self.trace, self.epoch = previous.trace, previous.epoch
         self.gradients, self.prox_evals = int(row["gradients"]), int(row["prox_evals"])
@@ -109,7 +111,7 @@ class Run:
         self.state = self.method.resumed(arrays)
 
     def go(self, callbacks: Sequence[Callback]) -> Result:
-        """Epoch after epoch, until something says stop."""
+        """Make epoch after epoch until there is a reason to stop."""
         message, converged = "", False
         self.method.watched = bool(callbacks) or self.solver.eval_every is not None
         if not self.trace:
@@ -137,7 +139,7 @@ class Run:
         return self._finish(converged, message)
 
     def _refuse_start(self) -> NoReturn:
-        """P(x0) is not a number: say which part of it."""
+        """Raise the error for a P(x0) that is NaN, which names the part at fault."""
         penalty = self.problem.penalty
         name = f"penalty {type(penalty).__name__}"
         value = penalty.value(self._x[: self.problem.features])
@@ -148,7 +150,7 @@ class Run:
         )
 
     def _stop(self, measure: float) -> tuple[str, bool]:
-        """Why the run should end now, if it should, and whether ``tol`` is reached."""
+        """The reason why the run should end now, if there is one, and whether ``tol`` is reached."""
         solver = self.solver
         if solver.tol > 0 and measure <= solver.tol:
             return self._judged(measure), True
@@ -162,7 +164,7 @@ class Run:
         return "", False
 
     def _judged(self, measure: float) -> str:
-        """The message where ``tol`` is reached: a bound, or a mapping that proves no distance."""
+        """The message if ``tol`` is reached: by a bound, or by a gradient mapping that proves no distance."""
         if self.method.certificate == RelativeMapping.name:
             return f"{STATIONARY} relative gradient mapping = {measure:.3g} ≤ tol, {NO_BOUND}"
         return f"{self.method.certificate} = {measure:.3g} ≤ tol"
@@ -171,13 +173,13 @@ class Run:
         return f"time limit of {self.solver.time_limit:g} s reached"
 
     def _epoch_in_time(self) -> float:
-        """An epoch, left where time is up."""
+        """An epoch, abandoned if time is up."""
         limit = self.solver.time_limit
         with until(np.inf if limit is None else self.called + limit):
             return self._one_epoch()
 
     def _look(self, measure: float, callbacks: Sequence[Callback]) -> str:
-        """Evaluate where it is time to, and ask the callbacks; why the run should end, if it should."""
+        """Evaluate if it is due, and call the callbacks; returns the reason why the run should end, if there is one."""
         every = self.solver.eval_every or (1 if callbacks else None)
         wanted = self.epoch % every == 0 if every else not np.isnan(measure)
         done = self.epoch >= self.solver.limit or measure <= self.solver.tol or self.stalled
@@ -186,12 +188,12 @@ class Run:
         self._evaluate(measure)
         if not callbacks:
             return ""
-        so_far = self._result(False, "running")
+        so_far = self._result(False, RUNNING)
         answers = [_answer(callback, callback(so_far)) for callback in callbacks]
         return "stopped by a callback" if any(answers) else ""
 
     def _finish(self, converged: bool, message: str) -> Result:
-        """The result, at the best point seen where the method keeps it."""
+        """The result, at the best point seen if the method keeps it."""
         margin = SAME * abs(self.best[0]) if self.method.takes_back else 0.0
         last = self.trace.latest("objective")
         better = self.method.keeps_best and not last < self.best[0] + margin
@@ -202,7 +204,11 @@ class Run:
                 self._raise_divergence(self.step)
             message += "; P(x) is larger than at the start: try a smaller step"
         found = self.best[1] if better else self._x
-        endless, doubts = why_endless(self.problem, found), self.method.doubts(self.state)
+        private = self.method.account is not None  # margins of the data must not be told
+        endless = "" if private else why_endless(self.problem, found)
+        doubts = self.method.doubts(self.state)
+        if not (endless or converged or private):
+            endless = self.method.endless(self.state)
         message += f"; {endless}" if endless else ""
         ended = converged or self._at_limit()
         if (self.solver.tol > 0 or doubts) and ended and (endless or not converged):
@@ -247,8 +253,8 @@ class Run:
         return self._accept(done, step, seconds)
 
     def _accept(self, done: Epoch, step: float, seconds: float) -> float:
-        """Go on from the end of an epoch; its certificate, NaN where it is not due."""
-        vars(self).update(  # in one call, which no signal interrupts
+        """Accept the end of an epoch; returns its certificate, NaN if none is due."""
+        vars(self).update(  # One call, which no signal interrupts.
             state=done.state, seconds=seconds, epoch=self.epoch + done.epochs, stalled=done.stalled,
             step=step if done.step is None else done.step,
             gradients=self.gradients + done.gradients,
@@ -259,7 +265,7 @@ class Run:
         return self._certify() if due or last else np.nan
 
     def _certify(self) -> float:
-        """The measure that ``tol`` is compared with; NaN where none is wanted or it cannot be had here."""
+        """The measure with which ``tol`` is compared; NaN if none is wanted or available here."""
         if not self.solver.tol > 0 or not self.method.evaluates:
             return np.nan
         clock = time.perf_counter()
@@ -289,7 +295,7 @@ class Run:
         return self.method.x_of(self.state)
 
     def _checked(self, state: object, name: str) -> Any:
-        """A state of the method, refused where it lacks x or has one of another shape."""
+        """A state of the method, checked to have an x of the right shape."""
         shape, kind = self.problem.shape, self.method.state_type
         typed = (
             isinstance(state, dict) and "x" in state if kind is dict else isinstance(state, kind)
@@ -301,7 +307,7 @@ class Run:
         return state
 
     def _check_epoch(self, done: Epoch) -> None:
-        """Refuse an epoch that gives other arrays than the last one, or counts that are none."""
+        """Refuse an epoch that gives other arrays than the last one, or counts that are not counts."""
         state = self._checked(done.state, "advance")
         if self.method.state_type is dict and sorted(state) != sorted(self.state):
             known = sorted(self.state)
@@ -330,7 +336,11 @@ class Run:
         )
 
     def _result(self, converged: bool, message: str, best: Array | None = None) -> Result:
-        x, state, problem = self._x, self.method.saved(self.state), self.problem.fingerprint
+        x, state = self._x, self.method.saved(self.state)
+        problem, account = self.solver.fingerprint(self.problem), self.method.account
+        if account is not None:
+            spent = account.after(self.epoch, final=message != RUNNING)
+            self.trace.header["privacy"] = spent.to_text()
         if self.method.keeps_best:
             state = state | {BEST: self.best[1], BEST_VALUE: np.array(self.best[:1])}
         x = x if best is None else best

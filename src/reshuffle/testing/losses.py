@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.losses import check_loss as check_parts
 from reshuffle.testing.failure import CheckFailed, run_checks
 
@@ -71,17 +71,17 @@ def check_loss(loss: Any, y: Any = None, *, seed: int = 0, trials: int = 200) ->
     return run_checks(checks.items())
 
 
-def _at(loss: Any, name: str, z: Any, y: Any) -> NDArray[np.float64]:
+def _at(loss: Any, name: str, z: Array, y: Array) -> Array:
     function = getattr(type(loss), name)
     pairs = zip(np.ravel(z).tolist(), np.ravel(y).tolist(), strict=True)
     return np.array([float(function(a, b, *loss.params)) for a, b in pairs])
 
 
-def _slope(loss: Any, name: str, z: Any, y: Any) -> NDArray[np.float64]:
+def _slope(loss: Any, name: str, z: Array, y: Array) -> Array:
     return (_at(loss, name, z + STEP, y) - _at(loss, name, z - STEP, y)) / (2 * STEP)
 
 
-def _derivative(loss: Any, z: Any, y: Any) -> None:
+def _derivative(loss: Any, z: Array, y: Array) -> None:
     given, true = _at(loss, "derivative", z, y), _slope(loss, "value", z, y)
     wrong = np.abs(given - true) > NEAR * (1.0 + np.abs(true))
     if not wrong.any():
@@ -111,7 +111,7 @@ def _derivative(loss: Any, z: Any, y: Any) -> None:
     )
 
 
-def _far(loss: Any, y: Any) -> None:
+def _far(loss: Any, y: Array) -> None:
     names = ("value", "derivative") if loss.curvature < np.inf else ()
     for name in names:
         for z in FAR:
@@ -125,13 +125,13 @@ def _far(loss: Any, y: Any) -> None:
                 )
 
 
-def _pairs(z: Any) -> tuple[Any, Any]:
+def _pairs(z: Array) -> tuple[Array, Array]:
     """Pairs of margins, near to each other and far apart."""
     rng = np.random.default_rng(1)
     return z, z + np.where(np.arange(z.size) % 2, 1e-2, 1.0) * rng.standard_normal(z.size)
 
 
-def _convex(loss: Any, z: Any, y: Any) -> None:
+def _convex(loss: Any, z: Array, y: Array) -> None:
     a, b = _pairs(z)
     low, high = np.minimum(a, b), np.maximum(a, b)
     fall = _at(loss, "derivative", low, y) - _at(loss, "derivative", high, y)
@@ -143,7 +143,7 @@ def _convex(loss: Any, z: Any, y: Any) -> None:
         )
 
 
-def _curvature(loss: Any, z: Any, y: Any) -> None:
+def _curvature(loss: Any, z: Array, y: Array) -> None:
     a, b = _pairs(z)
     rise = np.abs(_at(loss, "derivative", a, y) - _at(loss, "derivative", b, y))
     bend = rise / np.maximum(np.abs(a - b), 1e-12)
@@ -155,7 +155,7 @@ def _curvature(loss: Any, z: Any, y: Any) -> None:
         )
 
 
-def _second(loss: Any, z: Any, y: Any) -> None:
+def _second(loss: Any, z: Array, y: Array) -> None:
     given = _at(loss, "second", z, y)
     left = (_at(loss, "derivative", z, y) - _at(loss, "derivative", z - STEP, y)) / STEP
     right = (_at(loss, "derivative", z + STEP, y) - _at(loss, "derivative", z, y)) / STEP
@@ -170,7 +170,7 @@ def _second(loss: Any, z: Any, y: Any) -> None:
         )
 
 
-def _conjugate(loss: Any, z: Any, y: Any) -> None:
+def _conjugate(loss: Any, z: Array, y: Array) -> None:
     slopes, values = _at(loss, "derivative", z, y), _at(loss, "value", z, y)
     given, true = _at(loss, "conjugate", slopes, y), slopes * z - values
     of = f"conjugate(s, y) of {loss!r}"
@@ -187,7 +187,7 @@ def _conjugate(loss: Any, z: Any, y: Any) -> None:
         )
 
 
-def _vector_slope(loss: Any, y: Any, rng: np.random.Generator) -> None:
+def _vector_slope(loss: Any, y: Array, rng: np.random.Generator) -> None:
     """∇l by central differences, one output after the other; derivative overwrites z."""
     outputs = loss.kind.outputs(y)
     for target in y[:20]:

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.datasets import synthetic
 from reshuffle.errors import DivergenceError, held_warnings
-from reshuffle.penalties import ElasticNet, strong_convexity
+from reshuffle.penalties import ElasticNet, Penalty, strong_convexity
 from reshuffle.problem import Problem
-from reshuffle.solvers import ExactProxRR
+from reshuffle.solvers import ExactProxRR, Solver
 from reshuffle.testing.failure import CheckFailed, run_checks
+from reshuffle.trace import Result
 
 LONGER = 4
 """A second run gets this many times as many epochs."""
@@ -24,7 +26,7 @@ SHORTER = 30
 
 
 def check_method(
-    solver: Any, problem: Any = None, *, accuracy: float = 0.05, seed: int = 0
+    solver: Solver, problem: Problem | None = None, *, accuracy: float = 0.05, seed: int = 0
 ) -> list[str]:
     """Check a solver with its own hyper-parameters on a small problem; returns the names of the properties that hold.
 
@@ -70,7 +72,7 @@ def check_method(
     return run_checks(checks.items())
 
 
-def _run(solver: Any, problem: Any, result: Any, name: str) -> None:
+def _run(solver: Solver, problem: Problem, result: Result, name: str) -> None:
     if result.x.shape != problem.shape or not np.isfinite(result.x).all():
         raise CheckFailed(
             f"{name} must return finite numbers of shape {problem.shape}, got {result.x}"
@@ -99,7 +101,7 @@ def _run(solver: Any, problem: Any, result: Any, name: str) -> None:
         raise CheckFailed(f"{name} changes the x_0 that it is given: copy it first")
 
 
-def _trace(problem: Any, result: Any, name: str) -> None:
+def _trace(problem: Problem, result: Result, name: str) -> None:
     said, true = result.trace.last()["objective"], problem.objective(result.x)
     if not np.isclose(said, true, rtol=1e-9, atol=1e-12):
         raise CheckFailed(
@@ -116,7 +118,7 @@ def _trace(problem: Any, result: Any, name: str) -> None:
         )
 
 
-def _repeat(solver: Any, problem: Any, result: Any, name: str) -> None:
+def _repeat(solver: Solver, problem: Problem, result: Result, name: str) -> None:
     with held_warnings():
         again = solver.solve(problem)
     if not np.array_equal(again.x, result.x):
@@ -126,7 +128,7 @@ def _repeat(solver: Any, problem: Any, result: Any, name: str) -> None:
         )
 
 
-def _resume(solver: Any, problem: Any, result: Any, name: str) -> None:
+def _resume(solver: Solver, problem: Problem, result: Result, name: str) -> None:
     half = max(1, solver.limit // 2)
     horizon = getattr(getattr(solver, "step", None), "needs_horizon", False)
     if half == solver.limit or horizon:
@@ -141,7 +143,7 @@ def _resume(solver: Any, problem: Any, result: Any, name: str) -> None:
         )
 
 
-def _minimiser(solver: object, problem: Any, name: str, accuracy: float) -> None:
+def _minimiser(solver: Solver, problem: Problem, name: str, accuracy: float) -> None:
     """Check that P(x) - P* becomes small: after the solver's own epochs, after more of them, or with shorter steps."""
     best, x0 = _minimum(problem, 1.0), np.full(problem.shape, 0.5)
     start, least = problem.objective(x0), problem.objective(best)
@@ -158,7 +160,7 @@ def _minimiser(solver: object, problem: Any, name: str, accuracy: float) -> None
     )
 
 
-def _runs(solver: Any, problem: Any) -> Iterator[tuple[str, Any]]:
+def _runs(solver: Solver, problem: Problem) -> Iterator[tuple[str, Solver]]:
     """The solver itself, with more epochs, and with shorter steps (constant steps only come near the minimiser)."""
     yield "", replace(solver, eval_every=solver.limit)
     for factor in (LONGER, 0 if not hasattr(solver, "step") else LONGER * SHORTER):
@@ -172,10 +174,12 @@ def _runs(solver: Any, problem: Any) -> Iterator[tuple[str, Any]]:
         method = solver.bind(problem)
         step = method.schedule(0) / SHORTER
         method.close()
-        yield f" with the step {step:.2g}, {SHORTER} times shorter", replace(run, step=float(step))
+        any_solver: Any = run  # A solver with a step, which the base class does not have.
+        shorter = replace(any_solver, step=float(step))
+        yield f" with the step {step:.2g}, {SHORTER} times shorter", shorter
 
 
-def _where(problem: Any, x: Any, x0: Any, best: Any) -> str:
+def _where(problem: Problem, x: Array, x0: Array, best: Array) -> str:
     """The other problem that x solves, if it is one that a wrong prox would solve."""
     if np.linalg.norm(x - x0) < 0.3 * np.linalg.norm(best - x0):
         return ". It has hardly moved from its start: its step is too short for these epochs"
@@ -203,18 +207,18 @@ def _where(problem: Any, x: Any, x0: Any, best: Any) -> str:
 class Scaled:
     """factor·ψ."""
 
-    def __init__(self, penalty: Any, factor: float) -> None:
+    def __init__(self, penalty: Penalty, factor: float) -> None:
         self.penalty, self.factor = penalty, factor
         self.strong_convexity = factor * strong_convexity(penalty)
 
-    def value(self, x: Any) -> float:
+    def value(self, x: Array) -> float:
         return self.factor * float(self.penalty.value(x)) if self.factor else 0.0
 
-    def prox(self, x: Any, step: float) -> Any:
+    def prox(self, x: Array, step: float) -> Array:
         return self.penalty.prox(x, self.factor * step) if self.factor else x.copy()
 
 
-def _minimum(problem: Any, factor: float) -> Any:
+def _minimum(problem: Problem, factor: float) -> Array:
     """The minimiser of f + factor·ψ."""
     other = copy(problem)
     if factor != 1.0:

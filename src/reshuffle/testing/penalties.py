@@ -59,7 +59,7 @@ def check_penalty(
     Traceback (most recent call last):
     reshuffle.testing.failure.CheckFailed: prox(x, step) of Mine forgot its step: it is the prox at step = 1 whatever step it is given. Multiply the strength of the penalty by step
     """
-    check_parts(penalty)
+    penalty = check_parts(penalty)
     size = (shape,) if isinstance(shape, int) else tuple(shape)
     rng = np.random.default_rng(seed)
     points = [10.0 ** rng.uniform(-1.5, 1.0) * rng.standard_normal(size) for _ in range(trials)]

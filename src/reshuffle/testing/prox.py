@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from reshuffle.arrays import Array
-from reshuffle.penalties import weak_convexity
+from reshuffle.penalties import Penalty, weak_convexity
 from reshuffle.testing.failure import CheckFailed
 
 STEPS = (0.3, 1.0, 2.7)
@@ -43,7 +43,7 @@ class Trial(NamedTuple):
 
 
 def check_prox(
-    penalty: Any, name: str, points: list[Array], rng: np.random.Generator, tol: float
+    penalty: Penalty, name: str, points: list[Array], rng: np.random.Generator, tol: float
 ) -> None:
     """Check that p = prox(x, step) has the lowest Φ(u) = step·ψ(u) + ‖u - x‖²/2 among many points; else raise ``CheckFailed``."""
     made = [
@@ -63,13 +63,13 @@ def check_prox(
     )
 
 
-def _steps(penalty: Any) -> list[float]:
+def _steps(penalty: Penalty) -> list[float]:
     """The steps to try; for a weakly convex ψ, steps at which Φ is convex."""
     rho = weak_convexity(penalty)
     return [step if rho == 0 else 0.3 * step / rho for step in STEPS]
 
 
-def _rivals(penalty: Any, trial: Trial, rng: np.random.Generator) -> Iterator[Array]:
+def _rivals(penalty: Penalty, trial: Trial, rng: np.random.Generator) -> Iterator[Array]:
     """Points that might be lower: near p, on the way to x and to zero, and proxes of other points, which are feasible."""
     x, step, p = trial
     yield from (
@@ -93,7 +93,7 @@ def _rivals(penalty: Any, trial: Trial, rng: np.random.Generator) -> Iterator[Ar
 
 
 def _worst(
-    penalty: Any,
+    penalty: Penalty,
     made: list[Trial],
     rivals: list[list[Array]],
     effective: Callable[[float], float],
@@ -114,7 +114,7 @@ def _worst(
     return worst
 
 
-def _phi(penalty: Any, u: Array, x: Array, step: float) -> float:
+def _phi(penalty: Penalty, u: Array, x: Array, step: float) -> float:
     value = float(penalty.value(u))
     scaled = (0.0 if np.isfinite(value) else value) if step == 0 else step * value
     return scaled + 0.5 * float(np.vdot(u - x, u - x))

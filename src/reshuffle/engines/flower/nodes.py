@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from reshuffle.engines.base import Record
 from reshuffle.engines.flower.fields import INTRODUCTION, check_fields
 from reshuffle.engines.flower.messages import WHO, shortened
+from reshuffle.engines.flower.node import Node, short
 from reshuffle.engines.flower.records import add_record, get_record
 from reshuffle.errors import InputError
 
@@ -23,31 +22,14 @@ introduction takes a few seconds; a node that was killed counts as connected for
 logger = logging.getLogger("reshuffle")
 
 
-@dataclass(frozen=True)
-class Node:
-    """A node that is connected to the SuperLink."""
-
-    id: int
-    registered: str
-    """The name under which its key was registered; empty where keys are not."""
-    key: str
-    """The beginning of the sha256 of its public key."""
-    started: str
-    """When it last connected: another value is another process."""
-
-    @classmethod
-    def of(cls, info: Any) -> Node:
-        key = hashlib.sha256(bytes(info.public_key)).hexdigest()[:16]
-        return cls(int(info.node_id), str(info.name), key, str(info.last_activated_at))
-
-
 class Nodes:
     """The nodes of a grid by the names of their sites.
 
     A node says which site it is; the order in which nodes arrive means nothing. Where its key was registered with a
     name, it must be that name. Of two nodes that say the same, the one that was started last is taken in the middle of
     a run, since a node without a registered key has another id each time that it is started. Where keys are registered,
-    a site keeps the key that it had at the start until the end of the run.
+    a site keeps the key that it had at the start until the end of the run; a site with a key of an earlier run, ``pinned``,
+    has no other from the start.
     """
 
     def __init__(
@@ -56,13 +38,14 @@ class Nodes:
         self.grid, self.sites, self.poll, self.grace = grid, tuple(sites), poll, grace
         if len(set(self.sites)) < len(self.sites) or not all(self.sites):
             raise InputError(f"sites must be different names, got {list(self.sites)}")
+        self.pinned: Mapping[str, str] = {}
+        """The key that each site had in earlier runs."""
         self.refused: dict[Node, str] = {}
         """Why nodes are not taken."""
         self.said: dict[Node, Record] = {}
         self._asked: dict[str, Node] = {}
         self._online: dict[int, Node] = {}
         self._keys: dict[str, str] = {}
-        """The registered key of each site, as of the start."""
         self._latest: dict[str, Node] = {}
 
     def look(self) -> None:
@@ -113,6 +96,11 @@ class Nodes:
             waiting = told
             time.sleep(self.poll)
 
+    @property
+    def keys(self) -> Mapping[str, str]:
+        """The registered key of each site, as of the start."""
+        return self._keys
+
     def silent(self) -> list[Node]:
         """Nodes that are connected and have not said yet which site they are."""
         there = set(self._online.values())
@@ -123,15 +111,19 @@ class Nodes:
 
         A site whose key was registered at the start has no node with another key.
         """
-        key = self._keys.get(site)
-        for other in [n for n in self.claiming(site) if key is not None and n.key != key]:
-            wrong = f"site {site!r} had the key {key} at the start of the run, and its key is {other.key}"
-            self._refuse(other, wrong)
+        key = self._keys.get(site, "")
+        for other in [n for n in self.claiming(site) if key and n.key != key]:
+            self._refuse(
+                other,
+                f"site {site!r} had the key {short(key)} at the start of the run, and its key is {short(other.key)}",
+            )
             del self.said[other]
         node = max(self.claiming(site), key=lambda node: node.started, default=None)
         before = self._latest.get(site)
         if node is not None and before is not None and node != before:
-            logger.info("site %s: now node %d, key %s, started again", site, node.id, node.key)
+            logger.info(
+                "site %s: now node %d, key %s, started again", site, node.id, short(node.key)
+            )
         if node is not None:
             self._latest[site] = node
         return node
@@ -150,10 +142,12 @@ class Nodes:
                 raise InputError(f"site {site!r} is claimed by two nodes, {ids}: stop one of them")
 
     def _bound(self, found: dict[str, Node], silent: Sequence[Node]) -> dict[str, Node]:
-        """The nodes that were found, whose registered keys hold for the rest of the run."""
+        """The nodes that were found, whose registered keys hold for the rest of the run, and for later ones."""
         for node in silent:
             logger.warning("node %d has not said within %g s which site it is", node.id, self.grace)
-        self._keys = {site: node.key for site, node in found.items() if node.registered}
+        self._keys = {
+            site: node.key for site, node in found.items() if node.registered or site in self.pinned
+        }
         self._latest = dict(found)
         return found
 
@@ -178,15 +172,19 @@ class Nodes:
             wrong = "its node configuration has no site"
         elif not wrong and node.registered and node.registered != site:
             wrong = f"its key is registered as {node.registered!r}, and it says that it is {site!r}"
+        elif not wrong and self.pinned.get(str(site), node.key) != node.key:
+            wrong = (
+                f"site {site!r} had the key {short(self.pinned[str(site)])} in earlier runs, and the key of this node is "
+                f"{short(node.key)}; if the site has made itself a new key, name it in new-keys"
+            )
         if wrong:
             self._refuse(node, wrong)
         else:
             self.said[node] = record
 
     def _told(self, missing: Sequence[str], wait: float) -> str:
-        others = sorted(
-            {str(r["site"]) for n, r in self.said.items() if n in self._online.values()}
-        )
+        there = set(self._online.values())
+        others = sorted({_plain(str(r["site"])) for n, r in self.said.items() if n in there})
         reasons = [f"node {node.id} is refused: {why}" for node, why in self.refused.items()]
         known = f"sites that are there: {', '.join(others) or 'none'}"
         return "; ".join(
@@ -197,3 +195,8 @@ class Nodes:
                 *reasons[:5],
             ]
         )
+
+
+def _plain(name: str) -> str:
+    """A name as a node says it, in quotation marks where it could be mistaken for something else in a log."""
+    return name if name.isprintable() and name == name.strip() else shortened(repr(name))

@@ -9,7 +9,8 @@ from typing import Any
 
 from reshuffle.engines.base import Failure, Host, Reply, Task
 from reshuffle.engines.flower.messages import answer_of, shortened, task_content
-from reshuffle.engines.flower.nodes import Node, Nodes
+from reshuffle.engines.flower.node import Node
+from reshuffle.engines.flower.nodes import Nodes
 from reshuffle.errors import InputError
 from reshuffle.validation import check_positive
 

@@ -1,0 +1,33 @@
+"""A node as the SuperLink knows it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+SHORT = 16
+"""Hexadecimal digits of a key's sha256 that messages show: enough for people to compare two of them."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node that is connected to the SuperLink."""
+
+    id: int
+    registered: str
+    """The name under which its key was registered; empty where keys are not."""
+    key: str
+    """The sha256 of its public key."""
+    started: str
+    """When it last connected: another value is another process."""
+
+    @classmethod
+    def of(cls, info: Any) -> Node:
+        key = hashlib.sha256(bytes(info.public_key)).hexdigest()
+        return cls(int(info.node_id), str(info.name), key, str(info.last_activated_at))
+
+
+def short(key: str) -> str:
+    """The beginning of a key, for messages."""
+    return key[:SHORT]

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from reshuffle.errors import InputError, held_warnings, shown
+from reshuffle.estimators import inputs
+from reshuffle.estimators.column_penalties import by_columns
+from reshuffle.estimators.nested import Nested
+from reshuffle.estimators.outcome import Certificate, certificate_of, retell
+from reshuffle.estimators.penalty_names import penalty_of
+from reshuffle.inference import Inference
+from reshuffle.penalties import Penalty, weak_convexity
+from reshuffle.solvers import FISTA, ProxNewton
+from reshuffle.survival import Baseline, CoxProblem, concordance
+from reshuffle.survival.outcomes import check_events, check_strata, check_times, parts
+from reshuffle.trace import Result, Trace
+from reshuffle.validation import as_array, check_positive
+
+Array = NDArray[np.float64]
+TIGHT = 1e-12
+"""``tol=None`` for one model: Newton steps double the digits, so that it takes a step more than 1e-6 would."""
+LOOSE = 1e-6
+"""``tol=None`` for a penalty that is not convex, by the gradient mapping of FISTA."""
+
+
+class Survival(NamedTuple):
+    """Rows with their times, events, strata and weights, as a problem takes them."""
+
+    X: Any
+    times: Array
+    events: NDArray[np.bool_]
+    strata: NDArray[np.int64]
+    weights: Array | None
+
+    def problem(self, penalty: Penalty, ties: str) -> CoxProblem:
+        """The partial likelihood of these rows plus ψ."""
+        return CoxProblem(
+            self.X, self.times, self.events, ties, self.strata, penalty, 0.0, self.weights
+        )
+
+    def take(self, rows: NDArray[Any]) -> Survival:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        return Survival(
+            self.X[rows], self.times[rows], self.events[rows], self.strata[rows], weights
+        )
+
+
+def solver_for(problem: CoxProblem, given: Any, tol: Any, max_iter: Any, tight: float) -> Any:
+    """``ProxNewton``, or FISTA for a penalty that is not convex; an object keeps its own limits."""
+    check_positive("max_iter", max_iter, integer=True)
+    convex = not weak_convexity(problem.penalty) > 0.0
+    if given == "newton" and convex:
+        return ProxNewton(tol=tight if tol is None else tol, epochs=int(max_iter))
+    if given in ("newton", "fista"):
+        limits = {"epochs": max(int(max_iter), 10_000), "eval_every": 1000}
+        return FISTA(tol=LOOSE if tol is None else tol, **limits)
+    if isinstance(given, (str, type)) or not callable(getattr(given, "solve", None)):
+        raise InputError(
+            f"solver must be 'newton', 'fista' or have a method solve, got {shown(given)}"
+        )
+    return given
+
+
+class CoxModel(Nested):
+    """A fitted model of proportional hazards, and predictions from it."""
+
+    ties: Any
+    coef_: Array
+    strata_: NDArray[Any]
+    baseline_: Baseline
+    n_features_in_: int
+    converged_: bool
+    message_: str
+    n_iter_: int
+    objective_: float
+    certificate_: Certificate
+    trace_: Trace
+    penalty_: Penalty
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    def prepared(self, X: Any, y: Any, sample_weight: Any, strata: Any) -> Survival:
+        """Data as a problem takes them."""
+        X = inputs.design(self, X, reset=True)
+        times, events = parts(y)
+        inputs.check_length(X, times)
+        n = X.shape[0]
+        codes = check_strata(strata, n)
+        self.strata_ = np.zeros(1) if strata is None else np.unique(as_array("strata", strata))
+        weights = inputs.weights_of(sample_weight, n)
+        return Survival(X, check_times("y", times, n), check_events("y", events, n), codes, weights)
+
+    def _keep(self, problem: CoxProblem, result: Result, certificate: Certificate) -> None:
+        self.coef_ = result.x + 0.0  # no minus in front of a zero
+        self.strata_ = self.strata_[problem.labels]  # those with a row of positive weight
+        self.baseline_, self.penalty_ = Baseline.of(problem, result.x), problem.penalty
+        self.n_iter_, self.converged_, self.message_ = (
+            result.epoch,
+            result.converged,
+            result.message,
+        )
+        self.certificate_, self.trace_ = certificate, result.trace
+        self.objective_ = result.trace.last()["objective"]
+        self.problem_ = problem
+
+    # --- predictions ---------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Array:
+        """Xw, the logarithm of the hazard of each row over that of a row of zeros: the higher, the earlier."""
+        check_is_fitted(self)
+        return np.asarray(inputs.design(self, X, reset=False) @ self.coef_)
+
+    def score(self, X: Any, y: Any, strata: Any = None) -> float:
+        """Harrell's C: the share of comparable pairs of which the one with the higher risk fails first."""
+        times, events = parts(y)
+        return concordance(times, events, self.predict(X), strata)
+
+    def predict_cumulative_hazard(self, X: Any, times: Any, strata: Any = None) -> Array:
+        """Λ(t)·exp(Xw), a row for each row of X and a column for each time; constant after the last event of the fit."""
+        margins = self.predict(X)
+        found = np.empty((margins.size, np.size(times)))
+        for code, own in self._by_stratum(strata, margins.size):
+            found[own] = self.baseline_.cumulative_hazard(margins[own], times, code)
+        return found
+
+    def predict_survival(self, X: Any, times: Any, strata: Any = None) -> Array:
+        """The probability of no event until each of the times, a row for each row of X and a column for each time."""
+        with np.errstate(under="ignore"):
+            return np.exp(-self.predict_cumulative_hazard(X, times, strata))
+
+    def _by_stratum(self, strata: Any, n: int) -> list[tuple[int, NDArray[Any]]]:
+        if self.strata_.size == 1 and strata is None:
+            return [(0, np.arange(n))]
+        if strata is None:
+            raise InputError(
+                f"strata must be given: the model has {self.strata_.size} of them, each with a hazard of its own"
+            )
+        labels = as_array("strata", strata)
+        if labels.shape != (n,):
+            raise InputError(f"strata must be {n} labels, one per row, got shape {labels.shape}")
+        unknown = np.setdiff1d(labels, self.strata_)
+        if unknown.size:
+            raise InputError(
+                f"strata must be of the fit, {shown(self.strata_.tolist())}, got {unknown.tolist()[0]!r}"
+            )
+        known = [(k, np.flatnonzero(labels == name)) for k, name in enumerate(self.strata_)]
+        return [(k, own) for k, own in known if own.size]
+
+    def inference(self, *, covariance: str | None = None, level: float = 0.95) -> Inference:
+        """Standard errors, z, p and intervals of the logarithms of hazard ratios, without a penalty or with a ridge.
+
+        ``covariance`` is "model" (the inverse information) or "robust" (Lin and Wei, 1989: valid where hazards are not proportional,
+        for the best model of this form); the first where there is no penalty, if not given. With a ridge the intervals are
+        about the coefficients that it would give for the whole population.
+        """
+        from reshuffle.estimators.inferring import inference_of_cox
+
+        check_is_fitted(self)
+        return inference_of_cox(self, covariance, level)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RRCox(CoxModel):
+    """P(w) = -(1/n) log L(w) + ψ(w): Cox's proportional hazards, at the minimiser.
+
+    L is the partial likelihood (``CoxProblem``). ``y`` is an array of events and times, as ``reshuffle.survival.outcome(time, event)``
+    makes it and scikit-survival has it, or a matrix with the columns time and event.
+
+    Parameters
+    ----------
+    penalty : "l1", "l2", "elasticnet", "none" or None, or any object with ``value(x)`` and ``prox(x, step)``, such as the
+        penalties of ``reshuffle.penalties``. With one that is not convex (MCP, SCAD, LogSum) FISTA ends at a stationary point.
+    l1, l2 : strengths of a penalty that is given by name; 1e-4 where it has one that is not given.
+    penalty_factors : one number per feature, by which its strengths are multiplied; 0 leaves it unpenalised.
+    positive : whether coefficients must not be negative (for a penalty that is given by name).
+    ties : events at the same time: "efron" or "breslow".
+    solver : "newton" (``ProxNewton``), "fista", or a solver, which keeps its own limits.
+    tol : the relative accuracy of P at which to stop, proved where that is possible; ``certificate_`` says how.
+    max_iter : the most steps.
+
+    Attributes
+    ----------
+    coef_ : one number per feature: the logarithm of a hazard ratio.
+    baseline_ : the cumulative baseline hazard of each stratum.
+    strata_ : the labels of the strata.
+    converged_, message_, certificate_, n_iter_, objective_, trace_, penalty_ : as in ``RRClassifier``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import reshuffle as rs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 3))
+    >>> y = rs.survival.outcome(rng.exponential(np.exp(-X[:, 0])), rng.random(200) < 0.8)
+    >>> model = rs.RRCox(penalty="l1", l1=0.05).fit(X, y)
+    >>> model.converged_, int((model.coef_ != 0).sum()), round(model.score(X, y), 2)
+    (True, 1, 0.75)
+    >>> model.predict_survival(X[:2], times=[0.1, 1.0]).shape
+    (2, 2)
+    """
+
+    penalty: Any = "none"
+    l1: float | None = None
+    l2: float | None = None
+    penalty_factors: Any = None
+    positive: bool = False
+    ties: Any = "efron"
+    solver: Any = "newton"
+    tol: float | None = None
+    max_iter: int = 200
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, strata: Any = None) -> Self:
+        """Find the minimiser for these rows, times and events; ``strata`` are labels, one per row."""
+        inputs.check_flags(self, "positive")
+        data = self.prepared(X, y, sample_weight, strata)
+        settings = (self.l1, self.l2, self.penalty_factors, self.positive)
+        penalty = penalty_of(by_columns(self.penalty, self), *settings, data.X.shape[1:])
+        problem = data.problem(penalty, self.ties)
+        solver = solver_for(problem, self.solver, self.tol, self.max_iter, TIGHT)
+        with held_warnings() as held:
+            result = solver.solve(problem)
+        certificate = certificate_of(result, solver.tol)
+        retell(held, type(self).__name__, result, certificate)
+        self._keep(problem, result, certificate)
+        return self

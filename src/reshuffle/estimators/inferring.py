@@ -1,0 +1,245 @@
+"""``model.inference()``: what is asked, whether it is valid, and the table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError, held_warnings, shown
+from reshuffle.estimators.inputs import Prepared
+from reshuffle.estimators.outcome import ended, endless
+from reshuffle.estimators.solver_names import TIGHT, seed_of
+from reshuffle.inference import Inference
+from reshuffle.inference.after_selection import debiased, halves
+from reshuffle.inference.likelihoods import is_likelihood
+from reshuffle.inference.sandwich import inverse, model_based, pieces_of, robust
+from reshuffle.inference.table import check_level
+from reshuffle.penalties import Penalty, Zero
+from reshuffle.penalties.abilities import compiled_form
+from reshuffle.problem import Problem
+from reshuffle.solvers import ExactProxRR
+
+Array = NDArray[np.float64]
+INTERCEPT = "(intercept)"
+COVARIANCES = ("model", "robust")
+METHODS = ("split", "debiased")
+TRUE = "the coefficients of the model, if it is true"
+BEST = "the coefficients of the model of this form that is best for the population"
+SHRUNK = "the coefficients that this ridge would give for the whole population, which it shrinks too; not those without a penalty"
+ROBUST = "robust (sandwich, HC0)"
+WEIGHED = "robust (sandwich with centred scores)"
+MODEL = "model-based (inverse information)"
+MODEL_OF_RIDGE = (
+    "covariance='model' is about the coefficients of a true model, which a ridge shrinks: take covariance='robust', whose intervals "
+    "are about the shrunk ones, or fit with penalty='none'"
+)
+
+
+def inference_of(model: Any, covariance: Any, method: Any, level: float) -> Inference:
+    """The table of a fitted linear model."""
+    check_level(level)
+    check_choice("covariance", covariance, COVARIANCES)
+    check_choice("method", method, METHODS)
+    data = data_of(model)
+    origin, data = data.origin, data._replace(origin=0.0)  # The table is about the whole intercept.
+    problem = data.problem(model.penalty_, model.fit_intercept)
+    x, names = model.solution().reshape(problem.shape), names_of(model)
+    if origin:
+        x[problem.features :] += origin
+    l2 = ridge_of(problem.penalty, problem.features, len(problem.shape))
+    if method is None and l2 is None:
+        raise InputError(
+            f"the intervals of a fit with {problem.penalty!r} are not valid as they stand: the penalty shrinks coefficients to zero or "
+            "bounds them, and the distribution of what is left is not normal. Take method='split' (half of the rows "
+            "choose features, the other half gives intervals), method='debiased' (the debiased lasso), or fit without a penalty"
+        )
+    if method is not None and l2 is not None:
+        raise InputError(
+            f"method={method!r} is for fits with an ℓ1 penalty, and this one has {problem.penalty!r}: leave method out"
+        )
+    if method == "split":
+        return by_splitting(model, data, covariance, level)
+    if method == "debiased":
+        return by_debiasing(problem, x, names, covariance, level)
+    strengths = np.zeros(problem.features) if l2 is None else l2
+    return plain_table(problem, x, strengths, names, covariance, level, model)
+
+
+def check_choice(name: str, given: Any, known: tuple[str, ...]) -> None:
+    """None, or one of these words."""
+    if given is not None and given not in known:
+        raise InputError(
+            f"{name} must be None or one of {', '.join(map(repr, known))}, got {shown(given)}"
+        )
+
+
+def data_of(model: Any) -> Prepared:
+    """The data of the fit, of a model at a minimiser."""
+    if model.early_stopping:
+        raise InputError("inference needs a minimiser, and early_stopping ends before it")
+    kept: Prepared = kept_of(model, "data_")
+    return kept
+
+
+def kept_of(model: Any, name: str) -> Any:
+    """What a fit kept of its data under this name, of a model at a minimiser."""
+    kept = getattr(model, name, None)
+    if kept is None:
+        raise InputError(
+            "inference needs the data of the fit, which a file, a pickle or partial_fit does not keep: fit the model again"
+        )
+    if note := endless(model.message_):
+        raise InputError(f"there are no standard errors: {note}")
+    if ended(model) == "not converged":
+        raise InputError(
+            f"inference needs a minimiser, and the fit did not converge: {model.message_}"
+        )
+    return kept
+
+
+def ridge_of(penalty: Penalty, features: int, axes: int) -> Array | None:
+    """The strengths of a penalty that is a ridge, or none; ``None`` for one that is neither."""
+    form = compiled_form(penalty, (features,)) if axes == 1 or _is_none(penalty) else None
+    each = None if form is None else form.one_by_one
+    if each is None:
+        return None
+    free = not each.l1.any() and np.all(np.isinf(each.low)) and np.all(np.isinf(each.high))
+    return each.l2 if free else None
+
+
+def _is_none(penalty: Penalty) -> bool:
+    form = compiled_form(penalty, (1,))
+    each = None if form is None else form.one_by_one
+    return each is not None and bool(each.free.all())
+
+
+def names_of(model: Any) -> list[str]:
+    """The names of the features, or x0, x1, …"""
+    d = model.n_features_in_
+    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(d)])]
+
+
+def plain_table(
+    problem: Problem,
+    x: Array,
+    l2: Array,
+    names: list[str],
+    covariance: Any,
+    level: float,
+    model: Any,
+) -> Inference:
+    """Without a penalty, or with a ridge."""
+    if problem.datafit.outputs:
+        return contrasts(problem, x, l2, names, covariance, level, model)
+    every = [*names, *[INTERCEPT] * problem.fit_intercept]
+    ridge = bool(l2.any())
+    if covariance is None:
+        covariance = "robust" if ridge or not is_likelihood(problem.loss) else "model"
+    if covariance == "robust":
+        found, about = robust(problem, x, l2, every), SHRUNK if ridge else BEST
+        return Inference(every, x, found, level, np.inf, WEIGHED if ridge else ROBUST, about)
+    if ridge:
+        raise InputError(MODEL_OF_RIDGE)
+    found, df = model_based(problem, x, every)
+    return Inference(every, x, found, level, df, MODEL, TRUE)
+
+
+def inference_of_cox(model: Any, covariance: Any, level: float) -> Inference:
+    """The table of a fitted model of proportional hazards."""
+    check_level(level)
+    check_choice("covariance", covariance, COVARIANCES)
+    problem, x, names = kept_of(model, "problem_"), model.coef_, names_of(model)
+    l2 = ridge_of(problem.penalty, problem.features, 1)
+    if l2 is None:
+        raise InputError(
+            f"the intervals of a fit with {problem.penalty!r} are not valid: the penalty shrinks coefficients to zero or bounds them. "
+            "Take the features that one half of the rows chooses, and fit the other half with penalty='none'"
+        )
+    ridge = bool(l2.any())
+    if covariance == "model" and ridge:
+        raise InputError(MODEL_OF_RIDGE)
+    every = np.arange(problem.features, dtype=np.uint32)
+    bread = inverse(problem.hessian(x, every) + np.diag(l2), names)
+    if covariance == "robust" or ridge:
+        scores = problem.scores(x)
+        scores -= scores.sum(axis=0) / problem.n
+        found = bread @ (scores.T @ scores / problem.n**2) @ bread
+        kind, about = ("robust (Lin and Wei)", SHRUNK if ridge else BEST)
+        return Inference(names, x, found, level, np.inf, kind, about)
+    return Inference(names, x, bread / (problem.n * problem.weight), level, np.inf, MODEL, TRUE)
+
+
+def contrasts(
+    problem: Problem,
+    x: Array,
+    l2: Array,
+    names: list[str],
+    covariance: Any,
+    level: float,
+    model: Any,
+) -> Inference:
+    """Of softmax: the logarithm of the odds of each class against the first, which a common shift does not change."""
+    if not problem.loss.probabilities:
+        raise InputError("inference is for one output: fit the columns of y one by one")
+    if l2.any():
+        raise InputError(
+            "inference for more than two classes is for penalty='none': of a ridge it is not implemented"
+        )
+    every, classes = [*names, *[INTERCEPT] * problem.fit_intercept], model.classes_
+    labels = [
+        f"{classes[k]} vs {classes[0]}: {name}" for name in every for k in range(1, len(classes))
+    ]
+    bread, spread, _, back = pieces_of(problem, x, l2)
+    some = np.arange(x.size) % len(classes) != 0
+    half = back[np.ix_(some, some)] @ inverse(bread[np.ix_(some, some)], labels)
+    robustly = covariance == "robust"
+    middle = spread[np.ix_(some, some)] if robustly else bread[np.ix_(some, some)] / problem.weight
+    found = half @ middle @ half.T / problem.n
+    estimate = (x[:, 1:] - x[:, :1]).ravel()
+    kind, about = (ROBUST, BEST) if robustly else (MODEL, TRUE)
+    return Inference(labels, estimate, found, level, np.inf, kind, about)
+
+
+def by_splitting(model: Any, data: Prepared, covariance: Any, level: float) -> Inference:
+    """Half of the rows choose the features, and the other half gives their intervals."""
+    first, second = halves(data.y.shape[0], seed_of(model.random_state))
+    names = names_of(model)
+    with held_warnings():
+        chooser = data.take(first).problem(model.penalty_, model.fit_intercept)
+        chosen = ExactProxRR(tol=1e-9).solve(chooser).x[: chooser.features]
+    used = chosen != 0.0 if chosen.ndim == 1 else np.any(chosen != 0.0, axis=1)
+    kept = np.flatnonzero(used).astype(np.uint32)
+    if not kept.size:
+        raise InputError("the first half of the rows chooses no feature: there is nothing to infer")
+    problem = data.take(second).problem(Zero(), model.fit_intercept).columns(kept)
+    with held_warnings():
+        result = ExactProxRR(tol=TIGHT).solve(problem)
+    if not result.reached or endless(result.message):
+        raise InputError(
+            f"the second half of the rows has no minimiser in the {kept.size} features that the first half chose: {result.message}"
+        )
+    some = [names[j] for j in kept]
+    found = plain_table(
+        problem, result.x, np.zeros(kept.size), some, covariance or "robust", level, model
+    )
+    method = f"{found.method}; data splitting: {kept.size} features chosen by {first.size} rows, intervals by {second.size} others"
+    about = "the best model in the chosen features, for the population"
+    return Inference(found.names, found.estimate, found.covariance, level, found.df, method, about)
+
+
+def by_debiasing(
+    problem: Problem, x: Array, names: list[str], covariance: Any, level: float
+) -> Inference:
+    """The debiased lasso, of all features."""
+    if covariance == "model":
+        raise InputError("method='debiased' has robust standard errors: leave covariance out")
+    each = problem.form.one_by_one if problem.form is not None else None
+    if each is None or each.l2.any() or not np.all(np.isinf(each.low) & np.isinf(each.high)):
+        raise InputError(
+            f"method='debiased' is for an ℓ1 penalty alone, and this one is {problem.penalty!r}: take method='split'"
+        )
+    estimate, covariance = debiased(problem, x)
+    method = "debiased lasso with robust standard errors; needs a true model with few features"
+    return Inference(names, estimate, covariance, level, np.inf, method, BEST)

@@ -1,0 +1,94 @@
+"""What clients remember between rounds: for each run in a file of its own, so that one run leaves another's alone.
+
+A folder keeps the states of the last ``KEPT`` runs of a client; when one more begins, the file that was written longest ago goes.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from reshuffle.digests import digest
+from reshuffle.errors import InputError, LostState
+from reshuffle.npz_archive import read_archive, write_archive
+from reshuffle.objective import Array
+
+Folder = str | os.PathLike[str]
+KIND = ("state of a client", 1)
+"""The kind and version that the file of a client's state names."""
+KEPT = 8
+"""Runs whose states a folder keeps for a client: a state has twenty-odd vectors of the model's length, so that eight of
+them are small beside most data, and a site seldom has more runs that were interrupted and are to go on."""
+
+
+class ClientState(NamedTuple):
+    """The memory of a client between rounds."""
+
+    key: str
+    """The key of the run."""
+    round: int
+    """The number of the round that it was saved after, plus one."""
+    digest: str
+    """The digest of the x that it was made from."""
+    images: Array
+    residuals: Array
+
+
+def write_state(folder: Folder, client: int, state: ClientState) -> None:
+    """Save a client's state, whole or not at all."""
+    path = state_file(folder, client, state.key)
+    about = {
+        "client": client, "key": state.key, "round": state.round, "digest": state.digest,
+    }  # fmt: skip
+    first = not path.exists()
+    write_archive(path, *KIND, about, {"images": state.images, "residuals": state.residuals})
+    if first:
+        _forget(path, client)
+
+
+def read_state(folder: Folder, client: int, key: str) -> ClientState | None:
+    """The state that a client has saved in the run of this key; none where it has not."""
+    path = state_file(folder, client, key)
+    return _read(path, client, key) if path.exists() else None
+
+
+def state_file(folder: Folder, client: int, key: str) -> Path:
+    """The file of a client's state in a run. The key comes from the driver: its digest is a safe part of a name."""
+    return Path(folder) / f"client-{client}-{digest(key)[:16]}.npz"
+
+
+def _forget(newest: Path, client: int) -> None:
+    """Remove the files of this client's earlier runs beyond ``KEPT``, those written longest ago first."""
+    written: dict[Path, int] = {}
+    for path in newest.parent.glob(f"client-{client}-{'[0-9a-f]' * 16}.npz"):
+        with suppress(FileNotFoundError):  # another process of the site has just removed it
+            written[path] = path.stat().st_mtime_ns
+    written.pop(newest, None)  # whatever the clock says, it is the last one
+    for path in sorted(written, key=lambda path: written[path], reverse=True)[KEPT - 1 :]:
+        path.unlink(missing_ok=True)
+
+
+def _read(path: Path, client: int, key: str) -> ClientState:
+    """The state in a file, which must be this client's own in this run: nothing else in it tells whose it is."""
+    try:
+        with read_archive(path, *KIND) as stored:
+            about, arrays = stored.about, stored.arrays()
+            images, residuals = arrays["images"], arrays["residuals"]
+            kept = ClientState(
+                str(about["key"]), int(about["round"]), str(about["digest"]), images, residuals
+            )
+            owner = int(about["client"])
+    except (InputError, OSError) as error:
+        raise LostState(f"its state in {path} is damaged: {error}") from None
+    if owner != client:
+        raise LostState(f"the state in {path} belongs to client {owner}")
+    if kept.key != key:
+        raise LostState(f"the state in {path} belongs to another run")
+    good = images.shape == residuals.shape and images.ndim > 1 and len(images) > 0
+    if not good or not all(a.dtype == np.float64 and np.isfinite(a).all() for a in arrays.values()):
+        raise LostState(f"its state in {path} is damaged: it holds other arrays than a state has")
+    return kept

@@ -1,0 +1,130 @@
+"""The covariance of a minimiser: of an M-estimator, and of a maximum likelihood estimator.
+
+x̂ minimises (1/n) Σ_i w_i l_i(x) + ½xᵀΛx, Λ a ridge that was chosen without looking at the data. With s_i = w_i l'_i a_i, the mean s̄ of
+these, A = (1/n) Σ_i w_i l''_i a_i a_iᵀ and B = (1/n) Σ_i (s_i - s̄)(s_i - s̄)ᵀ, the rows being independent,
+
+    √n(x̂ - x*) → N(0, (A + Λ)⁻¹ B (A + Λ)⁻¹),    x* = argmin E[w l(aᵀx, y)] + ½xᵀΛx
+
+(Huber, 1967; White, 1982; van der Vaart, Asymptotic Statistics, 1998, theorem 5.23). Nothing is assumed about the distribution of y given a.
+Without a ridge s̄ = 0, and this is HC0. Where l is minus a log-likelihood up to a dispersion φ and the model is true, B = φA, and the
+covariance is φA⁻¹/n.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from reshuffle.datafit import Datafit
+from reshuffle.errors import InputError
+from reshuffle.inference.likelihoods import dispersion, expected_curvatures
+from reshuffle.objective import Array
+from reshuffle.problem import Problem
+from reshuffle.solvers.second_order import Linearisation, RowCurvature, SecondOrder
+
+SINGULAR = 1e-12
+"""Columns brought to length 1 are linearly dependent, up to rounding, where an eigenvalue of their Gram matrix is below this share of the largest."""
+LARGEST = 5000
+"""Coefficients whose covariance is computed: a matrix of 200 MB, and some seconds for its inverse."""
+
+
+class Pieces(NamedTuple):
+    """What covariances are made of, in coordinates in which the columns are centred where there is an intercept."""
+
+    bread: Array
+    """A + Λ."""
+    spread: Array
+    """B."""
+    information: Array
+    """A, with the expected curvature where the loss knows one."""
+    back: Array
+    """The matrix that takes the coordinates to those of the problem."""
+
+
+def pieces_of(problem: Problem, x: Array, l2: Array) -> Pieces:
+    """A + Λ, B and A at x; ``l2`` is the diagonal of Λ, one number per feature."""
+    fit = problem.datafit
+    count = int(np.prod(fit.shape))
+    if count > LARGEST:
+        raise InputError(
+            f"inference writes out the covariance of all coefficients, at most {LARGEST}, and there are {count}"
+        )
+    if fit.on_disk:
+        raise InputError("inference needs the rows in memory, and X lies on disk")
+    curves = SecondOrder(fit)
+    at = curves.linearise(x)
+    every = np.arange(fit.features, dtype=np.uint32)
+    A = curves.hessian(RowCurvature(at.curvatures), every)
+    back = _uncentred(curves.centre, fit)
+    if fit.outputs:
+        information, B = A, _spread_of_outputs(curves, at)
+        ridge = np.repeat(np.append(l2, np.zeros(int(fit.bias))), fit.outputs[0])
+    else:
+        expected = expected_curvatures(fit.loss, at.margins + fit.own_offsets())
+        information = A if expected is None else curves.hessian(RowCurvature(expected), every)
+        B = curves.hessian(RowCurvature(curves.weights * at.slopes**2), every)
+        mean = at.gradient.copy()
+        if fit.bias:
+            mean[:-1] -= curves.centre * mean[-1]
+        B -= np.outer(mean, mean)
+        ridge = np.append(l2, np.zeros(int(fit.bias)))
+    return Pieces(A + np.diag(ridge), B, information, back)
+
+
+def _uncentred(centre: Array, fit: Datafit) -> Array:
+    """(x, b') -> (x, b) with b' = b + centreᵀx, flat over outputs."""
+    size = fit.features + int(fit.bias)
+    back = np.eye(size)
+    if fit.bias:
+        back[-1, :-1] = -centre
+    outputs = fit.outputs[0] if fit.outputs else 1
+    return np.asarray(np.kron(back, np.eye(outputs)), dtype=np.float64)
+
+
+def _spread_of_outputs(curves: SecondOrder, at: Linearisation) -> Array:
+    """B where a row has a slope for each of several outputs."""
+    fit = curves.fit
+    rows = np.zeros((fit.n, fit.features), order="F")
+    fit.rows.add_to(rows)
+    if fit.bias:
+        rows = np.column_stack([rows - curves.centre, np.ones(fit.n)])
+    scores = (rows[:, :, None] * (curves.weights[:, None] * at.slopes)[:, None, :]).reshape(
+        fit.n, -1
+    )
+    scores -= scores.mean(axis=0)
+    return np.asarray(scores.T @ scores / fit.n)
+
+
+def inverse(matrix: Array, names: list[str]) -> Array:
+    """The inverse of a matrix of second derivatives, refused where columns depend on each other."""
+    lengths = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    if not np.all(lengths > 0.0):
+        flat = [name for name, length in zip(names, lengths, strict=True) if not length > 0.0]
+        raise InputError(
+            f"the coefficient of {flat[0]!r} is not determined by the data: its column does not vary; leave it out, or give a ridge"
+        )
+    sizes, vectors = np.linalg.eigh(matrix / np.outer(lengths, lengths))
+    if not sizes[0] > SINGULAR * sizes[-1]:
+        heavy = np.argsort(-np.abs(vectors[:, 0]), kind="stable")[:2]
+        raise InputError(
+            "the coefficients are not determined by the data: columns depend linearly on each other, "
+            f"{' and '.join(repr(names[j]) for j in heavy)} among them; leave one out, or give a ridge"
+        )
+    scaled = vectors / lengths[:, None]
+    return np.asarray((scaled / sizes) @ scaled.T)
+
+
+def robust(problem: Problem, x: Array, l2: Array, names: list[str]) -> Array:
+    """(A + Λ)⁻¹ B (A + Λ)⁻¹/n."""
+    bread, spread, _, back = pieces_of(problem, x, l2)
+    half = back @ inverse(bread, names)
+    return np.asarray(half @ spread @ half.T / problem.n)
+
+
+def model_based(problem: Problem, x: Array, names: list[str]) -> tuple[Array, float]:
+    """φA⁻¹/n, and the degrees of freedom of φ: infinite where it is known."""
+    _, _, information, back = pieces_of(problem, x, np.zeros(problem.features))
+    phi, df = dispersion(problem, x)
+    half = back @ inverse(information, names)
+    return np.asarray(phi * half @ back.T / problem.n), df

@@ -1,0 +1,125 @@
+"""Estimates with their standard errors, as a table with names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from reshuffle.errors import InputError, shown
+from reshuffle.html_tables import html_table
+
+Array = NDArray[np.float64]
+COLUMNS = ("estimate", "std_error", "statistic", "p_value", "lower", "upper")
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """Estimates, standard errors, statistics, p-values and intervals, one of each per name.
+
+    The statistic is estimate/std_error. Where ``df`` is finite it is compared with Student's distribution of that many degrees of
+    freedom, else with the normal one; p-values are two-sided, for the hypothesis that the coefficient is zero.
+    """
+
+    names: list[str]
+    estimate: Array
+    covariance: Array
+    """Of the estimates."""
+    level: float
+    """The probability with which an interval covers what it is about."""
+    df: float
+    method: str
+    """How the standard errors were found."""
+    about: str
+    """What the intervals are about."""
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+
+    @property
+    def std_error(self) -> Array:
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    @property
+    def statistic(self) -> Array:
+        """z, or t where ``df`` is finite."""
+        return np.asarray(self.estimate / self.std_error)
+
+    @property
+    def p_value(self) -> Array:
+        return np.asarray(2.0 * self._distribution.sf(np.abs(self.statistic)))
+
+    @property
+    def lower(self) -> Array:
+        return np.asarray(self.estimate - self._width)
+
+    @property
+    def upper(self) -> Array:
+        return np.asarray(self.estimate + self._width)
+
+    def conf_int(self, level: float | None = None) -> Array:
+        """Lower and upper ends of the intervals, one row per name."""
+        given = self if level is None else replace(self, level=level)
+        return np.column_stack([given.lower, given.upper])
+
+    @property
+    def _distribution(self) -> Any:
+        return stats.t(self.df) if np.isfinite(self.df) else stats.norm()
+
+    @property
+    def _width(self) -> Array:
+        return np.asarray(self._distribution.ppf(0.5 + self.level / 2.0) * self.std_error)
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """For each name its numbers."""
+        columns = [getattr(self, name) for name in COLUMNS]
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return {
+            name: dict(zip(COLUMNS, row, strict=True))
+            for name, row in zip(self.names, rows, strict=True)
+        }
+
+    def to_frame(self) -> Any:
+        """A DataFrame with a row per name; needs pandas."""
+        from pandas import DataFrame
+
+        return DataFrame({name: getattr(self, name) for name in COLUMNS}, index=self.names)
+
+    def transformed(self, matrix: Array, names: list[str]) -> Inference:
+        """The same for the linear combinations of the coefficients that the rows of a matrix name."""
+        covariance = matrix @ self.covariance @ matrix.T
+        return replace(self, names=names, estimate=matrix @ self.estimate, covariance=covariance)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __str__(self) -> str:
+        width = max([len(name) for name in self.names], default=0)
+        letter = "t" if np.isfinite(self.df) else "z"
+        share = f"{100 * self.level:g} %"
+        head = f"{'':<{width}} {'estimate':>11} {'std error':>11} {letter:>8} {'p':>9}   {share} interval"
+        table = self.to_dict()
+        lines = [
+            f"{name:<{width}} {row['estimate']:>11.5g} {row['std_error']:>11.4g} {row['statistic']:>8.3f} "
+            f"{row['p_value']:>9.3g}   {row['lower']:.5g} … {row['upper']:.5g}"
+            for name, row in table.items()
+        ]
+        return "\n".join([head, *lines, f"errors: {self.method}", f"about: {self.about}"])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        rows = [
+            (name, *(f"{value:.5g}" for value in row.values()))
+            for name, row in self.to_dict().items()
+        ]
+        note = f"{100 * self.level:g} % intervals; {self.method}; about {self.about}"
+        return html_table("Coefficients", ("", *COLUMNS), rows, note)
+
+
+def check_level(level: Any) -> None:
+    """A probability."""
+    if not (isinstance(level, (float, np.floating)) and 0.0 < level < 1.0):
+        raise InputError(f"level must lie between 0 and 1, such as 0.95, got {shown(level)}")

@@ -1,0 +1,91 @@
+"""The features of a second-order step: those that are not zero, or may soon not be."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError
+from reshuffle.objective import Array
+from reshuffle.penalties import Able
+from reshuffle.penalties.abilities import closed, compiled_form, rows
+from reshuffle.penalties.forms import Form
+from reshuffle.solvers.exact.costs import LARGEST
+
+SLACK = 0.8
+"""A feature at zero whose slope is beyond this share of its strength may soon be wanted."""
+MORE = 200
+"""So many features at zero may join the active ones in a step, or as many as are active."""
+LEAST_SLOPE = 1e-100
+"""A slope that is as good as zero, and whose square is still not zero in floating point."""
+
+Mask = NDArray[np.bool_]
+
+
+class TooWide(InputError):
+    """More features matter than a Hessian is written out for."""
+
+
+class ActiveFeatures:
+    """ψ + (ridge/2)‖·‖² on the first ``features`` rows of an unknown of this shape, and which of them a step is made in.
+
+    The penalty has the abilities ``compiled``, ``part``, ``excess`` and ``together``. ``advice`` ends the message
+    of an error where no penalty holds enough features at zero for their Hessian to be written out.
+    """
+
+    def __init__(
+        self, penalty: Able, shape: tuple[int, ...], features: int, ridge: float, advice: str
+    ) -> None:
+        self.penalty, self.ridge, self.features, self.shape = penalty, ridge, features, shape
+        self.advice = advice
+        self.smooth = self._smooth_at_zero()
+
+    def value(self, x: Array) -> float:
+        """ψ(x) + (ridge/2)‖x‖²."""
+        x = x[: self.features]
+        return self.penalty.value(x) + 0.5 * self.ridge * float(np.sum(x * x))
+
+    def form(self, active: Mask) -> Form:
+        """ψ with the ridge on these features, as the solver of the models reads it."""
+        shape = (int(np.count_nonzero(active)), *self.shape[1:])
+        kept = np.flatnonzero(active).astype(np.uint32)
+        whole = shape[0] == self.features
+        part = self.penalty if whole else self.penalty.part(kept, (self.features, *shape[1:]))
+        return cast(Form, compiled_form(part, shape, self.ridge))
+
+    def _smooth_at_zero(self) -> Mask:
+        """The features that the least slope, of either sign, moves away from zero."""
+        zero, least = np.zeros((self.features, *self.shape[1:])), np.full(self.shape, LEAST_SLOPE)
+        sides = [self.penalty.excess(zero, s * least[: self.features]) > 0.0 for s in (-1.0, 1.0)]
+        return rows(sides[0] & sides[1])
+
+    def missing(self, x: Array, g: Array, active: Mask) -> bool:
+        """Whether a feature that is not active would leave zero with these slopes."""
+        beyond = self.penalty.excess(x[: self.features], g[: self.features])
+        return bool(np.any(rows(beyond > 0.0) & ~active))
+
+    def wanted(self, x: Array, g: Array) -> Mask:
+        """The features that are not zero, or would not stay so with these slopes."""
+        beyond = self.penalty.excess(x[: self.features], g[: self.features])
+        pressing = beyond.reshape(self.features, -1).max(axis=1)
+        held = self._closed((pressing == np.inf) | self.smooth)
+        room = LARGEST // int(np.prod(self.shape[1:])) - (self.shape[0] - self.features)
+        if np.count_nonzero(held) > room:
+            raise TooWide(
+                "Newton steps write out the Hessian of the features that no penalty holds at zero, at most "
+                f"{room} here, and there are {np.count_nonzero(held)}: {self.advice}"
+            )
+        order = np.argsort(-np.where(held, np.inf, pressing), kind="stable")
+        count = int(np.count_nonzero(held))
+        few = count + max(MORE, count)
+        chosen = np.zeros(self.features, dtype=bool)
+        chosen[order[: min(room, few)]] = True
+        return self._closed(chosen & (held | (pressing > 0.0)))
+
+    def _closed(self, features: Mask) -> Mask:
+        """These features, and those that the penalty keeps together with them."""
+        shape = (self.features, *self.shape[1:])
+        column = features.reshape(-1, *[1] * (len(shape) - 1))
+        return closed(self.penalty, np.broadcast_to(column, shape))

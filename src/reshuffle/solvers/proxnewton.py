@@ -1,0 +1,277 @@
+"""Proximal Newton steps on a problem that is known by its Hessian."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+
+from reshuffle.cached import cached_property
+from reshuffle.core import native
+from reshuffle.errors import InputError, held_warnings
+from reshuffle.interruption import listen
+from reshuffle.objective import Array
+from reshuffle.penalties import Able, ability
+from reshuffle.smoothness import OVERFLOW
+from reshuffle.solvers.active_features import SLACK, ActiveFeatures, Mask
+from reshuffle.solvers.certificate import RelativeMapping
+from reshuffle.solvers.exact.costs import LARGEST
+from reshuffle.solvers.exact.decrement import STALLED
+from reshuffle.solvers.exact.newton_steps import ABILITIES
+from reshuffle.solvers.fista import FISTA
+from reshuffle.solvers.method import Check, Epoch, Method, State
+from reshuffle.solvers.newton_model import descend, within
+from reshuffle.solvers.newton_proof import duality_gap, proved_decrement, residual
+from reshuffle.solvers.quadratic_objective import QuadraticObjective
+from reshuffle.solvers.recession import FAR, NO_MINIMISER
+from reshuffle.solvers.solver import Solver
+from reshuffle.twice_differentiable import FirstOrder, TwiceDifferentiable
+
+SHRINKS = 1e-4
+"""Steps that still converge, where P itself shows no difference any more, decrease the model by less than this share of the last time."""
+HALVINGS = 12
+"""The most halvings of a step, before damping makes another one."""
+FIRST_DAMPING, MORE_DAMPING, MOST_DAMPING = 1e-3, 10.0, 1e12
+"""Damping multiplies the diagonal of the Hessian by one plus itself: at first, from one trial to the next, and at most."""
+INSTEAD = "take FISTA, or a stronger ℓ1"
+"""The advice where there are too many features for their Hessian."""
+FEW = 200
+"""Features at most for which a Newton decrement is computed beside a dual point: its eigenvalues take some milliseconds."""
+MODEL_EPOCHS = 20_000
+"""Iterations of FISTA on a model at most: each is a product with its matrix and a prox."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxNewton(Solver):
+    """Proximal Newton steps with a line search, for problems that are known by their Hessian, such as ``CoxProblem``.
+
+        x⁺ = x + t(u - x),    u = argmin_u ⟨∇f(x), u - x⟩ + ½(u - x)ᵀ∇²f(x)(u - x) + ψ(u).
+
+    Where a penalty holds features at zero, the model has the others and those that may soon leave zero. An epoch is a step: a Hessian,
+    and a pass over the rows for each trial of the line search. For a ``Problem`` use ``ExactProxRR``, whose Newton
+    steps are made in the core.
+
+    ``tol`` is compared with a bound on P(x) - P*, over f(0) - inf f, where one can be proved: a dual point where the penalty holds
+    every feature, and the Newton decrement where the Hessian is not singular. For other penalties it is compared with the gradient mapping,
+    and the run ends as stationary.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import reshuffle as rs
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    >>> problem = rs.CoxProblem(X, [1.0, 2.0, 3.0, 4.0], [1, 1, 0, 1], penalty=rs.penalties.L1(0.02))
+    >>> result = rs.ProxNewton().solve(problem)
+    >>> result.converged, result.x.round(3)
+    (True, array([-0.071,  0.452]))
+    """
+
+    epochs: int = 200
+    tol: float = 1e-9
+    takes: ClassVar[Any] = TwiceDifferentiable
+    because: ClassVar[str] = "which gives its Hessian (for a Problem use ExactProxRR)"
+
+    def bind(self, problem: TwiceDifferentiable) -> Method:
+        return NewtonByHessian(problem, self)
+
+
+class ModelStep(NamedTuple):
+    """The minimiser of a model."""
+
+    u: Array
+    decrease: float
+    rounds: int
+
+
+class NewtonByHessian(Method):
+    """``ProxNewton`` on a problem. The state: x, damping, and the decrease of the last model."""
+
+    keeps_best = True
+
+    def __init__(self, problem: TwiceDifferentiable, solver: ProxNewton) -> None:
+        super().__init__(problem, solver)
+        self.problem: TwiceDifferentiable = problem
+        self.schedule = lambda epoch: 1.0
+        penalty = problem.penalty
+        self.compiled = all(ability(penalty, name) is not None for name in ABILITIES)
+        has_dual = ability(penalty, "has_dual")
+        self.dual = bool(has_dual is not None and has_dual(problem.shape, problem.ridge))
+        exact = ability(penalty, "prox_from") is None
+        most = FEW if self.dual else LARGEST
+        self.decrements = problem.features <= most and (self.compiled or exact)
+        self.known: list[FirstOrder] = []
+        if self.dual or self.decrements:
+            self.certificate = "gap"
+            proofs = ["duality gap"] * self.dual + ["Newton decrement"] * self.decrements
+            self.header = {"certificate": " or ".join(proofs)}
+        else:
+            self.header = {"certificate": RelativeMapping.meaning}
+        self.header["models"] = "coordinate descent" if self.compiled else "FISTA"
+
+    @cached_property
+    def psi(self) -> ActiveFeatures:
+        penalty, shape = cast(Able, self.problem.penalty), self.problem.shape
+        return ActiveFeatures(penalty, shape, self.problem.features, self.problem.ridge, INSTEAD)
+
+    @cached_property
+    def everything(self) -> Mask:
+        return np.ones(self.problem.features, dtype=bool)
+
+    @cached_property
+    def reference(self) -> float:
+        """f(0) - inf f, which accuracies are relative to."""
+        at_zero = self._expand(np.zeros(self.problem.shape)).value
+        return max(at_zero - self.problem.least, 0.0) or 1.0
+
+    def _expand(self, x: Array) -> FirstOrder:
+        """f and ∇f at x, which the last two points need not be asked for again."""
+        for at in self.known:
+            if np.array_equal(at.x, x):
+                return at
+        self.known = [self.problem.expand(x), *self.known[:1]]
+        return self.known[0]
+
+    def objective(self, state: State) -> float:
+        return self._expand(state["x"]).value + self._psi(state["x"])
+
+    # --- an epoch ------------------------------------------------------------------------------
+
+    def start(self, x0: Array) -> State:
+        if not np.isfinite(self.problem.smoothness.L_max):
+            raise InputError(OVERFLOW)
+        x = within(self.psi.form(self.everything), x0) if self.compiled else x0
+        if not np.isfinite(self.problem.penalty.value(x)):
+            x = self.problem.prox(x, 1.0)  # which no constraint excludes
+        return {"x": x, "newton": np.array([0.0, np.inf]), "moved": np.zeros(x.shape)}
+
+    def advance(self, state: State, epoch: int, step: float) -> Epoch:
+        damping, last = state["newton"].tolist()
+        at, passes, rounds = self._expand(state["x"]), 1, 0
+        height = at.value + self._psi(at.x)
+        active = self.psi.wanted(at.x, at.gradient / SLACK) if self.compiled else self.everything
+        kept = np.flatnonzero(active).astype(np.uint32)
+        H = self.problem.hessian(at.x, kept)
+        flat = kept[np.diag(H) == 0.0]
+        at.gradient[flat] = 0.0  # f has a lower bound: without curvature it has no slope either
+        while True:
+            listen()
+            trial = self._model(at, active, kept, H, damping)
+            rounds += trial.rounds
+            if trial.decrease <= native.ROUNDING * abs(height):  # P shows nothing of it: slopes do
+                ends = not trial.decrease < SHRINKS * last
+                new = state if ends else self._state(trial.u, at.x, 0.0, trial.decrease)
+                return Epoch(new, passes * self.problem.n, rounds, 1.0, STALLED if ends else "")
+            length, made = self._length(at, trial.u, height)
+            passes += made
+            if length > 0.0:
+                break
+            damping = max(MORE_DAMPING * damping, FIRST_DAMPING)
+            if damping > MOST_DAMPING:
+                return Epoch(state, passes * self.problem.n, rounds, 0.0, STALLED)
+        x = trial.u if length == 1.0 else at.x + length * (trial.u - at.x)
+        if length == 1.0:
+            damping = damping / MORE_DAMPING if damping > FIRST_DAMPING else 0.0
+        new = self._state(x, at.x, damping, trial.decrease)
+        return Epoch(new, passes * self.problem.n, rounds, length)
+
+    def _state(self, x: Array, before: Array, damping: float, decrease: float) -> State:
+        return {"x": x, "newton": np.array([damping, decrease]), "moved": x - before}
+
+    def endless(self, state: State) -> str:
+        """Whether f falls for ever along the last step, and no penalty rises."""
+        moved, size = state["moved"], float(np.abs(state["moved"]).max(initial=0.0))
+        if not (size > 0.0 and self.problem.can_recede and not self.problem.ridge > 0.0):
+            return ""
+        x, psi = state["x"], self.problem.penalty.value
+        if psi(x + FAR / size * moved) > psi(x) or not self.problem.recedes(moved):
+            return ""
+        largest = int(np.argmax(np.abs(moved)))
+        return (
+            f"{NO_MINIMISER}: along the last steps, of which that of coefficient {largest} is the longest, {self.problem.receding}, "
+            "so that coefficients grow without end; their size depends on tol alone"
+        )
+
+    def _psi(self, x: Array) -> float:
+        return self.problem.penalty.value(x) + 0.5 * self.problem.ridge * float(x @ x)
+
+    def _model(
+        self, at: FirstOrder, active: Mask, kept: Any, H: Array, damping: float
+    ) -> ModelStep:
+        """The minimiser of the model in the active features."""
+        bent = H + np.diag(damping * np.diag(H)) if damping else H
+        if not self.compiled:
+            return self._model_by_prox(at, bent)
+        start, u = at.x[active], at.x[active].copy()
+        floor = native.TRACE * native.EPSILON * abs(at.value)
+        form = self.psi.form(active)
+        solved = descend(form, bent, at.gradient[active], start, u, native.FINE, floor)
+        whole = at.x.copy()
+        whole[kept] = u
+        good = np.isfinite(solved.gained) and np.isfinite(u).all()
+        return ModelStep(whole if good else at.x, solved.gained if good else np.inf, solved.rounds)
+
+    def _model_by_prox(self, at: FirstOrder, H: Array) -> ModelStep:
+        """The same by FISTA, for a penalty that has nothing but its prox."""
+        ridge, size = self.problem.ridge, at.x.size
+        bent = H + ridge * np.eye(size)
+        model = QuadraticObjective(at.x, at.gradient + ridge * at.x, bent, self.problem.penalty)
+        if not model.smoothness.L_max > 0.0:
+            return ModelStep(at.x, 0.0, 0)
+        with held_warnings():
+            fista = FISTA(epochs=MODEL_EPOCHS, tol=1e-12, eval_every=MODEL_EPOCHS)
+            found = fista.solve(model, at.x)
+        before = self.problem.penalty.value(at.x)
+        return ModelStep(found.x, before - model.objective(found.x), found.epoch)
+
+    def _length(self, at: FirstOrder, u: Array, height: float) -> tuple[float, int]:
+        """How much of the step lowers P by as much as it promises; 0 where no part does. And passes."""
+        d, length = u - at.x, 1.0
+        promised = float(at.gradient @ d) + self._psi(u) - self._psi(at.x)
+        if not (promised < 0.0 and np.isfinite(d).all()):
+            return 0.0, 0
+        for k in range(HALVINGS):
+            to = u if k == 0 else at.x + length * d
+            reached = self._expand(to).value + self._psi(to)
+            allowed = height + native.ARMIJO * length * promised
+            if reached <= allowed + (native.ROUNDING * abs(height) if k == 0 else 0.0):
+                return length, k + 1
+            length *= 0.5
+        return 0.0, HALVINGS
+
+    # --- its end -------------------------------------------------------------------------------
+
+    def certify(self, state: State) -> Check:
+        if self.certificate == RelativeMapping.name:
+            return super().certify(state)
+        at, near = self._expand(state["x"]), 100.0 * self.solver.tol * self.reference
+        bound = np.inf
+        if self.dual:
+            bound = max(duality_gap(self.problem, cast(Able, self.problem.penalty), at), 0.0)
+        target = self.solver.tol * self.reference
+        if not bound <= target and self.decrements and state["newton"][1] <= near:
+            at, proved = self._decrement(at)
+            if proved < bound:
+                return Check(proved / self.reference, self.problem.n, 1, state | {"x": at.x})
+        return Check(bound / self.reference, self.problem.n, 1, state)
+
+    def _decrement(self, at: FirstOrder) -> tuple[FirstOrder, float]:
+        """The Newton decrement at x; for a penalty that has nothing but its prox, at the end of a proximal gradient step."""
+        every = np.flatnonzero(self.everything).astype(np.uint32)
+        H, diagonal = self.problem.hessian(at.x, every), np.arange(at.x.size)
+        at.gradient[np.diag(H) == 0.0] = 0.0
+        if self.compiled:
+            h, l2 = residual(self.psi.form(self.everything), at.x, at.gradient)
+            H[diagonal, diagonal] += l2
+            return at, proved_decrement(self.problem, h, H)
+        ridge = self.problem.ridge
+        step = 1.0 / (float(np.linalg.eigvalsh(H)[-1]) + ridge or 1.0)
+        slope = at.gradient + ridge * at.x
+        u = self.problem.prox(at.x - step * slope, step)
+        then = self.problem.expand(u)
+        if not then.value + self._psi(u) <= at.value + self._psi(at.x):
+            return at, np.inf
+        h = then.gradient + ridge * u - slope + (at.x - u) / step
+        H = self.problem.hessian(u, every)
+        H[diagonal, diagonal] += ridge
+        return then, proved_decrement(self.problem, h, H)

@@ -1,0 +1,6 @@
+"""Times until an event: Cox's partial likelihood, and what is computed from its model."""
+
+from reshuffle.survival.baseline import Baseline as Baseline
+from reshuffle.survival.concordance import concordance as concordance
+from reshuffle.survival.cox import CoxProblem as CoxProblem
+from reshuffle.survival.outcomes import outcome as outcome

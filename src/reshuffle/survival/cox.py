@@ -1,0 +1,237 @@
+"""Cox's proportional hazards: the partial likelihood as a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from reshuffle.cached import cached_property, keep
+from reshuffle.digests import digest, on_demand
+from reshuffle.errors import InputError, shown
+from reshuffle.objective import Array, Visits, check_penalty
+from reshuffle.penalties import Penalty
+from reshuffle.penalties.abilities import compiled_form
+from reshuffle.penalties.forms import Form
+from reshuffle.smoothness import Smoothness
+from reshuffle.survival.matrix import check_matrix
+from reshuffle.survival.outcomes import check_events, check_strata, check_times
+from reshuffle.survival.risk_sets import Margins, RiskSets
+from reshuffle.twice_differentiable import FirstOrder, TwiceDifferentiable
+from reshuffle.validation import check_weights, mean_weight
+
+TIES = ("efron", "breslow")
+CLEAR = 1e-9
+"""Rounding decides no order of two margins that differ by more than this share of the largest one."""
+
+
+class CoxProblem(TwiceDifferentiable):
+    """P(x) = -(1/n) log L(x) + (ridge/2)‖x‖² + ψ(x), L the partial likelihood of proportional hazards.
+
+    A row j fails at the rate λ(t)·exp(a_jᵀx), λ unknown. With R_i the rows that are at risk when row i fails,
+
+        -log L(x) = -Σ_{events i} w_i (a_iᵀx - log Σ_{j in R_i} w_j exp(a_jᵀx))
+
+    where no two rows fail at the same time. It is not a sum of functions of single rows, since each row is in the risk
+    sets of others: there is nothing to shuffle, and ``ExactProxRR`` does not take it. ``ProxNewton`` does, with every convex
+    penalty, and ``FISTA`` with all of them. An evaluation is a pass over the rows, sorted once, with cumulative sums.
+
+    Parameters
+    ----------
+    X : matrix, rows are samples: an array or a sparse matrix. It is copied in the order of time; an array is centred in each
+        stratum, which changes nothing but rounding.
+    time : when the event of each row happened, or until when it was known not to have; not negative.
+    event : True or 1 where the event happened, False or 0 where the row is censored.
+    ties : events at the same time: "efron" (closer to what continuous times would give, and the default of R's survival) or
+        "breslow".
+    strata : a label per row; each stratum has a rate λ(t) of its own, and risk sets are of one stratum.
+    penalty : ψ, anything with ``value(x)`` and ``prox(x, step)``; none where not given.
+    ridge : puts (ridge/2)‖x‖² into the problem.
+    sample_weight : one non-negative weight per row, brought to a mean of 1. With Breslow's ties whole numbers do the same as
+        that many copies of the row; with Efron's the weights are used as R's survival does. A row of weight 0 is left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import reshuffle as rs
+    >>> X = np.array([[0.0], [1.0], [1.0], [0.0]])
+    >>> problem = rs.CoxProblem(X, time=[1.0, 2.0, 3.0, 4.0], event=[1, 1, 0, 1])
+    >>> result = rs.ProxNewton(tol=1e-9).solve(problem)
+    >>> result.converged, result.x.round(4)
+    (True, array([-0.3466]))
+
+    References
+    ----------
+    Cox: Regression models and life-tables, 1972. Breslow: Covariance analysis of censored survival data, 1974.
+    Efron: The efficiency of Cox's likelihood function for censored data, 1977.
+    """
+
+    can_recede = True
+    receding = (
+        "the rows with an event have the largest margins in every risk set, and larger coefficients fit them better (the likelihood is "
+        "monotone, and no penalty holds it)"
+    )
+
+    def __init__(
+        self,
+        X: Any,
+        time: Any,
+        event: Any,
+        ties: str = "efron",
+        strata: Any = None,
+        penalty: Any = None,
+        ridge: float = 0.0,
+        sample_weight: Any = None,
+    ) -> None:
+        if ties not in TIES:
+            raise InputError(f"ties must be one of {', '.join(map(repr, TIES))}, got {shown(ties)}")
+        if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
+            raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
+        matrix = check_matrix(X)
+        n, d = matrix.shape
+        times, events = check_times("time", time, n), check_events("event", event, n)
+        codes, given = check_strata(strata, n), check_weights(sample_weight, n)
+        weights = given if given.size else np.ones(n)
+        if not events[weights > 0].any():
+            raise InputError(
+                "event must be True in some row (of positive weight), got none: where all rows are censored the partial "
+                "likelihood is the same for every model"
+            )
+        order = np.lexsort((events, -times, codes))
+        order = order[weights[order] > 0]
+        self.n, self.shape, self.ties = n, (d,), ties
+        self.weight = mean_weight(sample_weight)
+        """The mean of the sample weights as they were given."""
+        self.penalty, self.ridge = check_penalty(penalty), float(ridge)
+        self.order = order
+        self.times, self.events, self.weights = times[order], events[order], weights[order]
+        cuts = np.flatnonzero(np.diff(codes[order])) + 1
+        self.bounds = np.concatenate([[0], cuts, [order.size]])
+        self.matrix, self.centres = matrix.rows(order).centred(self.bounds)
+        self.labels = codes[order][self.bounds[:-1]]
+        """The number of each stratum, of those that have a row of positive weight."""
+        self.form  # noqa: B018 -- it says so where arrays of the penalty do not fit
+
+    def __repr__(self) -> str:
+        return (
+            f"<CoxProblem: {self.n} x {self.features}, {int(self.events.sum())} events, ties={self.ties!r}, "
+            f"{self.labels.size} strat{'a' if self.labels.size > 1 else 'um'}, penalty={self.penalty!r}, ridge={self.ridge:g}>"
+        )
+
+    # --- the data ------------------------------------------------------------------------------
+
+    @cached_property
+    def strata(self) -> list[tuple[slice, RiskSets]]:
+        """The rows of each stratum, sorted by time from the last to the first, and their risk sets."""
+        rows = [slice(start, stop) for start, stop in pairwise(self.bounds.tolist())]
+        efron = self.ties == "efron"
+        return [
+            (own, RiskSets.of(self.times[own], self.events[own], self.weights[own], efron))
+            for own in rows
+        ]
+
+    def with_penalty(self, penalty: Penalty) -> CoxProblem:
+        """The same f with another penalty."""
+        other = keep(copy(self), strata=self.strata, smoothness=self.smoothness, least=self.least)
+        other.penalty = penalty
+        return other
+
+    @cached_property
+    def form(self) -> Form | None:
+        """ψ as the solver of the models reads it, where it can be compiled."""
+        return compiled_form(self.penalty, self.shape)
+
+    # --- f -------------------------------------------------------------------------------------
+
+    def at(self, x: Array) -> list[Margins]:
+        """The partial likelihood of each stratum."""
+        z = self.matrix.times(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return [sets.at(z[own]) for own, sets in self.strata]
+
+    def expand(self, x: Array) -> FirstOrder:
+        found = self.at(x)
+        value, slopes = sum(each.value for each in found) / self.n, -self.weights * self.events
+        for (own, _), each in zip(self.strata, found, strict=True):
+            slopes[own] += each.hazards
+        return FirstOrder(x, float(value), self.matrix.combined(slopes) / self.n)
+
+    def hessian(self, x: Array, kept: Visits) -> Array:
+        H = np.zeros((kept.size, kept.size))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for (own, sets), each in zip(self.strata, self.at(x), strict=True):
+                if sets.begins.size:
+                    H += sets.hessian(each, self.matrix.block(own, kept))
+        return H / self.n
+
+    def scores(self, x: Array) -> Array:
+        """The part of each row, in the order of ``order``, in minus the gradient of n·f: for robust standard errors."""
+        every, found = np.arange(self.features, dtype=np.uint32), np.empty(self.matrix.shape)
+        for (own, sets), each in zip(self.strata, self.at(x), strict=True):
+            found[own] = sets.scores(each, self.matrix.block(own, every))
+        return found
+
+    def reach(self, directions: Array) -> float:
+        """Twice the largest length of Vᵀ(a_j - c), c any point of the stratum of j: no two rows of a risk set are further apart.
+
+        The third cumulant of a distribution on an interval is at most its variance times the length of the interval.
+        """
+        most, everything = 0.0, np.arange(self.features, dtype=np.uint32)
+        for own, sets in self.strata:
+            if sets.begins.size:
+                risk = slice(own.start, own.start + int(sets.ends[-1]))
+                rows = self.matrix.block(risk, everything)
+                along = (rows - rows.mean(axis=0)) @ directions
+                most = max(most, float(np.einsum("ij,ij->i", along, along).max()))
+        return 2.0 * float(np.sqrt(most))
+
+    @cached_property
+    def least(self) -> float:
+        """The value of f for a model whose events are all certain, below which no model goes."""
+        return sum(sets.least for _, sets in self.strata) / self.n
+
+    @cached_property
+    def smoothness(self) -> Smoothness:
+        """L_f ≤ (1/n) Σ_k c_k max_{j in R_k} ‖a_j - c‖² + ridge, c the mean of the stratum: a variance is at most that."""
+        total = 0.0
+        for own, sets in self.strata:
+            if sets.begins.size:
+                squares = np.maximum.accumulate(self.matrix.centred_squares(own))
+                total += float(sets.counts @ squares[sets.ends[sets.owner] - 1])
+        bound = total / self.n + self.ridge
+        return Smoothness(lambda: np.array([bound]))
+
+    def recedes(self, x: Array) -> bool:
+        """Whether in every risk set the events have the largest margins: the likelihood of tx then rises with t."""
+        z = self.matrix.times(x)
+        clear, moves = CLEAR * float(np.abs(z).max(initial=0.0)), False
+        for own, sets in self.strata:
+            if not sets.begins.size:
+                continue
+            most = np.maximum.accumulate(z[own])[sets.ends - 1]
+            blocks = np.column_stack([sets.begins, sets.ends]).ravel()
+            least = np.minimum.reduceat(np.append(z[own], np.inf), blocks)[0::2]
+            if np.any(least < most - clear):
+                return False
+            moves = moves or bool(np.ptp(z[own][: sets.ends[-1]]) > clear)
+        return moves
+
+    # --- the run's business --------------------------------------------------------------------
+
+    def contents(self) -> Mapping[str, str]:
+        return {
+            "data": self.matrix.digest(),
+            "times": digest(self.times, self.events, self.bounds, self.order),
+            "weights": digest(self.weights),
+            "loss": digest(self.ties),
+            "penalty": digest(self.penalty),
+            "ridge": digest(self.ridge),
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is computed on demand."""
+        found = on_demand(type(self))
+        return {name: value for name, value in vars(self).items() if name not in found}

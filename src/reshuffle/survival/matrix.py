@@ -1,0 +1,109 @@
+"""The design matrix of a survival model: dense or sparse, with the four things that the likelihood asks of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from reshuffle.digests import digest
+from reshuffle.errors import InputError
+from reshuffle.objective import Array, Visits
+from reshuffle.shards import Shards
+from reshuffle.validation import as_array, check_finite
+
+BLOCK = 1 << 22
+"""Numbers of a dense block of rows at most where squares of sparse rows are computed: 32 MB."""
+
+
+def is_sparse(values: Any) -> bool:
+    """Whether this is a sparse matrix of scipy."""
+    return bool(sp.issparse(values))
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """Rows of double precision."""
+
+    values: Any
+    """A C-ordered array, or a sparse matrix in CSR format."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, d = self.values.shape
+        return int(n), int(d)
+
+    def rows(self, order: NDArray[np.intp]) -> Matrix:
+        """These rows, in this order (a copy)."""
+        return Matrix(self.values[order])
+
+    def centred(self, bounds: NDArray[np.intp]) -> tuple[Matrix, Array]:
+        """The rows of each piece less their mean, in place, and the means; sparse rows as they are, and zeros."""
+        means = np.zeros((bounds.size - 1, self.shape[1]))
+        if not is_sparse(self.values):
+            with np.errstate(over="ignore", invalid="ignore"):
+                for k, (start, stop) in enumerate(pairwise(bounds.tolist())):
+                    own, first = self.values[start:stop], self.values[start].copy()
+                    own -= first  # columns that do not vary are zero then, to the last digit
+                    mean = own.mean(axis=0)
+                    own -= mean
+                    means[k] = first + mean
+        return self, means
+
+    def times(self, x: Array) -> Array:
+        """a_jᵀx for every row."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(self.values @ x)
+
+    def combined(self, slopes: Array) -> Array:
+        """Σ_j slopes_j a_j."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(self.values.T @ slopes)
+
+    def block(self, rows: slice, kept: Visits) -> Array:
+        """These rows in these columns, dense."""
+        some, whole = self.values[rows], kept.size == self.shape[1]
+        if not whole:
+            some = some[:, kept.astype(np.intp)]
+        return np.asarray(some.toarray() if is_sparse(some) else some)
+
+    def centred_squares(self, rows: slice) -> Array:
+        """‖a_j - c‖² with c the mean of these rows, without rounding that exceeds it."""
+        some = self.values[rows]
+        mean = np.asarray(some.mean(axis=0)).ravel()
+        if not is_sparse(some):
+            return np.asarray(((some - mean) ** 2).sum(axis=1))
+        step = max(1, BLOCK // max(1, self.shape[1]))
+        parts = [
+            ((some[k : k + step].toarray() - mean) ** 2).sum(axis=1)
+            for k in range(0, some.shape[0], step)
+        ]
+        return np.concatenate(parts)
+
+    def digest(self) -> str:
+        if is_sparse(self.values):
+            return digest(self.values.data, self.values.indices, self.values.indptr, self.shape)
+        return digest(self.values)
+
+
+def check_matrix(X: Any) -> Matrix:
+    """X as a matrix of finite numbers with a row and a column."""
+    if isinstance(X, Shards):
+        raise InputError("X must be in memory for a survival model, got rows on disk")
+    if is_sparse(X):
+        given = sp.csr_matrix(X, dtype=np.float64) if X.dtype.kind in "fiub" else X
+        numbers = given.data
+    else:
+        given = numbers = as_array("X", X)
+    if given.dtype.kind not in "fiub":
+        raise InputError(f"X must hold numbers, got an array of dtype {given.dtype}")
+    if given.ndim != 2 or 0 in given.shape:
+        raise InputError(
+            f"X must be a matrix with a row and a column or more (rows are samples), got shape {given.shape}"
+        )
+    check_finite("X", numbers)
+    return Matrix(given if is_sparse(given) else np.asarray(given, dtype=np.float64))
