@@ -129,7 +129,9 @@ def test_the_prox_lowers_its_objective_by_half_the_squared_distance(
 
 def test_whole_channels_become_zero_and_groups_have_their_own_penalties() -> None:
     torch.manual_seed(0)
-    layers = torch.nn.Sequential(torch.nn.Conv2d(1, 6, 3), torch.nn.Flatten(), torch.nn.Linear(6, 2))
+    layers = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 6, 3), torch.nn.Flatten(), torch.nn.Linear(6, 2)
+    )
     with torch.no_grad():
         layers[0].weight[:3] *= 0.01
     bias, rank = layers[0].bias.detach().clone(), torch.linalg.matrix_rank(layers[2].weight)
@@ -212,9 +214,7 @@ def test_a_closure_is_called_once_with_gradients_and_its_loss_returned() -> None
 def test_a_parameter_without_a_gradient_is_not_shrunk() -> None:
     frozen = torch.ones(3, requires_grad=True)
     once = torch.ones(3, requires_grad=True)
-    optimizer = rt.ProxRR(
-        [frozen, once], lr=0.1, penalty=rs.penalties.L1(1.0), steps_per_prox=4
-    )
+    optimizer = rt.ProxRR([frozen, once], lr=0.1, penalty=rs.penalties.L1(1.0), steps_per_prox=4)
     for step in range(4):
         optimizer.zero_grad()
         if step == 2:
@@ -329,8 +329,14 @@ def test_sparse_gradients_are_refused_before_anything_changes() -> None:
         ({"steps_per_prox": 2.0}, "steps_per_prox must be a positive integer"),
         ({"penalty": 0.1}, "penalty must be None or have the methods"),
         ({"penalty": rs.penalties.L1}, "penalty must be None or have the methods"),
-        ({"penalty": rs.penalties.NuclearNorm(0.1)}, r"penalty NuclearNorm.* does not fit parameter 0"),
-        ({"penalty": rs.penalties.SLOPE(1.0, [0.3, 0.2])}, "penalty SLOPE.* does not fit parameter 0"),
+        (
+            {"penalty": rs.penalties.NuclearNorm(0.1)},
+            r"penalty NuclearNorm.* does not fit parameter 0",
+        ),
+        (
+            {"penalty": rs.penalties.SLOPE(1.0, [0.3, 0.2])},
+            "penalty SLOPE.* does not fit parameter 0",
+        ),
         ({"penalty": rs.penalties.L1([0.1] * 4)}, "penalty L1.* does not fit parameter 0"),
         ({"axis": 1}, "axis must be an integer from 0 to 0"),
         ({"axis": 0.0}, "axis must be"),
@@ -340,7 +346,9 @@ def test_bad_options_are_refused_by_name(options: Any, message: str) -> None:
     with pytest.raises(rs.InputError, match=message):
         rt.ProxRR([weights()], **({"lr": 0.1, "steps_per_prox": 2} | options))
     optimizer = rt.ProxRR([weights()], lr=0.1, steps_per_prox=2)
-    with pytest.raises(rs.InputError, match=message.replace("parameter 0", "parameter 0 of group 1")):
+    with pytest.raises(
+        rs.InputError, match=message.replace("parameter 0", "parameter 0 of group 1")
+    ):
         optimizer.add_param_group({"params": weights(), **options})
     assert len(optimizer.param_groups) == 1
 
@@ -378,7 +386,9 @@ def test_the_state_of_another_optimiser_is_refused() -> None:
     assert optimizer.param_groups[0]["penalty"] == L1
     with pytest.raises(ValueError, match="different number of parameter groups"):
         optimizer.load_state_dict(
-            rt.ProxRR([{"params": [w]}, {"params": weights()}], lr=0.1, steps_per_prox=1).state_dict()
+            rt.ProxRR(
+                [{"params": [w]}, {"params": weights()}], lr=0.1, steps_per_prox=1
+            ).state_dict()
         )
     assert optimizer.param_groups[0]["penalty"] == L1
 
