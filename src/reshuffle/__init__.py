@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         orders,
         penalties,
         plotting,
+        privacy,
         steps,
         survival,
         testing,
@@ -69,7 +70,7 @@ _NAMES = {
     "trace": "Result Trace",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = "datasets engines estimators federated losses orders penalties plotting steps survival testing theory"
+_MODULES = "datasets engines estimators federated losses orders penalties plotting privacy steps survival testing theory"
 
 __all__ = [
     "FISTA",
@@ -115,6 +116,7 @@ __all__ = [
     "orders",
     "penalties",
     "plotting",
+    "privacy",
     "rr_path",
     "steps",
     "survival",

@@ -11,6 +11,8 @@ Array = NDArray[np.float64]
 """Points, gradients, and everything that is computed from them."""
 Visits = NDArray[np.uint32]
 """Indices of functions or features, as the compiled core takes them."""
+Ends = NDArray[np.int64]
+"""For each batch, the number of visits up to its end."""
 Labels = NDArray[np.int64]
 """One integer per row or feature, such as the number of its group."""
 Mask = NDArray[np.bool_]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.arrays import AnyArray, Array, Visits
+from reshuffle.arrays import AnyArray, Array, Ends, Visits
 from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.digests import digest
@@ -322,6 +322,32 @@ class Datafit(Samples):
                 psi,
                 scale,
             )
+        if scale != 1.0:
+            flat[:penalised] *= scale
+        self.raise_own_errors()
+
+    def clipped_sweep(
+        self,
+        x: Array,
+        visits: Visits,
+        ends: Ends,
+        step: float,
+        *,
+        ridge: float,
+        average: float,
+        clip: float,
+        noise: Array,
+        prox_step: float = 0.0,
+        form: Form = NO_PENALTY,
+    ) -> None:
+        """Steps along clipped gradients with noise, in place; see ``FiniteSum.clipped_sweep``."""
+        flat, penalised = self.checked(x).reshape(-1), self.flat(x)
+        rows = np.ascontiguousarray(noise.reshape(ends.size, -1))
+        listen()
+        scale = native.clipped_sweep(
+            self.core, self.weights, visits, ends, average, x, step, ridge, clip, 1.0, rows, prox_step,
+            native_form(form), 1.0,
+        )  # fmt: skip
         if scale != 1.0:
             flat[:penalised] *= scale
         self.raise_own_errors()

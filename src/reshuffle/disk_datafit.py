@@ -53,9 +53,10 @@ class DiskDatafit(Datafit):
 
     # --- windows -------------------------------------------------------------------------------
 
-    def _local(self, rows: Rows, targets: Any, weights: Any) -> Datafit:
+    def _local(self, rows: Rows, targets: Any, weights: Any, offsets: Any) -> Datafit:
         fit = Datafit(
-            rows, read_only(targets), read_only(weights), self.loss, self.bias, self.features, self.outputs, self.threads
+            rows, read_only(targets), read_only(weights), self.loss, self.bias, self.features, self.outputs, self.threads,
+            read_only(offsets),
         )  # fmt: skip
         return keep(
             fit, quick=rows
@@ -68,7 +69,7 @@ class DiskDatafit(Datafit):
         for begin, end, rows in self.rows.in_turn():
             listen()
             part = Range(begin, end)
-            fit = self._local(rows, part.of(self.targets), part.of(self.weights))
+            fit = self._local(rows, *map(part.of, (self.targets, self.weights, self.offsets)))
             if counts is not None:
                 counts += fit.column_counts
                 squares += fit.column_squares * fit.n
@@ -107,7 +108,7 @@ class DiskDatafit(Datafit):
             read_only(np.empty(0, np.uint32)),
         )
         return Datafit(
-            nothing, self.targets, self.weights, self.loss, self.bias, 0, self.outputs, self.threads
+            nothing, self.targets, self.weights, self.loss, self.bias, 0, self.outputs, self.threads, self.offsets
         )  # fmt: skip
 
     # --- passes over all rows ------------------------------------------------------------------
@@ -249,22 +250,22 @@ class DiskDatafit(Datafit):
                 at += whole.end - whole.begin
             mine = visits[segment.visits]
             local = (mine + shift[self.rows.owners(mine)]).astype(np.uint32)
-            empty = self._local(rows, np.empty(0), np.empty(0))
+            empty = self._local(rows, np.empty(0), np.empty(0), np.empty(0))
             part = WindowPart(read_only(local), empty, stretches, segment)
             yield part._replace(fit=self._filled(part, rows, at))
 
     def _filled(self, part: WindowPart, rows: Rows, count: int) -> Datafit:
-        """The rows of a part with their targets and weights."""
+        """The rows of a part with their targets, weights and offsets."""
 
         def of(array: NDArray[Any]) -> NDArray[Any]:
+            if not array.size:
+                return array
             found = np.empty((count, *array.shape[1:]), dtype=array.dtype)
             for whole, local in part.stretches:
                 local.of(found)[...] = whole.of(array)
             return found
 
-        return self._local(
-            rows, of(self.targets), of(self.weights) if self.weights.size else self.weights
-        )
+        return self._local(rows, of(self.targets), of(self.weights), of(self.offsets))
 
     def sweep(
         self,
@@ -336,25 +337,30 @@ class DiskDatafit(Datafit):
             found.append(fit.quick.columns(kept, self.features))
         rows = Rows.join(found) if not self.rows.unit else _joined_ones(found)
         fit = Datafit(
-            rows, self.targets, self.weights, self.loss, self.bias, int(kept.size), self.outputs, self.threads
+            rows, self.targets, self.weights, self.loss, self.bias, int(kept.size), self.outputs, self.threads,
+            self.offsets,
         )  # fmt: skip
         return keep(fit, column_counts=counts[kept], column_squares=squares[kept])
 
-    def in_memory(self, pieces: Sequence[int], targets: Any, weights: Any) -> Datafit:
+    def in_memory(self, pieces: Sequence[int], targets: Any, weights: Any, offsets: Any) -> Datafit:
         """The samples of these pieces, which stay in memory; no file is read whole for them."""
-        return self._local(self.rows.glance(pieces), targets, weights)
+        return self._local(self.rows.glance(pieces), targets, weights, offsets)
 
     def take(self, order: Visits) -> Self:
         """The samples of this order, which must rise; in memory where they fit."""
         weights = self.weights[order] if self.weights.size else self.weights
-        return self._on(self.rows[order], self.targets[order], weights)
+        offsets = self.offsets[order] if self.offsets.size else self.offsets
+        return self._on(self.rows[order], self.targets[order], weights, offsets)
 
     def piece(self, start: int, stop: int) -> Self:
-        return self._on(self.rows[start:stop], self.targets[start:stop], self.weights[start:stop])
+        return self._on(
+            self.rows[start:stop], self.targets[start:stop], self.weights[start:stop], self.offsets[start:stop]
+        )  # fmt: skip
 
-    def _on(self, rows: Shards, targets: Any, weights: Any) -> Self:
+    def _on(self, rows: Shards, targets: Any, weights: Any, offsets: Any) -> Self:
         found: Any = datafit_on(
-            rows, read_only(targets), read_only(weights), self.loss, self.bias, self.features, self.outputs
+            rows, read_only(targets), read_only(weights), self.loss, self.bias, self.features, self.outputs,
+            read_only(offsets),
         )  # fmt: skip
         return found  # type: ignore[no-any-return]
 
@@ -370,11 +376,14 @@ def _joined_ones(parts: list[Rows]) -> Rows:
 
 
 def datafit_on(
-    rows: Rows | Shards, targets: Any, weights: Any, loss: Any, bias: bool, features: int, outputs: tuple[int, ...]
+    rows: Rows | Shards, targets: Any, weights: Any, loss: Any, bias: bool, features: int,
+    outputs: tuple[int, ...], offsets: Any,
 ) -> Datafit:  # fmt: skip
     """The samples with their loss: rows on disk that fit into memory are read there."""
     if isinstance(rows, Rows):
-        return Datafit(rows, targets, weights, loss, bias, features, outputs)
+        return Datafit(rows, targets, weights, loss, bias, features, outputs, offsets=offsets)
     if rows.fits:
-        return Datafit(rows.load(), targets, weights, loss, bias, features, outputs)
-    return DiskDatafit(rows, targets, weights, loss, bias, features, outputs)
+        return Datafit(
+            rows.load(), targets, weights, loss, bias, features, outputs, offsets=offsets
+        )
+    return DiskDatafit(rows, targets, weights, loss, bias, features, outputs, offsets=offsets)

@@ -9,6 +9,7 @@ from typing import TypeGuard
 import numpy as np
 
 from reshuffle.arrays import Array as Array
+from reshuffle.arrays import Ends
 from reshuffle.arrays import Visits as Visits
 from reshuffle.cached import cached_property
 from reshuffle.datafit import ALONE, Copies, Datafit
@@ -226,6 +227,37 @@ class FiniteSum(Objective):
             if prox_step > 0:
                 x[...] = self.prox(x, prox_step)
 
+    def clipped_sweep(
+        self,
+        x: Array,
+        visits: Visits,
+        ends: Ends,
+        step: float,
+        *,
+        average: float,
+        clip: float,
+        noise: Array,
+        share: float,
+        prox_step: float = 0.0,
+    ) -> None:
+        """x ← x - step·average·(Σ_{i in batch} clip_C(∇f_i(x)) + noise_k + share·ridge·x), batch after batch, in place.
+
+        clip_C(g) = g·min(1, C/‖g‖), over all unknowns; ∇f_i is without the ridge here, which is not clipped. Batch k
+        ends before visit ``ends[k]``, may be empty, and has row k of the noise. ``share`` is the mean length of a batch: were
+        the ridge that of its own length, the model would tell this length. A gradient that is not a number counts as zero.
+        """
+        start, features = 0, slice(self.features)
+        for stop, disturbance in zip(ends.tolist(), noise, strict=True):
+            direction = disturbance.copy()
+            for i in visits[start:stop]:
+                listen()
+                direction += clipped(np.nan_to_num(self._without_ridge(int(i), x), nan=0.0), clip)
+            direction[features] += share * self.ridge * x[features]
+            x -= step * average * direction
+            if prox_step > 0:
+                x[...] = self.prox(x, prox_step)
+            start = stop
+
     def weighted(self, factor: float) -> FiniteSum:
         """The same sum with all losses multiplied by a factor."""
         raise InputError(f"{type(self).__name__} cannot weigh its functions beside other clients'")
@@ -303,6 +335,18 @@ class FiniteSum(Objective):
             raise InputError(
                 f"{cls.__name__} must have component(i, x), the gradient of one function"
             )
+
+
+def clipped(vector: Array, bound: float) -> Array:
+    """v·min(1, C/‖v‖), without overflow."""
+    largest = float(np.abs(vector).max(initial=0.0))
+    if largest == 0.0:
+        return vector
+    scaled = np.clip(vector, -np.finfo(float).max, np.finfo(float).max) / min(
+        largest, np.finfo(float).max
+    )
+    norm = float(np.linalg.norm(scaled))
+    return vector if largest * norm <= bound else scaled * (bound / norm)
 
 
 class Reordered(FiniteSum):

@@ -70,6 +70,36 @@ class Cyclic:
 
 
 @dataclass(frozen=True)
+class Allocation:
+    """Balls and bins: in each epoch every sample draws one of the ⌈n/b⌉ steps, independently of the others.
+
+    Batches differ in length, with b samples on average, and some may be empty. For ``privacy.SampleLevel`` alone: the
+    draws are made with random numbers of the system, not with those of the run's seed, since ε is smaller than that of
+    other orders only as long as nobody knows the step of a sample.
+    """
+
+    fixed: ClassVar[bool] = False
+
+    def visits(self, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
+        raise InputError("order Allocation() is for privacy=SampleLevel(...)")
+
+    def allocate(
+        self, pool: Visits, steps: int, rng: np.random.Generator
+    ) -> tuple[Visits, NDArray[np.int64]]:
+        """The visits of an epoch, and the ends of its steps among them.
+
+        Examples
+        --------
+        >>> visits, ends = Allocation().allocate(np.arange(6, dtype=np.uint32), 3, np.random.default_rng(0))
+        >>> sorted(visits.tolist()), ends.tolist()
+        ([0, 1, 2, 3, 4, 5], [3, 5, 6])
+        """
+        step = rng.integers(steps, size=pool.size)
+        ends = np.cumsum(np.bincount(step, minlength=steps)).astype(np.int64)
+        return pool[np.argsort(step, kind="stable")], ends
+
+
+@dataclass(frozen=True)
 class Windows:
     """In each epoch, shards in random order, and their rows in random order within windows of several shards.
 

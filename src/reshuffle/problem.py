@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.arrays import AnyArray, Array, Visits
+from reshuffle.arrays import AnyArray, Array, Ends, Visits
 from reshuffle.cached import cached_property, keep
 from reshuffle.capacity import check_unknown
 from reshuffle.core import native
@@ -18,6 +18,7 @@ from reshuffle.digests import digest, on_demand
 from reshuffle.disk_datafit import datafit_on
 from reshuffle.errors import InputError, shown
 from reshuffle.losses import Logistic, Loss, check_loss
+from reshuffle.losses.offsets import check_offsets
 from reshuffle.losses.targets import check_targets
 from reshuffle.objective import FiniteSum, check_penalty
 from reshuffle.penalties import Penalty, ability
@@ -41,7 +42,7 @@ CLEAR = 1e-9
 
 
 class Problem(FiniteSum):
-    """P(x) = (1/n) Σ_i f_i(x) + ψ(x),  f_i(x) = w_i·l(a_iᵀx + b, y_i) + (ridge/2)‖x‖².
+    """P(x) = (1/n) Σ_i f_i(x) + ψ(x),  f_i(x) = w_i·l(a_iᵀx + b + o_i, y_i) + (ridge/2)‖x‖².
 
     Parameters
     ----------
@@ -57,6 +58,11 @@ class Problem(FiniteSum):
     ridge : adds (ridge/2)‖x‖² to each f_i. On sparse rows this does not make a step more expensive.
     sample_weight : one non-negative weight per row. The objective is the weighted mean of the losses,
         w_i = n·sample_weight_i/Σ sample_weight; gradients and L_i carry the same factor.
+    offset : one known number o_i per row, which is added to the margin; zeros where not given. The coefficients
+        explain what is left.
+    exposure : one positive number e_i per row, such as years under risk: the offset log(e_i), for losses whose mean
+        is the exponential of the margin (``Poisson``, ``Gamma``, ``Tweedie``, …). The targets are then totals, not
+        rates, and weights stay as they are, as in the GLM of statsmodels. Both may be given: they add up.
     fit_intercept : adds b, the last entry (row, for a matrix unknown) of x. Neither the penalty nor
         the ridge sees it.
 
@@ -87,6 +93,8 @@ class Problem(FiniteSum):
         ridge: float = 0.0,
         sample_weight: object = None,
         fit_intercept: bool = False,
+        offset: Any = None,
+        exposure: Any = None,
     ) -> None:
         loss = check_loss(Logistic() if loss is None else loss).for_targets(y)
         if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
@@ -95,10 +103,11 @@ class Problem(FiniteSum):
         targets = check_targets(y, n, loss)
         weights = check_weights(sample_weight, n)
         self.weight = mean_weight(sample_weight)
+        offsets = check_offsets(offset, exposure, n, loss)
         outputs = loss.kind.outputs(targets)
         check_unknown((features + bool(fit_intercept), *outputs))
         bias = bool(fit_intercept)
-        self.datafit = datafit_on(rows, targets, weights, loss, bias, features, outputs)
+        self.datafit = datafit_on(rows, targets, weights, loss, bias, features, outputs, offsets)
         self.penalty, self.ridge = check_penalty(penalty), float(ridge)
         self.form  # noqa: B018 -- it says so where arrays of the penalty do not fit
 
@@ -137,6 +146,11 @@ class Problem(FiniteSum):
         return self.datafit.weights
 
     @property
+    def offsets(self) -> Array:
+        """The o_i that are added to the margins, with the logarithms of exposures; empty where all are 0."""
+        return self.datafit.offsets
+
+    @property
     def loss(self) -> Loss:
         return self.datafit.loss
 
@@ -170,7 +184,7 @@ class Problem(FiniteSum):
         """The problem with all sample weights multiplied by a factor, so that their mean is no longer 1."""
         fit = self.datafit
         weights = factor * (fit.weights if fit.weights.size else np.ones(fit.n))
-        return self.with_datafit(fit.on_samples(fit.rows, fit.targets, weights))
+        return self.with_datafit(fit.on_samples(fit.rows, fit.targets, weights, fit.offsets))
 
     def with_datafit(self, datafit: Datafit) -> Problem:
         """The same loss, penalty and ridge on other samples."""
@@ -201,7 +215,7 @@ class Problem(FiniteSum):
         return out
 
     def margins(self, x: Array) -> Array:
-        """a_iᵀx + b for every row, from which predictions are made."""
+        """a_iᵀx + b for every row, without the offsets: what a prediction is made of."""
         return self.datafit.margins(x)
 
     @property
@@ -304,6 +318,48 @@ class Problem(FiniteSum):
             return
         self.datafit.sweep(x, visits, step, **settings)
 
+    def clipped_sweep(
+        self,
+        x: Array,
+        visits: Visits,
+        ends: Ends,
+        step: float,
+        *,
+        average: float,
+        clip: float,
+        noise: Array,
+        share: float,
+        prox_step: float = 0.0,
+    ) -> None:
+        if self.datafit.on_disk:
+            raise InputError("privacy=SampleLevel(...) needs rows in memory, and these lie on disk")
+        visits = read_only(check_visits(visits, self.n))
+        if prox_step > 0 and self.form is None:
+            super().clipped_sweep(
+                x,
+                visits,
+                ends,
+                step,
+                average=average,
+                clip=clip,
+                noise=noise,
+                share=share,
+                prox_step=prox_step,
+            )
+            return
+        form: dict[str, Any] = {"prox_step": prox_step, "form": self.form} if prox_step > 0 else {}
+        self.datafit.clipped_sweep(
+            x,
+            visits,
+            ends,
+            step,
+            ridge=share * self.ridge,
+            average=average,
+            clip=clip,
+            noise=noise,
+            **form,
+        )
+
     def slopes(self, x: Array) -> tuple[Array, Array]:
         return self.datafit.slopes(x)
 
@@ -353,6 +409,7 @@ class Problem(FiniteSum):
             "data": fit.identity(),
             "targets": digest(fit.targets),
             "weights": digest(fit.weights),
+            **({"offsets": digest(fit.offsets)} if fit.offsets.size else {}),
             "loss": digest(fit.loss),
             "penalty": digest(self.penalty),
             "ridge": digest(self.ridge),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -24,6 +24,7 @@ from reshuffle.validation import read_only
 T = TypeVar("T")
 PIECE = 1 << 13
 """The number of rows in a piece: a fraction of a millisecond of work, so that threads share evenly."""
+NO_OFFSETS: Array = read_only(np.empty(0))
 # The core sums the losses of this many rows before adding them to a total; calls end at multiples of it.
 SUMMED = 1 << 10
 
@@ -41,9 +42,10 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Rows a_i of a matrix with targets y_i, weights w_i and a loss.
+    """Rows a_i of a matrix with targets y_i, weights w_i, offsets o_i and a loss.
 
-    ``weights`` is empty if all w_i are 1. With ``bias`` the last entry (row) of x is b.
+    ``weights`` is empty if all w_i are 1. With ``bias`` the last entry (row) of x is b. Margins z_i = a_iᵀx + b
+    are without the offsets, and so linear in x; the loss of row i is l(z_i + o_i, y_i).
     """
 
     rows: Rows
@@ -57,6 +59,8 @@ class Samples:
     threads: int | None = None
     """The number of threads for passes over all rows in storage order. If given, sums are made of pieces of a fixed size, in
     order, so that the bits do not depend on the number; otherwise they are made in one piece."""
+    offsets: Array = field(default_factory=lambda: NO_OFFSETS)
+    """One o_i for each row; empty where all are 0."""
 
     @property
     def n(self) -> int:
@@ -82,7 +86,8 @@ class Samples:
     def _core(self) -> object:
         loss = native_loss(self.loss, self.targets.dtype == np.int32)
         return native.Samples(
-            *self.quick, self.targets, self.weights, loss, self.bias, self.features, prod(self.outputs) if self.outputs else 0
+            *self.quick, self.targets, self.weights, self.offsets, loss, self.bias, self.features,
+            prod(self.outputs) if self.outputs else 0,
         )  # fmt: skip
 
     @cached_property
@@ -160,24 +165,40 @@ class Samples:
     def take(self, order: Visits) -> Self:
         """The same samples in the given order, stored in that order (a copy of the rows)."""
         weights = self.weights[order] if self.weights.size else self.weights
-        return self.on_samples(self.rows.take(order), self.targets[order], weights)
+        offsets = self.offsets[order] if self.offsets.size else self.offsets
+        return self.on_samples(self.rows.take(order), self.targets[order], weights, offsets)
 
     def piece(self, start: int, stop: int) -> Self:
         """The samples from ``start`` up to ``stop``, without a copy."""
         return self.on_samples(
-            self.rows.piece(start, stop), self.targets[start:stop], self.weights[start:stop]
-        )
+            self.rows.piece(start, stop), self.targets[start:stop], self.weights[start:stop],
+            self.offsets[start:stop],
+        )  # fmt: skip
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """The samples of all parts, one after the other (copied, their weights as they are)."""
         targets = np.concatenate([part.targets for part in parts])
         weights = np.concatenate([part.weights for part in parts])
-        return parts[0].on_samples(Rows.join([part.rows for part in parts]), targets, weights)
+        offsets = np.concatenate([part.own_offsets() for part in parts])
+        offsets = offsets if offsets.any() else NO_OFFSETS
+        rows = Rows.join([part.rows for part in parts])
+        return parts[0].on_samples(rows, targets, weights, offsets)
 
-    def on_samples(self, rows: Rows, targets: AnyArray, weights: Array) -> Self:
+    def on_samples(self, rows: Rows, targets: AnyArray, weights: Array, offsets: Array) -> Self:
         """The same loss on other samples (their weights as they are, not normalised again)."""
-        return replace(self, rows=rows, targets=read_only(targets), weights=read_only(weights))
+        return replace(
+            self, rows=rows, targets=read_only(targets), weights=read_only(weights), offsets=read_only(offsets)
+        )  # fmt: skip
+
+    def own_offsets(self) -> Array:
+        """One offset for each row, zeros where there are none."""
+        return self.offsets if self.offsets.size else np.zeros(self.n)
+
+    def predictors(self, x: Array) -> Array:
+        """What the losses are functions of: a_iᵀx + b + o_i for every row."""
+        margins: Array = self.margins(x)  # type: ignore[attr-defined]
+        return margins + self.offsets if self.offsets.size else margins
 
     def columns(self, kept: Visits) -> Self:
         """The same samples in these features only; an intercept stays (a copy of the rows)."""
@@ -200,5 +221,5 @@ class Samples:
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
         vars(self)["rows"] = self.rows.read_only()
-        for name in ("targets", "weights"):
+        for name in ("targets", "weights", "offsets"):
             vars(self)[name] = read_only(getattr(self, name))

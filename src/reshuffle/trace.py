@@ -16,6 +16,7 @@ from reshuffle.errors import InputError, shown
 from reshuffle.files import Location, write_csv
 from reshuffle.html_tables import ends, html_table, number
 from reshuffle.npz_archive import Archive, read_archive, write_archive
+from reshuffle.privacy.guarantee import Guarantee
 
 INTERRUPTED = "interrupted after"
 """The beginning of the message of a run that Ctrl-C ended."""
@@ -159,6 +160,12 @@ class Result:
         return self.message.startswith(INTERRUPTED)
 
     @property
+    def privacy(self) -> Guarantee | None:
+        """(ε, δ) of all models of the run, the neighbouring relation and what was assumed; None for a run without privacy."""
+        text = self.trace.header.get("privacy")
+        return None if text is None else Guarantee.from_text(text)
+
+    @property
     def digest(self) -> str:
         """sha256 of the model's bytes: equal models have equal digests."""
         return hashlib.sha256(np.ascontiguousarray(self.x).tobytes()).hexdigest()
@@ -194,6 +201,7 @@ class Result:
             "work": f"{passes:.1f} passes over the data, {last['prox_evals']:.0f} prox evaluations",
             "certificate": f"{certificate}: {', '.join(f'{v:.3g}' for v in measures.values())}",
             "step": f"{last['step']:.4g}",
+            "privacy": "" if self.privacy is None else str(self.privacy),
             "seconds": f"{last['seconds']:.4g} (without evaluation and compilation)",
         }
         return "\n".join(f"{name:<12} {text}" for name, text in lines.items() if text)

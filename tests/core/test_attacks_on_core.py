@@ -97,7 +97,7 @@ def samples(intercept: bool = False, features: int = 3, outputs: int = 0) -> Any
     loss = native.built_in_loss(name, [])
     starts = np.zeros(3, dtype=np.uint32)
     return native.Samples(
-        np.empty(0), EMPTY, starts, y, np.empty(0), loss, intercept, features, outputs
+        np.empty(0), EMPTY, starts, y, np.empty(0), np.empty(0), loss, intercept, features, outputs
     )
 
 

@@ -143,7 +143,9 @@ def expansion(z: Any, y: Any, weights: Any, slopes: Any, p: Any) -> float:
     """Slopes and the p of the curvatures of softmax at these margins, by the core; Σ_i w_i l_i."""
     nothing, loss = np.empty(0, dtype=np.uint32), native.built_in_loss("multinomial", [])
     rows, classes = np.zeros((len(z), 1)), y.astype(np.int32)
-    samples = native.Samples(rows, nothing, nothing, classes, weights, loss, False, 1, z.shape[1])
+    samples = native.Samples(
+        rows, nothing, nothing, classes, weights, np.empty(0), loss, False, 1, z.shape[1]
+    )
     return native.expand(samples, z, 0, len(z), slopes, p, 0.0)
 
 

@@ -109,7 +109,7 @@ def test_the_handshake_is_made_once_where_the_penalty_is_asked_for(
     written = settings(
         tmp_path / "out", penalty=f"{found.learned.penalty!r}", method=method, rounds=2
     )
-    assert found.learned.penalty == rs.penalties.L2(found.learned.penalty.l2)
+    assert isinstance(found.learned.penalty, rs.penalties.L2)
     assert found.digest == on_threads(homes, written).digest
     assert [kind for node, kind in grid.sent if node == 4].count("hello") == 1
 

@@ -170,3 +170,31 @@ def test_every_kind_of_answer_has_its_rules() -> None:
         task = Task("r", 0, 0.0, nothing, "", (0,), kind=f"secure-{kind}")
         with pytest.raises(InputError, match="is missing"):
             check_answer(task, {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("simulation", [True, False], ids=["simulation", "deployment"])
+def test_real_nodes_keep_their_secrets_between_messages(
+    simulation: bool, homes: Path, tmp_path: Path
+) -> None:
+    """`pytest -n 0 -m slow tests/flower/test_flower_secure.py`: each message finds a new process at its node."""
+    from flower_servers import trial
+
+    text = 'secure = true\nkeys = "keys"\nl1 = 0.001\nl2 = 0.01\n'
+    text += "".join(f'[[site]]\ndata = "{name}.npz"\n' for name in NAMES[:2])
+    (homes / "two.toml").write_text(text)
+    app = tmp_path / "app"
+    new_app(app, str(homes / "two.toml"))
+    with trial(tmp_path / "trial", simulation=simulation) as made:
+        made.link()
+        for name in () if simulation else NAMES[:2]:
+            made.node(name, data=str(homes / f"{name}.npz"), keys=str(homes / "keys"))
+        run = made.run(app, method="fedrr", rounds=1, tol=0.0, objective=False)
+        run.wait(600)
+    chosen = RunSettings(method="fedrr", rounds=1, tol=0.0, objective=False, secure=True)
+    sites = rs.federated.Sites(
+        [rs.federated.Site(homes / f"{name}.npz", name=name) for name in NAMES[:2]],
+        penalty=rs.penalties.ElasticNet(0.001, 0.01), objective=False,
+        secure=rs.federated.Secure(keys=homes / "keys"),
+    )  # fmt: skip
+    assert chosen.solver("threads").solve(sites).digest in run.text

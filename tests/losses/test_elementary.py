@@ -84,8 +84,9 @@ def test_how_fast_a_loss_bends(loss: Any) -> None:
     h, z = 1e-4, RNG.uniform(-8.0, 8.0, 400)
     if not loss.vector:
         y = np.where(RNG.random(400) < 0.5, -1.0, 1.0) if loss.targets == "signs" else np.ones(400)
+        own = loss().params
         low, here, high = (
-            [loss.second(a + s, b) for a, b in zip(z, y, strict=True)] for s in (-h, 0.0, h)
+            [loss.second(a + s, b, *own) for a, b in zip(z, y, strict=True)] for s in (-h, 0.0, h)
         )
         third = (np.array(high) - low) / (2.0 * h)
         assert (np.abs(third) <= loss.self_concordance * np.array(here) * (1.0 + 1e-6)).all()

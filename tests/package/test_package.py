@@ -136,8 +136,10 @@ def test_the_lowest_versions_are_those_of_the_project() -> None:
         *extras["numba"],
         *extras["ray"],
         *extras["flower"],
+        *extras["secure"],
         *extras["tables"],
         *extras["export"],
+        *extras["privacy"],
         *extras["test"],
     ]
     named = [*project["dependencies"], *optional]

@@ -58,7 +58,9 @@ def run(
     seconds = time.perf_counter() - clock
     if task.log_target:
         model.log_target_ = True
-    held = held_out_numbers(model, task.held_X, task.held_y, task.y)
+    held = held_out_numbers(model, task.held_X, task.held_y, task.y, task.held_known)
+    if task.known:
+        model.shifted_by_ = tuple(task.known)
     equip(model, data, task.log_target)
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / "model.npz", task.X, task.y)
@@ -78,12 +80,13 @@ def _fitted(task: FitTask, choices: Choices, cv: bool, output: Output) -> Any:
     """The fitted model. The command prints its own line about the exit code instead of the solver's convergence warning."""
     if cv:
         with held_warnings(), output.console.status("following the path"):
-            return cross_validated(task, choices).fit(task.X, task.fitted_y, groups=task.groups)
+            return cross_validated(task, choices).fit(
+                task.X, task.fitted_y, groups=task.groups, **task.known
+            )
     model = estimator(task, choices)
     with LiveLine(task.X.shape[1], model.tol, output.live) as live, held_warnings():
-        return (
-            model.set_params(callbacks=live).fit(task.X, task.fitted_y).set_params(callbacks=None)
-        )
+        model.set_params(callbacks=live).fit(task.X, task.fitted_y, **task.known)
+        return model.set_params(callbacks=None)
 
 
 def _described(file: str, data: Data, task: FitTask, choices: Choices) -> str:
@@ -121,6 +124,7 @@ def _about(
         **data_table(data.encoding, data.filled),
         "target": getattr(data.encoding, "target", "") or "the labels of the file",
         "loss": loss_words(model.loss_),
+        **{o: str(getattr(choices, o)) for o in task.known},
         **({"folds": folds_words(task, choices)} if hasattr(model, "lambda_") else {}),
         "seed": str(choices.seed),
         "time": f"{seconds:.3g} s, including evaluation",

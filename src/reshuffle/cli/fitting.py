@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from reshuffle.arrays import AnyArray
 from reshuffle.cli.splitting import Split, check_log_target, split
 from reshuffle.datasets import Data, Reading, load_data
+from reshuffle.datasets.shifts import numbers_of
 from reshuffle.errors import InputError
 from reshuffle.estimators import (
     RRClassifier,
@@ -24,6 +25,7 @@ from reshuffle.estimators.loss_names import OF_CLASSES
 from reshuffle.estimators.penalty_names import STRENGTH
 from reshuffle.estimators.summary import dense
 from reshuffle.labels import as_written
+from reshuffle.losses.names import split_name
 from reshuffle.penalties import GroupLasso, column_groups
 
 CLASSES = 20
@@ -54,6 +56,8 @@ class Choices:
     groups: str | None = None
     time: str | None = None
     log_target: bool = False
+    offset: str | None = None
+    exposure: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +74,11 @@ class FitTask:
     """The groups or the times of the rows to learn from."""
     log_target: bool = False
     columns: AnyArray | None = None
-    """The table column of each feature; None if the data is not a table."""
+    """The column of each feature, where there are columns."""
+    known: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """Offset and exposure of the rows to learn from, where there are some."""
+    held_known: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """The same of the rows that are held out."""
 
     @property
     def held(self) -> int:
@@ -96,9 +104,16 @@ def task_of(data: Data, choices: Choices) -> FitTask:
         check_log_target(y, classes, loss)
     rows = rows_of(data.y, data.aside, choices)
     groups = None if rows.groups is None else rows.groups[rows.learn]
+    given = {"offset": choices.offset, "exposure": choices.exposure}
+    known = {
+        o: numbers_of(data.aside[column], f"--{o} {column}")
+        for o, column in given.items()
+        if column
+    }
     return FitTask(
         data.X[rows.learn], y[rows.learn], data.X[rows.held], y[rows.held], classes, loss,
         groups, choices.log_target, _columns(data),
+        {o: v[rows.learn] for o, v in known.items()}, {o: v[rows.held] for o, v in known.items()},
     )  # fmt: skip
 
 
@@ -116,7 +131,7 @@ def _classes(y: AnyArray, choices: Choices) -> bool:
 def are_classes(y: AnyArray, loss: str | None) -> bool:
     """Whether the target holds classes: as the loss says, otherwise if it is text or has few distinct whole numbers."""
     if loss is not None:
-        return loss in OF_CLASSES
+        return split_name(loss)[0] in OF_CLASSES
     if y.dtype.kind not in "fiub":
         return True
     values = np.unique(y[: 10 * CLASSES])

@@ -59,6 +59,7 @@ def fit(file: str, cv: bool, out: Path, output: Output, **options: object) -> No
       reshuffle fit houses.parquet -t price --l1 0.01 --impute
       reshuffle fit a9a --cv --out a9a-model
       zcat big.svm.gz | reshuffle fit - --loss squared_hinge --json
+      reshuffle fit policies.csv -t claims --loss poisson --exposure years
     """
     from reshuffle.cli.fit import run
 
@@ -114,6 +115,12 @@ def path(file: str, out: Path, output: Output, **options: object) -> None:
     is_flag=True,
     help="Score the predictions, if FILE holds the target.",
 )
+@click.option("--offset", metavar="COLUMN", help="A column of FILE that is added to the margins.")
+@click.option(
+    "--exposure",
+    metavar="COLUMN",
+    help="A column of FILE whose logarithm is added to the margins: predictions are totals.",
+)
 @file_options
 @output_options
 def predict(
@@ -123,6 +130,8 @@ def predict(
     proba: bool,
     keep: tuple[str, ...],
     score: bool,
+    offset: str | None,
+    exposure: str | None,
     output: Output,
     **options: Any,
 ) -> None:
@@ -144,7 +153,12 @@ def predict(
     from reshuffle.datasets import Reading
 
     reading = Reading(format=options["format"], separator=separator_of(options["separator"]))
-    run(model, file, out=out, proba=proba, keep=keep, score=score, reading=reading, output=output)
+    shift = {"offset": offset, "exposure": exposure}
+    known = {option: column for option, column in shift.items() if column}
+    run(
+        model, file, out=out, proba=proba, keep=keep, score=score, reading=reading, known=known,
+        output=output,
+    )  # fmt: skip
 
 
 @click.command()

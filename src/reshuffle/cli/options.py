@@ -16,7 +16,30 @@ if TYPE_CHECKING:
     from reshuffle.datasets import Reading
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-LOSSES = click.Choice(["logistic", "squared_hinge", "squared", "huber", "quantile", "poisson"])
+
+
+class LossName(click.ParamType):
+    """The name of a loss, with its parameters where they are written: tweedie(1.7)."""
+
+    name = "loss"
+
+    def get_metavar(self, *_: Any, **__: Any) -> str:
+        from reshuffle.losses.names import OF_CLASSES, OF_NUMBERS
+
+        return f"[{'|'.join((*OF_CLASSES, *OF_NUMBERS))}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from reshuffle.errors import InputError
+        from reshuffle.losses.names import OF_CLASSES, OF_NUMBERS, loss_by_name
+
+        try:
+            loss_by_name(str(value), OF_CLASSES | OF_NUMBERS)
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+        return str(value).strip()
+
+
+LOSSES = LossName()
 FORMATS = click.Choice(["csv", "parquet", "libsvm", "npz"])
 
 
@@ -50,10 +73,12 @@ table_options = _options(
 rows_options = _options(
     click.option("--groups", metavar="COLUMN", help="Rows with the same value of this column are held out together. It is no feature."),
     click.option("--time", metavar="COLUMN", help="Hold out the latest rows, and let folds learn from the rows before those they are judged by. It is no feature, unless --date names it too."),
+    click.option("--offset", metavar="COLUMN", help="Add the numbers of this column to the margins, as they are. It is no feature."),
+    click.option("--exposure", metavar="COLUMN", help="Years under risk and the like, of a loss with a log link: the logarithm of this column is added to the margins. It is no feature."),
     click.option("--log-target", is_flag=True, help="Fit the logarithm of a positive target; predictions are in its own units again."),
 )  # fmt: skip
 model_options = _options(
-    click.option("--loss", type=LOSSES, help="[default: logistic for classes, squared for numbers]"),
+    click.option("--loss", type=LOSSES, help="Parameters may follow the name: tweedie(1.7).  [default: logistic for classes, squared for numbers]"),
     click.option("--class-weight", type=click.Choice(["balanced"]), help="Give each class the same weight."),
     click.option("--positive", is_flag=True, help="Let no coefficient be negative."),
     click.option("--no-intercept", is_flag=True, help="Fit no constant term."),
@@ -98,7 +123,7 @@ def reading_of(options: dict[str, Any]) -> tuple[Reading, dict[str, Any]]:
     options["header"] = not options.pop("no_header")
     options["standardise"] = not options.pop("raw")
     options["aside"] = tuple(
-        dict.fromkeys(filter(None, (options.get("groups"), options.get("time"))))
+        dict.fromkeys(filter(None, map(options.get, ("groups", "time", "offset", "exposure"))))
     )
     options["missing"] = (*MISSING, *options.get("missing", ()))
     of_file = {f.name for f in fields(Reading)}

@@ -7,7 +7,7 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
@@ -19,6 +19,7 @@ from reshuffle.cli.common import Output, as_json
 from reshuffle.cli.scoring import Scores
 from reshuffle.datasets import Reading, stream_parts
 from reshuffle.datasets.reading import Part
+from reshuffle.datasets.shifts import numbers_of
 from reshuffle.errors import InputError
 from reshuffle.estimators import load
 from reshuffle.estimators.linear import for_encoded_rows
@@ -34,6 +35,7 @@ def run(
     keep: tuple[str, ...],
     score: bool,
     reading: Reading,
+    known: Mapping[str, str],
     output: Output,
 ) -> None:
     """Write a prediction for each row of the file, with the columns to keep, and score them if requested."""
@@ -51,6 +53,11 @@ def run(
     if proba and not hasattr(fitted, "predict_proba"):
         raise InputError(f"--proba: a model with loss {fitted.loss!r} has no probabilities")
     told: set[str] = set()
+    for option in [name for name in getattr(fitted, "shifted_by_", ()) if name not in known]:
+        unit = "1, so that predictions are for one unit of it" if option == "exposure" else "0"
+        output.note(
+            f"the model was fitted with --{option}; without it here, it is taken for {unit}"
+        )
 
     def note(text: str) -> None:
         subject = text.partition(" holds ")[0]
@@ -61,7 +68,7 @@ def run(
     header = ["prediction"] + ([f"p({c})" for c in fitted.classes_] if proba else [])
     _check_kept(keep, header)
     scores = Scores(fitted, encoding) if score else None
-    aside = dict.fromkeys([*keep, *(scores.columns if scores else ())])
+    aside = dict.fromkeys([*keep, *known.values(), *(scores.columns if scores else ())])
     bare = for_encoded_rows(fitted)
     reading = replace(reading, aside=tuple(aside))
     read = (p for p in stream_parts(file, encoding, note, reading) if p.X.shape[0])
@@ -72,10 +79,14 @@ def run(
         if not output.json:
             writer.writerow([*keep, *header])
         for part in chain(first, read):
-            rows = _rows(part, keep, *_predictions(bare, part.X, proba or score), proba, scores)
+            shift = {
+                o: numbers_of(part.aside[column], f"--{o} {column}") for o, column in known.items()
+            }
+            found = _predictions(bare, part.X, proba or score, shift)
+            rows = _rows(part, keep, *found, proba, scores, shift)
             if output.json:
-                found = (dict(zip([*keep, *header], as_json(row), strict=True)) for row in rows)
-                lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in found)
+                lined = (dict(zip([*keep, *header], as_json(row), strict=True)) for row in rows)
+                lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in lined)
             else:
                 writer.writerows(rows)
             lines.flush()
@@ -91,19 +102,27 @@ def _check_kept(keep: tuple[str, ...], header: list[str]) -> None:
         )
 
 
-def _predictions(model: Any, X: Any, proba: bool) -> tuple[Any, Any]:
-    """Predictions, with probabilities if they are wanted and the model has them."""
+def _predictions(model: Any, X: Any, proba: bool, shift: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Predictions, and probabilities where they are wanted and the model has them."""
+    if "exposure" in shift and hasattr(model, "classes_"):
+        raise InputError("--exposure is for models of numbers with a log link: give an --offset")
     if proba and hasattr(model, "predict_proba"):
-        probabilities = model.predict_proba(X)
+        probabilities = model.predict_proba(X, **shift)
         return model.classes_[probabilities.argmax(axis=1)], probabilities
-    return model.predict(X), None
+    return model.predict(X, **shift), None
 
 
 def _rows(
-    part: Part, keep: tuple[str, ...], predicted: Any, probabilities: Any, proba: bool, scores: Any
+    part: Part,
+    keep: tuple[str, ...],
+    predicted: Any,
+    probabilities: Any,
+    proba: bool,
+    scores: Any,
+    shift: Mapping[str, Any],
 ) -> Iterator[list[Any]]:
     if scores is not None:
-        scores.add(part, predicted, probabilities)
+        scores.add(part, predicted, probabilities, shift)
     columns = [_cells(part.aside[name]) for name in keep] + [predicted.tolist()]
     if proba:
         columns += probabilities.T.tolist()

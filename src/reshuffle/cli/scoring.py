@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from reshuffle.datasets.columns import number_name
 from reshuffle.datasets.numbers import as_numbers
 from reshuffle.datasets.reading import Part
 from reshuffle.errors import InputError
-from reshuffle.report.held_out import HeldOut, is_of_counts, scored
+from reshuffle.report.held_out import HeldOut, deviance_of, scored, shift_of
 
 FITTED = "If the model was fitted to some of these rows, it does better on them than on new ones."
 
@@ -26,13 +27,20 @@ class Scores:
         self.columns = (self.target,) if self.target else ()
         self.missing = frozenset(getattr(encoding, "missing", ()))
         self.unknown = 0
-        """The number of rows without a target, which are predicted but not scored."""
+        """Rows without a target, which are predicted and not scored."""
         self._true: list[AnyArray] = []
         self._predicted: list[AnyArray] = []
         self._proba: list[AnyArray] = []
+        self._shifts: list[AnyArray] = []
 
-    def add(self, part: Part, predicted: AnyArray, probabilities: Any) -> None:
-        """Add rows with their predictions."""
+    def add(
+        self,
+        part: Part,
+        predicted: AnyArray,
+        probabilities: Any,
+        known_parts: Mapping[str, AnyArray],
+    ) -> None:
+        """Rows with their predictions."""
         if self.columns:
             true, known = self._targets(part.aside[self.target])
         elif part.y is not None:
@@ -44,6 +52,9 @@ class Scores:
         self._predicted.append(predicted[known])
         if probabilities is not None:
             self._proba.append(probabilities[known])
+        shift = shift_of(known_parts)
+        if shift is not None:
+            self._shifts.append(shift[known])
 
     def _targets(self, values: Any) -> tuple[AnyArray, NDArray[np.bool_]]:
         """The targets in the form of the model's classes or numbers, and a mask of the rows that have one."""
@@ -84,8 +95,11 @@ class Scores:
                     f"{', '.join(map(str, classes))}"
                 )
         log = bool(getattr(self.model, "log_target_", False))
-        counts, predicted = is_of_counts(self.model), np.concatenate(self._predicted)
-        return scored(true, predicted, proba, classes, true, log=log, counts=counts)
+        deviance, predicted = deviance_of(self.model), np.concatenate(self._predicted)
+        shift = np.concatenate(self._shifts) if self._shifts else None
+        return scored(
+            true, predicted, proba, classes, true, log=log, deviance=deviance, shift=shift
+        )
 
     def document(self) -> dict[str, object]:
         """The scores as a JSON object, for programs."""

@@ -8,27 +8,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reshuffle import losses
 from reshuffle.errors import InputError
 from reshuffle.federated import Secure, Site, Sites
 from reshuffle.federated.remote_federation import RemoteFederation
+from reshuffle.losses import Loss, Multinomial
+from reshuffle.losses.names import OF_CLASSES, OF_NUMBERS, loss_by_name
 from reshuffle.penalties import ElasticNet, Penalty
 
-LOSSES = {
-    "logistic": losses.Logistic, "squared": losses.Squared, "huber": losses.Huber,
-    "squared_hinge": losses.SquaredHinge, "multinomial": losses.Multinomial,
-    "poisson": losses.Poisson,
-}  # fmt: skip
+LOSSES: dict[str, type[Loss]] = {**OF_CLASSES, **OF_NUMBERS, "multinomial": Multinomial}
 SETTINGS = {
     "loss": str, "l1": (int, float), "l2": (int, float), "intercept": bool, "standardise": bool,
     "objective": bool, "power_rounds": int, "target": str, "impute": bool, "drop": list, "columns": list,
-    "categories": list, "missing": list, "secure": bool, "threshold": int, "keys": str,
+    "categories": list, "missing": list, "offset": str, "exposure": str, "secure": bool, "threshold": int,
+    "keys": str,
 }  # fmt: skip
 WORDS: dict[object, str] = {
     str: "a text", (int, float): "a number", int: "a whole number", bool: "true or false", list: "a list",
 }  # fmt: skip
 """The names that messages use for kinds of values."""
-TABLES = ("impute", "drop", "columns", "categories", "missing")
+TABLES = ("impute", "drop", "columns", "categories", "missing", "offset", "exposure")
 """Settings for reading tables; ``Sites`` has parameters of the same names."""
 SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target", "keys"), str) | {
     "drop": list
@@ -49,10 +47,12 @@ def sites_of(data: str, l1: float, l2: float | None) -> Sites:
     """The sites. The file's l1 and l2 take precedence over those of the command."""
     settings, sites = settings_of(data)
     loss = settings.get("loss", "logistic")
-    if loss not in LOSSES:
-        raise InputError(f"{data}: loss must be one of {', '.join(LOSSES)}, got {loss!r}")
+    try:
+        made = loss_by_name(loss, LOSSES)
+    except InputError as error:
+        raise InputError(f"{data}: {error}") from None
     common: dict[str, Any] = {
-        "loss": LOSSES[loss](),
+        "loss": made,
         "fit_intercept": settings.get("intercept", False),
         "standardise": settings.get("standardise", False),
         "objective": settings.get("objective", True),

@@ -14,6 +14,7 @@ from reshuffle.datasets.dates import as_days
 from reshuffle.datasets.numbers import as_numbers
 from reshuffle.errors import InputError
 from reshuffle.estimators.early_stopping import held_out
+from reshuffle.losses.names import OF_NUMBERS, loss_by_name
 from reshuffle.randomness import generator
 
 GROUPS = 13  # The number of the random stream that draws held-out groups; rows use stream 11 and folds stream 12.
@@ -120,9 +121,9 @@ def check_log_target(y: AnyArray, classes: bool, loss: str) -> None:
     """Refuse a logarithm of numbers that are not positive, and one that would be taken twice."""
     if classes:
         raise InputError("--log-target is for numbers, and the target is taken for classes")
-    if loss == "poisson":
+    if loss_by_name(loss, OF_NUMBERS).log_link:
         raise InputError(
-            "--log-target: the loss poisson models the logarithm of the mean already; leave one of the two out"
+            f"--log-target: the loss {loss} models the logarithm of the mean already; leave one of the two out"
         )
     if not y.min() > 0:
         raise InputError(

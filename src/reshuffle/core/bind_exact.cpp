@@ -32,7 +32,7 @@ void block_of(const BoundSamples &b, Array<const Visit> owner, Array<const doubl
     Free free;
     std::vector<double> coefs(std::size_t(s.margins()));
     with(s, [&](const auto &rows, const auto &loss, const auto *targets) {
-        block(rows, loss, targets, s.bias, copies, view(visits), 0, first, last, table.data(), unknown(loss, s, at), along,
+        block(rows, loss, targets, s.offsets, s.bias, copies, view(visits), 0, first, last, table.data(), unknown(loss, s, at), along,
               step, ahead, coefs.data());
     });
 }
@@ -53,7 +53,7 @@ void epoch_of(const BoundSamples &b, Array<const Visit> owner, Array<const doubl
     Free free;
     std::vector<double> coefs(std::size_t(s.margins()));
     with(s, [&](const auto &rows, const auto &loss, const auto *targets) {
-        epoch(rows, loss, targets, s.bias, copies, view(visits), begin, end, view(steps), corrected, table.data(), whole ? whole : count,
+        epoch(rows, loss, targets, s.offsets, s.bias, copies, view(visits), begin, end, view(steps), corrected, table.data(), whole ? whole : count,
               unknown(loss, s, state.y), state, form.form, ahead, coefs.data());
     });
 }

@@ -72,7 +72,7 @@ void losses_at(const BoundSamples &b, Flat z, Array<const Visit> order, Array<do
             if constexpr (VectorLoss<std::decay_t<decltype(loss)>>)
                 out.data()[k] = loss.value(z.data() + k * each, each, y, i);
             else
-                out.data()[k] = loss.template value<InRows>(z.data()[k], y[i]);
+                out.data()[k] = loss.template value<InRows>(z.data()[k] + s.offset(i), y[i]);
         }
     });
 }

@@ -26,6 +26,12 @@ BoundLoss built_in(const std::string &name, const std::vector<double> &p) {
     if (name == "squared_hinge") return take(0, [] { return SquaredHinge{}; });
     if (name == "quantile") return take(2, [&] { return Quantile{p[0], p[1]}; });
     if (name == "poisson") return take(0, [] { return Poisson{}; });
+    if (name == "gamma") return take(0, [] { return Gamma{}; });
+    if (name == "tweedie") return take(1, [&] { return Tweedie{p[0]}; });
+    if (name == "inverse_gaussian") return take(0, [] { return Tweedie{3.0}; });
+    if (name == "negative_binomial") return take(1, [&] { return NegativeBinomial(p[0]); });
+    if (name == "complementary_log_log") return take(0, [] { return ComplementaryLogLog{}; });
+    if (name == "probit") return take(0, [] { return Probit{}; });
     if (name == "multinomial") return take(0, [] { return Multinomial{}; });
     if (name == "squared_outputs") return take(0, [] { return SquaredOutputs{}; });
     throw nb::value_error(("the core has no loss " + name).c_str());
@@ -100,7 +106,8 @@ Rows rows_of(const Values &values, nb::handle indices, nb::handle indptr, Index 
 }
 
 BoundSamples samples(Values values, nb::object indices, nb::object starts, nb::object targets,
-                     Array<const double> weights, const BoundLoss &loss, bool bias, Index features, Index outputs) {
+                     Array<const double> weights, Array<const double> offsets, const BoundLoss &loss, bool bias, Index features,
+                     Index outputs) {
     Samples s;
     s.loss = loss.loss, s.bias = bias, s.features = features, s.outputs = outputs;
     require(features >= 0 && outputs >= 0, "features and outputs must not be negative");
@@ -128,8 +135,10 @@ BoundSamples samples(Values values, nb::object indices, nb::object starts, nb::o
         s.loss);
     s.weights = view(weights);
     require(s.weights.size == 0 || s.weights.size == s.n, "weights must have one entry per row, or none");
+    s.offsets = view(offsets);
+    require(s.offsets.size == 0 || (s.offsets.size == s.n && outputs == 0), "offsets must have one entry per row of a loss of one margin, or none");
     s.rows = rows_of(values, indices, starts, s.n, features);
-    return {s, nb::make_tuple(values, indices, starts, targets, weights, loss.kept)};
+    return {s, nb::make_tuple(values, indices, starts, targets, weights, offsets, loss.kept)};
 }
 
 BoundForm coordinates(Array<const double> l1, Array<const double> l2, Array<const double> low, Array<const double> high) {
@@ -194,12 +203,13 @@ void bind_samples(nb::module_ &m) {
     nb::class_<BoundSamples>(m, "Samples", "Rows, targets, weights and a loss, checked once.")
         .def("__init__",
              [](BoundSamples *self, Values values, nb::object indices, nb::object starts,
-                nb::object targets, Array<const double> weights, const BoundLoss &loss, bool bias, Index features,
-                Index outputs) {
-                 new (self) BoundSamples(samples(values, indices, starts, targets, weights, loss, bias, features, outputs));
+                nb::object targets, Array<const double> weights, Array<const double> offsets, const BoundLoss &loss, bool bias,
+                Index features, Index outputs) {
+                 new (self) BoundSamples(
+                     samples(values, indices, starts, targets, weights, offsets, loss, bias, features, outputs));
              },
              arg("values").noconvert(), arg("indices"), arg("indptr"), arg("targets"), arg("weights").noconvert(),
-             arg("loss"), arg("bias"), arg("features"), arg("outputs"))
+             arg("offsets").noconvert(), arg("loss"), arg("bias"), arg("features"), arg("outputs"))
         .def_prop_ro("n", [](const BoundSamples &s) { return s.samples.n; })
         .def_prop_ro("features", [](const BoundSamples &s) { return s.samples.features; });
 }

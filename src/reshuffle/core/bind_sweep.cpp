@@ -30,7 +30,7 @@ double sweep_of(const BoundSamples &b, Array<const double> weights, Array<const 
     std::vector<double> coefs(std::size_t(batch * s.margins()));
     const Sweep how{view(visits), batch, average, step, ridge, prox_step, ahead};
     return with(s, [&](const auto &rows, const auto &loss, const auto *y) {
-        return sweep(rows, loss, y, view(weights), s.bias, how, form.form, unknown(loss, s, at), s.penalised(), scale,
+        return sweep(rows, loss, y, view(weights), s.offsets, s.bias, how, form.form, unknown(loss, s, at), s.penalised(), scale,
                      coefs.data());
     });
 }
@@ -52,7 +52,7 @@ void clients_of(const BoundSamples &b, Array<const Index> bounds, Array<const do
     std::vector<double> coefs(std::size_t(batch * s.margins()));
     with(s, [&](const auto &rows, const auto &loss, const auto *y) {
         const auto shaped = [&](double *model) { return unknown(loss, s, model); };
-        clients(rows, loss, y, s.weights, s.bias, ends, view(uniforms), view(visits), batch, view(averages), at,
+        clients(rows, loss, y, s.weights, s.offsets, s.bias, ends, view(uniforms), view(visits), batch, view(averages), at,
                 models.data(), shaped, s.penalised(), step, ridge, ahead, coefs.data());
     });
 }
@@ -64,7 +64,7 @@ double slope_alone(const Samples *s, std::int64_t i, const double *x) {
         if constexpr (VectorLoss<std::decay_t<decltype(loss)>>) {
             return 0.0;
         } else {
-            const double z = rows.dot(i, x) + (s->bias ? x[s->features] : 0.0);
+            const double z = rows.dot(i, x) + (s->bias ? x[s->features] : 0.0) + s->offset(i);
             return loss.template slope<Alone>(z, y[i]);
         }
     });

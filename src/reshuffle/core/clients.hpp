@@ -11,7 +11,8 @@ namespace reshuffle {
 
 // `shaped` gives a model, which is flat, the shape that the sweep of this loss takes.
 template <class R, class L, class T, class Shaped>
-void clients(const R &rows, const L &loss, const T *targets, Span<const double> weights, bool bias, Span<const Index> bounds,
+void clients(const R &rows, const L &loss, const T *targets, Span<const double> weights,
+             Span<const double> offsets, bool bias, Span<const Index> bounds,
              Span<const double> uniforms, Span<Visit> visits, Index batch, Span<const double> averages, Span<const double> x,
              double *models, Shaped &&shaped, Index penalised, double step, double ridge, Index ahead, double *coefs) {
     for (Index c = 0; c + 1 < bounds.size; c++) {
@@ -22,7 +23,7 @@ void clients(const R &rows, const L &loss, const T *targets, Span<const double> 
         double *model = models + c * x.size, scale = 1.0;
         std::copy(x.begin(), x.end(), model);
         const Sweep s{own, batch, averages[c], step, ridge, 0.0, ahead};
-        scale = sweep(rows, loss, targets, weights, bias, s, Coordinates{}, shaped(model), penalised, 1.0, coefs);
+        scale = sweep(rows, loss, targets, weights, offsets, bias, s, Coordinates{}, shaped(model), penalised, 1.0, coefs);
         if (scale != 1.0) folded(model, penalised, scale);
     }
 }

@@ -1,4 +1,4 @@
-// exp and log for loops over rows that do not wait for each other.
+// exp and log: the library's, and ours for loops over rows that do not wait for each other.
 //
 // Those of the C library are calls, one number each. These are a dozen multiplications and no branch, so that the
 // compiler turns a loop of them into vector instructions; they are off by at most two units in the last place.
@@ -14,13 +14,33 @@
 // and numbers below the smallest normal one count as that one. They are always compiled into the loop that calls them,
 // whatever its size: a call would keep the loop from being one of vectors.
 #pragma once
+#include "platform.hpp"
+
+#if !defined(__CUDACC__)
 #include <bit>
-#include <cmath>
-#include <cstdint>
 
 #include "arrays.hpp"
+#endif
 
 namespace reshuffle {
+
+// Those of the library of the compiler, of float64 and of float32: for a GPU, whose library has no calls. There exp of
+// float32 is an instruction, off by 2 + 1.16 |x| units in the last place.
+struct Library {
+    template <class T>
+    RESHUFFLE_DEVICE static T exp(T x) { return std::exp(x); }
+#if defined(__CUDA_ARCH__)
+    __device__ __forceinline__ static float exp(float x) { return __expf(x); }
+#endif
+    template <class T>
+    RESHUFFLE_DEVICE static T log(T x) { return std::log(x); }
+    template <class T>
+    RESHUFFLE_DEVICE static T log1p(T x) { return std::log1p(x); }
+};
+
+#if defined(__CUDACC__)
+struct InRows;  // for processors alone
+#else
 
 struct InRows {  // for several rows at a time
     static constexpr double least = -707.0;            // Below this, 2^k is not a normal number.
@@ -119,5 +139,6 @@ struct Alone {
         return power + power * sum;
     }
 };
+#endif
 
 }  // namespace reshuffle

@@ -14,7 +14,7 @@
 //
 // This is x^ = y - tau q, x = prox(x^ - tau h), h <- h + (x - x^) / tau, q = g - h with h eliminated.
 #pragma once
-#include "losses.hpp"
+#include "loss_sums.hpp"
 #include "penalties.hpp"
 #include "rows.hpp"
 #include "vector_losses.hpp"
@@ -47,8 +47,8 @@ RESHUFFLE_INLINE void fetch_later(const R &rows, const Copies &copies, Span<cons
 // Steps first ... last - 1 of the visits, in a block that begins at `origin`: y and the table change, the drift is left
 // to the end of the block.
 template <class R, Loss L>
-[[gnu::noinline]] void block(const R &rows, const L &loss, const double *targets, bool bias, const Copies &copies, Span<const Visit> visits,
-           Index origin, Index first, Index last, double *table, Span<double> y, const double *q, double step, Index ahead,
+[[gnu::noinline]] void block(const R &rows, const L &loss, const double *targets, Span<const double> offsets, bool bias, const Copies &copies,
+           Span<const Visit> visits, Index origin, Index first, Index last, double *table, Span<double> y, const double *q, double step, Index ahead,
            double *) {
     const Index end = y.size - 1;
     for (Index k = first; k < last; k++) {
@@ -57,6 +57,7 @@ template <class R, Loss L>
         const double drift = step * double(k - origin);
         double z = rows.drifted(i, y.data, q, drift);
         if (bias) z += y[end] - drift * q[end];
+        if (offsets) z += offsets[i];
         const double slope = loss.template slope<Alone>(z, targets[i]);
         const double change = -step * (copies.weight(c) * (slope - table[c]));
         table[c] = slope;
@@ -66,8 +67,8 @@ template <class R, Loss L>
 }
 
 template <class R, VectorLoss L>
-[[gnu::noinline]] void block(const R &rows, const L &loss, const typename L::Target *targets, bool bias, const Copies &copies,
-           Span<const Visit> visits, Index origin, Index first, Index last, double *table, Matrix<double> y, const double *q,
+[[gnu::noinline]] void block(const R &rows, const L &loss, const typename L::Target *targets, Span<const double>, bool bias,
+           const Copies &copies, Span<const Visit> visits, Index origin, Index first, Index last, double *table, Matrix<double> y, const double *q,
            double step, Index ahead, double *coefs) {
     const Index outputs = y.columns, width = std::is_same_v<typename L::Target, double> ? outputs : 1;
     double *intercept = y[y.rows - 1];
@@ -118,14 +119,14 @@ inline void end_block(const Form &form, const EpochState &s, double step, Index 
 // Visits begin ... end - 1 of an epoch in as many blocks as there are steps. An epoch may come in several calls, to the
 // same bits.
 template <class R, class L, class T, class X>
-void epoch(const R &rows, const L &loss, const T *targets, bool bias, const Copies &copies, Span<const Visit> visits,
+void epoch(const R &rows, const L &loss, const T *targets, Span<const double> offsets, bool bias, const Copies &copies, Span<const Visit> visits,
            Index begin, Index end, Span<const double> steps, double corrected, double *table, Index count, X y,
            const EpochState &state, const Form &form, Index ahead, double *coefs) {
     const Index total = visits.size, blocks = steps.size;
     for (Index b = 0; b < blocks; b++) {
         const Index first = b * total / blocks, last = (b + 1) * total / blocks;
         if (last <= begin) continue;
-        block(rows, loss, targets, bias, copies, visits, first, std::max(first, begin), std::min(last, end), table, y,
+        block(rows, loss, targets, offsets, bias, copies, visits, first, std::max(first, begin), std::min(last, end), table, y,
               state.q, steps[b], ahead, coefs);
         if (end < last) return;
         end_block(form, state, steps[b], last - first, count, corrected);

@@ -5,12 +5,10 @@
 //     bend        l''(z, y); at a kink of l' either side will do
 //     conjugate   l*(s, y) = sup_z s z - l(z, y), for slopes s that the loss can have (and those scaled towards zero)
 //
-// Each takes the elementary functions that suit its loop (InRows or Alone, see elementary.hpp). A loss of one's own is
-// a pair of function addresses (Given); what it lacks is a null pointer, and whoever needs it asks `bends()` or
-// `has_conjugate()` first. Losses are headers without dependencies, so that they compile for a GPU too.
+// Each takes the elementary functions that suit its loop (InRows, Alone or Library, see elementary.hpp) and numbers T,
+// float64 or float32. This header and those that it includes compile for a GPU too. Losses of one's own, and sums of
+// losses over rows, are in loss_sums.hpp.
 #pragma once
-#include <concepts>
-
 #include "elementary.hpp"
 
 namespace reshuffle {
@@ -24,226 +22,115 @@ concept Loss = requires(const L l, double z, double y) {
     { l.has_conjugate() } -> std::same_as<bool>;
 };
 
-inline double larger(double a, double b) { return a > b ? a : b; }
-inline double smaller(double a, double b) { return a < b ? a : b; }
-inline double between(double x, double low, double high) { return smaller(larger(x, low), high); }
+template <class T>
+RESHUFFLE_DEVICE T larger(T a, T b) { return a > b ? a : b; }
+template <class T>
+RESHUFFLE_DEVICE T smaller(T a, T b) { return a < b ? a : b; }
+template <class T>
+RESHUFFLE_DEVICE T between(T x, T low, T high) { return smaller(larger(x, low), high); }
 
 // l = log(1 + exp(-y z)), y = -1 or 1. The value exponentiates a negative number, so that no margin overflows.
 struct Logistic {
-    static constexpr bool has_conjugate() { return true; }
-    template <class M = InRows>
-    [[gnu::always_inline]] double value(double z, double y) const {
-        const double m = y * z;
-        return M::log1p(M::exp(-std::fabs(m))) + larger(-m, 0.0);
+    RESHUFFLE_DEVICE static constexpr bool has_conjugate() { return true; }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T value(T z, T y) const {
+        const T m = y * z;
+        return M::log1p(M::exp(-std::fabs(m))) + larger(-m, T(0.0));
     }
-    template <class M = InRows>
-    [[gnu::always_inline]] double slope(double z, double y) const {
-        return -y / (1.0 + M::exp(y * z));  // an infinite exp gives 0, which is what is left of exp(-y z)
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T slope(T z, T y) const {
+        return -y / (T(1.0) + M::exp(y * z));  // an infinite exp gives 0, which is what is left of exp(-y z)
     }
-    template <class M = InRows>
-    [[gnu::always_inline]] double bend(double z, double y) const {
-        const double e = M::exp(-std::fabs(y * z));
-        return e / ((1.0 + e) * (1.0 + e));
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T bend(T z, T y) const {
+        const T e = M::exp(-std::fabs(y * z));
+        return e / ((T(1.0) + e) * (T(1.0) + e));
     }
-    template <class M = InRows>
-    [[gnu::always_inline]] double conjugate(double s, double y) const {
-        const double p = between(-s * y, 0.0, 1.0), r = 1.0 - p;
-        return (p > 0.0 ? p * M::log(p) : 0.0) + (r > 0.0 ? r * M::log(r) : 0.0);
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T conjugate(T s, T y) const {
+        const T p = between(-s * y, T(0.0), T(1.0)), r = T(1.0) - p;
+        return (p > T(0.0) ? p * M::log(p) : T(0.0)) + (r > T(0.0) ? r * M::log(r) : T(0.0));
     }
 };
 
 // l = (z - y)^2 / 2.
 struct Squared {
-    static constexpr bool has_conjugate() { return true; }
-    template <class M = InRows>
-    [[gnu::always_inline]] double value(double z, double y) const { return 0.5 * (z - y) * (z - y); }
-    template <class M = InRows>
-    [[gnu::always_inline]] double slope(double z, double y) const { return z - y; }
-    template <class M = InRows>
-    [[gnu::always_inline]] double bend(double, double) const { return 1.0; }
-    template <class M = InRows>
-    [[gnu::always_inline]] double conjugate(double s, double y) const { return 0.5 * s * s + s * y; }
+    RESHUFFLE_DEVICE static constexpr bool has_conjugate() { return true; }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T value(T z, T y) const { return T(0.5) * (z - y) * (z - y); }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T slope(T z, T y) const { return z - y; }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T bend(T, T) const { return T(1.0); }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T conjugate(T s, T y) const { return T(0.5) * s * s + s * y; }
 };
 
 // l = r^2 / 2 where |r| <= delta, and delta (|r| - delta / 2) beyond, with r = z - y.
 struct Huber {
     double delta;
-    static constexpr bool has_conjugate() { return true; }
-    template <class M = InRows>
-    [[gnu::always_inline]] double value(double z, double y) const {
-        const double r = std::fabs(z - y);
-        return r <= delta ? 0.5 * r * r : delta * (r - 0.5 * delta);
+    RESHUFFLE_DEVICE static constexpr bool has_conjugate() { return true; }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T value(T z, T y) const {
+        const T r = std::fabs(z - y);
+        return r <= T(delta) ? T(0.5) * r * r : T(delta) * (r - T(0.5) * T(delta));
     }
-    template <class M = InRows>
-    [[gnu::always_inline]] double slope(double z, double y) const { return between(z - y, -delta, delta); }
-    template <class M = InRows>
-    [[gnu::always_inline]] double bend(double z, double y) const { return std::fabs(z - y) <= delta ? 1.0 : 0.0; }
-    template <class M = InRows>
-    [[gnu::always_inline]] double conjugate(double s, double y) const { return 0.5 * s * s + s * y; }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T slope(T z, T y) const { return between(z - y, -T(delta), T(delta)); }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T bend(T z, T y) const { return std::fabs(z - y) <= T(delta) ? T(1.0) : T(0.0); }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T conjugate(T s, T y) const { return T(0.5) * s * s + s * y; }
 };
 
 // l = max(0, 1 - y z)^2 / 2, y = -1 or 1.
 struct SquaredHinge {
-    static constexpr bool has_conjugate() { return true; }
-    template <class M = InRows>
-    [[gnu::always_inline]] double value(double z, double y) const {
-        const double slack = larger(1.0 - y * z, 0.0);
-        return 0.5 * slack * slack;
+    RESHUFFLE_DEVICE static constexpr bool has_conjugate() { return true; }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T value(T z, T y) const {
+        const T slack = larger(T(1.0) - y * z, T(0.0));
+        return T(0.5) * slack * slack;
     }
-    template <class M = InRows>
-    [[gnu::always_inline]] double slope(double z, double y) const { return -y * larger(1.0 - y * z, 0.0); }
-    template <class M = InRows>
-    [[gnu::always_inline]] double bend(double z, double y) const { return y * z < 1.0 ? 1.0 : 0.0; }
-    template <class M = InRows>
-    [[gnu::always_inline]] double conjugate(double s, double y) const { return 0.5 * s * s + s * y; }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T slope(T z, T y) const { return -y * larger(T(1.0) - y * z, T(0.0)); }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T bend(T z, T y) const { return y * z < T(1.0) ? T(1.0) : T(0.0); }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T conjugate(T s, T y) const { return T(0.5) * s * s + s * y; }
 };
 
 // l = max_s { s (z - y) - (width / 2) s^2 : -level <= s <= 1 - level }.
 struct Quantile {
     double level, width;
-    static constexpr bool has_conjugate() { return true; }
-    template <class M = InRows>
-    [[gnu::always_inline]] double slope(double z, double y) const { return between((z - y) / width, -level, 1.0 - level); }
-    template <class M = InRows>
-    [[gnu::always_inline]] double value(double z, double y) const {
-        const double s = slope<M>(z, y);
-        return s * (z - y) - 0.5 * width * s * s;
+    RESHUFFLE_DEVICE static constexpr bool has_conjugate() { return true; }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T slope(T z, T y) const { return between((z - y) / T(width), -T(level), T(1.0) - T(level)); }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T value(T z, T y) const {
+        const T s = slope<M>(z, y);
+        return s * (z - y) - T(0.5) * T(width) * s * s;
     }
-    template <class M = InRows>
-    [[gnu::always_inline]] double bend(double z, double y) const {
-        return (-level * width <= z - y) & (z - y <= (1.0 - level) * width) ? 1.0 / width : 0.0;
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T bend(T z, T y) const {
+        return (-T(level) * T(width) <= z - y) & (z - y <= (T(1.0) - T(level)) * T(width)) ? T(1.0) / T(width) : T(0.0);
     }
-    template <class M = InRows>
-    [[gnu::always_inline]] double conjugate(double s, double y) const { return s * y + 0.5 * width * s * s; }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T conjugate(T s, T y) const { return s * y + T(0.5) * T(width) * s * s; }
 };
 
 // l = exp(z) - y z + y log(y) - y, y >= 0: half the deviance of counts with mean exp(z).
 struct Poisson {
-    static constexpr bool has_conjugate() { return true; }
-    template <class M>
-    [[gnu::always_inline]] static double own(double y) { return y > 0.0 ? y * M::log(y) - y : 0.0; }
-    template <class M = InRows>
-    [[gnu::always_inline]] double value(double z, double y) const { return M::exp(z) - y * z + own<M>(y); }
-    template <class M = InRows>
-    [[gnu::always_inline]] double slope(double z, double y) const { return M::exp(z) - y; }
-    template <class M = InRows>
-    [[gnu::always_inline]] double bend(double z, double) const { return M::exp(z); }
-    template <class M = InRows>
-    [[gnu::always_inline]] double conjugate(double s, double y) const { return own<M>(larger(s + y, 0.0)) - own<M>(y); }
+    RESHUFFLE_DEVICE static constexpr bool has_conjugate() { return true; }
+    template <class M, class T>
+    RESHUFFLE_DEVICE static T own(T y) { return y > T(0.0) ? y * M::log(y) - y : T(0.0); }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T value(T z, T y) const { return M::exp(z) - y * z + own<M>(y); }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T slope(T z, T y) const { return M::exp(z) - y; }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T bend(T z, T) const { return M::exp(z); }
+    template <class M = InRows, class T>
+    RESHUFFLE_DEVICE T conjugate(T s, T y) const { return own<M>(larger(s + y, T(0.0))) - own<M>(y); }
 };
-
-// A loss of one's own, by the addresses of its functions of one margin and one target. Functions of whole arrays
-// (margins, targets, results, how many) may stand beside them: passes over many rows then call each once for a block.
-struct Given {
-    using Function = double (*)(double, double);
-    using Block = void (*)(const double *, const double *, double *, std::int64_t);
-    Function f = nullptr, df = nullptr, d2f = nullptr, fstar = nullptr;
-    Block each_f = nullptr, each_df = nullptr, each_d2f = nullptr, each_fstar = nullptr;
-
-    bool has_conjugate() const { return fstar != nullptr; }
-    template <class M = InRows>
-    [[gnu::always_inline]] double value(double z, double y) const { return f(z, y); }
-    template <class M = InRows>
-    [[gnu::always_inline]] double slope(double z, double y) const { return df(z, y); }
-    template <class M = InRows>
-    [[gnu::always_inline]] double bend(double z, double y) const { return d2f(z, y); }
-    template <class M = InRows>
-    [[gnu::always_inline]] double conjugate(double s, double y) const { return fstar(s, y); }
-
-    // out_i = function(z_i, y_i), by one call for all where there is one
-    static void apply(Function one, Block all, const double *z, const double *y, double *out, Index n) {
-        if (all) return all(z, y, out, n);
-        for (Index i = 0; i < n; i++) out[i] = one(z[i], y[i]);
-    }
-};
-
-static_assert(Loss<Logistic> && Loss<Squared> && Loss<Huber> && Loss<SquaredHinge> && Loss<Quantile> && Loss<Poisson> &&
-              Loss<Given>);
-
-// w v, where a row without weight counts for nothing, however large its loss is.
-inline double weighted(double w, double v) { return w > 0.0 ? w * v : 0.0; }
-
-// Sums and maps over a block of rows. An empty w stands for weights that are all 1.
-
-template <Loss L>
-double sum_of_values(const L &loss, Span<const double> z, const double *y, Span<const double> w) {
-    double total = 0.0;
-    if (w) {
-#pragma omp simd reduction(+ : total)
-        for (Index i = 0; i < z.size; i++) total += weighted(w[i], loss.template value<InRows>(z[i], y[i]));
-    } else {
-#pragma omp simd reduction(+ : total)
-        for (Index i = 0; i < z.size; i++) total += loss.template value<InRows>(z[i], y[i]);
-    }
-    return total;
-}
-
-template <Loss L>
-void slopes_of(const L &loss, Span<const double> z, const double *y, double *out) {  // out may be z
-#pragma omp simd
-    for (Index i = 0; i < z.size; i++) out[i] = loss.template slope<InRows>(z[i], y[i]);
-}
-
-// l', l'' of a block from its margins, and sum_i w_i l_i; both are 0 for a row without weight.
-template <Loss L>
-double expand(const L &loss, Span<const double> z, const double *y, Span<const double> w, double *slopes, double *bends) {
-    double total = 0.0;
-#pragma omp simd reduction(+ : total)
-    for (Index i = 0; i < z.size; i++) {
-        const double weight = w ? w[i] : 1.0;
-        total += weighted(weight, loss.template value<InRows>(z[i], y[i]));
-        slopes[i] = weight > 0.0 ? loss.template slope<InRows>(z[i], y[i]) : 0.0;
-        bends[i] = weight > 0.0 ? loss.template bend<InRows>(z[i], y[i]) : 0.0;
-    }
-    return total;
-}
-
-// sum_i w_i l*(factor s_i, y_i).
-template <Loss L>
-double sum_of_conjugates(const L &loss, Span<const double> s, double factor, const double *y, Span<const double> w) {
-    double total = 0.0;
-#pragma omp simd reduction(+ : total)
-    for (Index i = 0; i < s.size; i++) {
-        const double value = loss.template conjugate<InRows>(factor * s[i], y[i]);
-        total += w ? weighted(w[i], value) : value;
-    }
-    return total;
-}
-
-// The same for a loss of one's own, whose functions are not ours to reorder.
-
-inline double weighted_sum(const double *values, Index n, Span<const double> w) {
-    double total = 0.0;
-#pragma omp simd reduction(+ : total)
-    for (Index i = 0; i < n; i++) total += w ? weighted(w[i], values[i]) : values[i];
-    return total;
-}
-
-inline double sum_of_values(const Given &loss, Span<const double> z, const double *y, Span<const double> w) {
-    std::vector<double> found(std::size_t(z.size));
-    Given::apply(loss.f, loss.each_f, z.data, y, found.data(), z.size);
-    return weighted_sum(found.data(), z.size, w);
-}
-
-inline void slopes_of(const Given &loss, Span<const double> z, const double *y, double *out) {
-    Given::apply(loss.df, loss.each_df, z.data, y, out, z.size);
-}
-
-inline double expand(const Given &loss, Span<const double> z, const double *y, Span<const double> w, double *slopes,
-                     double *bends) {
-    slopes_of(loss, z, y, slopes);
-    Given::apply(loss.d2f, loss.each_d2f, z.data, y, bends, z.size);
-    for (Index i = 0; w && i < z.size; i++)
-        if (!(w[i] > 0.0)) slopes[i] = bends[i] = 0.0;
-    return sum_of_values(loss, z, y, w);
-}
-
-inline double sum_of_conjugates(const Given &loss, Span<const double> s, double factor, const double *y,
-                                Span<const double> w) {
-    std::vector<double> scaled(std::size_t(s.size)), found(std::size_t(s.size));
-    for (Index i = 0; i < s.size; i++) scaled[std::size_t(i)] = factor * s[i];
-    Given::apply(loss.fstar, loss.each_fstar, scaled.data(), y, found.data(), s.size);
-    return weighted_sum(found.data(), s.size, w);
-}
 
 }  // namespace reshuffle

@@ -118,8 +118,8 @@ inline void lower_one_output(const Samples &s, double concordance, const Point &
             if constexpr (!VectorLoss<L>)
                 for (Index i = 0; i < n; i++) {
                     const std::size_t k = std::size_t(i);
-                    const Kept kept = least_secant(loss, y[i], shares[i], at.margins[k], at.slopes[k], curvatures[i],
-                                                   cap * double(n));
+                    const Kept kept = least_secant(loss, y[i], shares[i], at.margins[k] + s.offset(i), at.slopes[k],
+                                                   curvatures[i], cap * double(n));
                     low[i] = kept.share, radius[i] = kept.radius;
                 }
         });

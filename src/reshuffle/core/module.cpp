@@ -5,6 +5,7 @@ namespace reshuffle {
 void bind_samples(nb::module_ &m);
 void bind_passes(nb::module_ &m);
 void bind_sweep(nb::module_ &m);
+void bind_private(nb::module_ &m);
 void bind_exact(nb::module_ &m);
 void bind_newton(nb::module_ &m);
 void bind_columns(nb::module_ &m);
@@ -18,6 +19,7 @@ NB_MODULE(RESHUFFLE_CORE, m) {
     bind_samples(m);
     bind_passes(m);
     bind_sweep(m);
+    bind_private(m);
     bind_exact(m);
     bind_newton(m);
     bind_columns(m);

@@ -68,7 +68,8 @@ Ended newton_steps(System &system, const Form &form, double *u, Progress progres
     end.psi = penalty_value(form, u);
     while (true) {
         const double before = system.at.value + end.psi;
-        const double cap = from_below(progress.damping, progress.expected, target, at_zero, losses.n);
+        double cap = 0.0;
+        if (is_convex(losses)) cap = from_below(progress.damping, progress.expected, target, at_zero, losses.n);
         const bool lowered = cap > 0.0;
         if (lowered)
             bends_from_below(losses, system.curvature.concordance, system.at, cap, bends);

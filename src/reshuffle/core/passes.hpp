@@ -1,7 +1,7 @@
 // Passes over rows in storage order.
 //
 //     margins      z_i = a_i^T x + b
-//     value        sum_i w_i l(z_i, y_i)
+//     value        sum_i w_i l(z_i + o_i, y_i), and the same offsets o_i wherever a loss is read
 //     combine      out <- out + factor sum_i w_i s_i a_i
 //     tabulate     s_i = l'(z_i, y_i), and combine
 //     linearise    z_i, l'_i, l''_i, combine, and sum_i w_i l_i
@@ -119,6 +119,14 @@ inline void walk(const Samples &s, Span<const Visit> visits, const double *coefs
 
 // --- losses of the rows of a range, at their margins -------------------------------------------------------------------
 
+// z_i + o_i, in `room` where there are offsets.
+inline const double *with_offsets(const Samples &s, Range r, const double *z, std::vector<double> &room) {
+    if (!s.offsets) return z;
+    room.resize(std::size_t(r.size()));
+    for (Index k = 0; k < r.size(); k++) room[std::size_t(k)] = z[k] + s.offsets[r.begin + k];
+    return room.data();
+}
+
 // sum_i w_i l(z_i)
 inline double sum_of_values(const Samples &s, Range r, double *z) {
     return with_loss(s, [&](const auto &loss, const auto *y) {
@@ -130,7 +138,9 @@ inline double sum_of_values(const Samples &s, Range r, double *z) {
             }
             return total;
         } else {
-            return sum_of_values(loss, Span<const double>{z, r.size()}, y + r.begin, some(s.weights, r));
+            std::vector<double> room;
+            const Span<const double> at{with_offsets(s, r, z, room), r.size()};
+            return sum_of_values(loss, at, y + r.begin, some(s.weights, r));
         }
     });
 }
@@ -140,8 +150,10 @@ inline void slopes_of(const Samples &s, Range r, double *z) {
     with_loss(s, [&](const auto &loss, const auto *y) {
         if constexpr (VectorLoss<std::decay_t<decltype(loss)>>)
             for (Index i = r.begin; i < r.end; i++) loss.slope(z + (i - r.begin) * s.outputs, s.outputs, y, i);
-        else
+        else {
+            for (Index k = 0; s.offsets && k < r.size(); k++) z[k] += s.offsets[r.begin + k];
             slopes_of(loss, Span<const double>{z, r.size()}, y + r.begin, z);
+        }
     });
 }
 
@@ -150,7 +162,9 @@ inline double expand(const Samples &s, Range r, const double *z, double *slopes,
     return with_loss(s, [&](const auto &loss, const auto *y) {
         const Span<const double> weights = some(s.weights, r);
         if constexpr (!VectorLoss<std::decay_t<decltype(loss)>>) {
-            return expand(loss, Span<const double>{z, r.size()}, y + r.begin, weights, slopes, bends);
+            std::vector<double> room;
+            const Span<const double> at{with_offsets(s, r, z, room), r.size()};
+            return expand(loss, at, y + r.begin, weights, slopes, bends);
         } else {
             const Matrix<const double> rows{z, r.size(), s.outputs};
             if constexpr (requires { loss.expand(rows, y, weights, slopes, bends); }) {
@@ -184,6 +198,8 @@ inline double conjugates(const Samples &s, Range range, const double *slopes, do
             in_blocks(range, [&](Range r) {
                 const Span<const double> own{slopes + (r.begin - range.begin), r.size()};
                 total += sum_of_conjugates(loss, own, factor, y + r.begin, some(s.weights, r));
+                for (Index k = 0; s.offsets && k < own.size; k++)
+                    total -= weighted(s.weights ? s.weights[r.begin + k] : 1.0, factor * own[k] * s.offsets[r.begin + k]);
             });
         }
     });
@@ -213,6 +229,18 @@ inline bool is_separate(const Samples &s) {
                 return L::separate;
             else
                 return false;
+        },
+        s.loss);
+}
+
+// Whether the loss is convex. Where it is not, its curvatures are at least l'' and positive, and no step proves anything.
+inline bool is_convex(const Samples &s) {
+    return std::visit(
+        [](const auto &loss) {
+            if constexpr (requires { loss.is_convex(); })
+                return bool(loss.is_convex());
+            else
+                return true;
         },
         s.loss);
 }

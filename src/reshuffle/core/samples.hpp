@@ -1,19 +1,25 @@
 // Rows with targets, weights and a loss: what every kernel is handed.
 //
-//     f(x) = (1/n) sum_i w_i l(a_i^T x + b, y_i)
+//     f(x) = (1/n) sum_i w_i l(a_i^T x + b + o_i, y_i)
+//
+// Margins z_i = a_i^T x + b are without the offsets o_i, so that they are linear in x; what reads a loss adds the offset.
+// The loss of row i is thus z -> l(z + o_i, y_i), whose conjugate is l*(s, y_i) - s o_i.
 //
 // `with(samples, go)` calls go(rows, loss, targets) with their true types, so that loops are compiled for each layout
 // and each loss. `with_rows` and `with_loss` do so for one of the two.
 #pragma once
-#include "losses.hpp"
+#include "class_links.hpp"
+#include "log_links.hpp"
+#include "loss_sums.hpp"
 #include "penalties.hpp"
 #include "rows.hpp"
 #include "vector_losses.hpp"
 
 namespace reshuffle {
 
-using AnyLoss = std::variant<Logistic, Squared, Huber, SquaredHinge, Quantile, Poisson, Given, Multinomial, SquaredOutputs,
-                             GivenOutputs<std::int32_t>, GivenOutputs<double>>;
+using AnyLoss = std::variant<Logistic, Squared, Huber, SquaredHinge, Quantile, Poisson, Gamma, Tweedie, NegativeBinomial,
+                             ComplementaryLogLog, Probit, Given, Multinomial, SquaredOutputs, GivenOutputs<std::int32_t>,
+                             GivenOutputs<double>>;
 
 struct Samples {
     Rows rows;
@@ -21,6 +27,7 @@ struct Samples {
     Span<const double> numbers;         // targets that are numbers: one a row, or K a row
     Span<const std::int32_t> classes;   // targets that are classes
     Span<const double> weights;         // empty where all are 1
+    Span<const double> offsets;         // of losses with one margin; empty where all are 0
     bool bias = false;                  // whether the last entry (row) of x is an intercept
     Index n = 0, features = 0;
     Index outputs = 0;                  // 0 for a loss of one margin
@@ -29,6 +36,7 @@ struct Samples {
     Index margins() const { return outputs > 0 ? outputs : 1; }        // of one row
     Index unknowns() const { return width() * margins(); }
     Index penalised() const { return features * margins(); }           // entries of x before its intercept
+    double offset(Index i) const { return offsets ? offsets[i] : 0.0; }
 };
 
 template <class L>

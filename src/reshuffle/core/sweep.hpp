@@ -7,7 +7,7 @@
 // A positive prox_step adds the prox of a compiled penalty after every step (the baselines of the paper): O(d) by
 // nature. The unknown x has an entry per feature (times the outputs) and its last row is the intercept if there is one.
 #pragma once
-#include "losses.hpp"
+#include "loss_sums.hpp"
 #include "penalties.hpp"
 #include "rows.hpp"
 #include "vector_losses.hpp"
@@ -56,8 +56,8 @@ RESHUFFLE_INLINE void fetch_later(const R &rows, const Sweep &s, Index k, const 
 
 // Visits of a loss with one output; returns the scale of the iterate at the end. coefs has room for a batch.
 template <class R, Loss L>
-[[gnu::noinline]] double sweep(const R &rows, const L &loss, const double *targets, Span<const double> weights, bool bias, const Sweep s,
-             const Form &form, Span<double> x, Index penalised, double scale, double *coefs) {
+[[gnu::noinline]] double sweep(const R &rows, const L &loss, const double *targets, Span<const double> weights,
+             Span<const double> offsets, bool bias, const Sweep s, const Form &form, Span<double> x, Index penalised, double scale, double *coefs) {
     const Index total = s.visits.size;
     double *intercept = x.data + x.size - 1;
     const auto slope = [&](Index k) {
@@ -65,6 +65,7 @@ template <class R, Loss L>
         fetch_later(rows, s, k, targets, 1, weights);
         double z = scale * rows.dot(i, x.data);
         if (bias) z += *intercept;
+        if (offsets) z += offsets[i];
         const double weight = weights ? s.average * weights[i] : s.average;
         return weight * loss.template slope<Alone>(z, targets[i]);
     };
@@ -91,8 +92,8 @@ template <class R, Loss L>
 
 // The same for a loss with several outputs; coefs has a row for each visit of a batch.
 template <class R, VectorLoss L>
-[[gnu::noinline]] double sweep(const R &rows, const L &loss, const typename L::Target *targets, Span<const double> weights, bool bias,
-             const Sweep s, const Form &form, Matrix<double> x, Index penalised, double scale, double *coefs) {
+[[gnu::noinline]] double sweep(const R &rows, const L &loss, const typename L::Target *targets, Span<const double> weights,
+             Span<const double>, bool bias, const Sweep s, const Form &form, Matrix<double> x, Index penalised, double scale, double *coefs) {
     const Index total = s.visits.size, outputs = x.columns;
     const Index width = std::is_same_v<typename L::Target, double> ? outputs : 1;
     double *intercept = x[x.rows - 1];

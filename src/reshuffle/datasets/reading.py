@@ -103,13 +103,13 @@ def column_names(path: str | os.PathLike[str], reading: Reading) -> list[str]:
 
 def load_columns(
     path: str | os.PathLike[str], reading: Reading
-) -> tuple[dict[str, Column], AnyArray]:
-    """The columns of a CSV or Parquet file, and its target, before anything is encoded."""
+) -> tuple[dict[str, Column], AnyArray, dict[str, AnyArray]]:
+    """The columns of a CSV or Parquet file, its target, and what is kept ``aside``, before anything is encoded."""
     reading = _separated(path, reading)
     with opened(_located(path, reading, "csv")) as file:
         chunks = _chunks(file, told(path), binary_format(file) or "csv", reading)
         table = read_columns(chunks, reading, told(path))
-        return table.columns, table.y
+        return table.columns, table.y, table.aside
 
 
 def _separated(path: str | os.PathLike[str], reading: Reading) -> Reading:
@@ -197,7 +197,7 @@ def _check_aside(chunk: Chunk, wanted: tuple[str, ...]) -> None:
     for name in wanted:
         if name not in chunk.columns:
             raise InputError(
-                f"--keep and --score must find their columns in {chunk.where}, which lacks {name!r}"
+                f"--keep, --score, --offset and --exposure must find their columns in {chunk.where}, which lacks {name!r}"
                 f"{several(name, list(chunk.columns))}; its columns are {listed(list(chunk.columns))}"
             )
 
@@ -205,7 +205,7 @@ def _check_aside(chunk: Chunk, wanted: tuple[str, ...]) -> None:
 def _refuse_options_of_tables(reading: Reading, where: str, form: str) -> None:
     given = {
         "--impute": reading.impute, "--categorical": reading.categorical, "--drop": reading.drop,
-        "--date": reading.dates, "--groups, --time and --keep": reading.aside,
+        "--date": reading.dates, "--groups, --time, --offset, --exposure and --keep": reading.aside,
         "--drop-missing-target": reading.drop_missing_target,
     }  # fmt: skip
     for option, value in given.items():

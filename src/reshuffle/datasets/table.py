@@ -154,7 +154,7 @@ def _columns(names: list[str], reading: Reading, where: str) -> dict[str, Column
         "drop": reading.drop,
         "categorical": reading.categorical,
         "date": reading.dates,
-        "groups, --time": reading.aside,
+        "groups, --time, --offset, --exposure": reading.aside,
     }
     for option, wanted in options.items():
         for name in wanted:
@@ -168,14 +168,18 @@ def _columns(names: list[str], reading: Reading, where: str) -> dict[str, Column
         raise InputError(f"--target must name a column of {where}, got {reading.target!r}; {there}")
     if reading.target in reading.aside:
         raise InputError(
-            f"--groups and --time must name other columns than the target {reading.target!r}"
+            f"--groups, --time, --offset and --exposure must name other columns than the target {reading.target!r}"
         )
     aside = [
         name for name in reading.aside if name not in reading.dates
     ]  # A column of dates may be kept aside and be a feature.
     kept = [name for name in names if name not in (*reading.drop, *aside)]
     if len(kept) < 2:
-        others = f", apart from those of --groups and --time ({', '.join(aside)})" if aside else ""
+        others = (
+            f", apart from those of --groups, --time, --offset and --exposure ({', '.join(aside)})"
+            if aside
+            else ""
+        )
         raise InputError(f"{where} has no column beside the target {reading.target!r}{others}")
     nameless = [name for k, name in enumerate(names, 1) if name == unnamed(k) and name in kept]
     if nameless:

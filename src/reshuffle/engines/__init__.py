@@ -1,4 +1,4 @@
-"""Engines carry rounds to clients: threads of this process, or a Ray cluster."""
+"""Engines carry rounds to clients: threads of this process, a Ray cluster, or a graphics card."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from reshuffle.engines.base import (
     open_session,
     size_of,
 )
+from reshuffle.engines.cuda import Cuda
 from reshuffle.engines.ray import Ray
 from reshuffle.engines.threads import Threads
 from reshuffle.errors import InputError, shown
 
 __all__ = [
+    "Cuda",
     "Engine",
     "Failure",
     "Host",
@@ -42,7 +44,7 @@ __all__ = [
     "size_of",
 ]
 
-ENGINES = {"threads": Threads, "ray": Ray}
+ENGINES = {"threads": Threads, "ray": Ray, "cuda": Cuda}
 
 
 def check_engine(engine: Any) -> Engine:
@@ -54,3 +56,10 @@ def check_engine(engine: Any) -> Engine:
         names = ", ".join(f'"{name}"' for name in ENGINES)
         raise InputError(f"engine must be {names} or an engine object, got {shown(engine)}")
     return engine  # type: ignore[no-any-return]
+
+
+def check_available(engine: Engine) -> None:
+    """Refuse an engine that says that this computer lacks what it needs, before any work."""
+    device = getattr(engine, "device", None)
+    if callable(device):
+        device()

@@ -17,6 +17,7 @@ from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.nested import Nested
 from reshuffle.estimators.outcome import Certificate, certificate_of, in_our_words, retell
 from reshuffle.estimators.penalty_names import penalty_of
+from reshuffle.estimators.private_fit import check_private_fit, refuse_private
 from reshuffle.estimators.sample_stream import SampleStream, chunk
 from reshuffle.estimators.solver_names import seed_of, solver_of, tol_of
 from reshuffle.penalties import Penalty
@@ -47,14 +48,26 @@ class LinearEstimator(Linear, Hooks, Nested):
     verbose: object = False
 
     @with_callbacks
-    def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Find the minimiser for these rows and targets."""
-        return self._learn(self.prepared(X, y, sample_weight))
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> Self:
+        """Find the minimiser for these rows and targets.
+
+        ``offset`` has a known number for each row that is added to its margin; ``exposure`` is the offset
+        log(exposure), for losses with a log link.
+        """
+        return self._learn(self.prepared(X, y, sample_weight, offset, exposure))
 
     def _learn(self, data: Prepared) -> Self:
         """Solve, and set the fitted attributes."""
         check_flags(self, "fit_intercept", "positive", "warm_start", "early_stopping")
         check_level("verbose", self.verbose)
+        check_private_fit(self)
         seed = seed_of(self.random_state)
         penalty = self._penalty(data.shape)
         problem, watch = data.problem(penalty, self.fit_intercept), None
@@ -82,7 +95,10 @@ class LinearEstimator(Linear, Hooks, Nested):
         certificate = certificate_of(result, solver.tol)
         retell(held, type(self).__name__, result, certificate)
         self._keep(result, problem, certificate, watch)
-        self.stream_, self.data_ = SampleStream.after(problem, seed), data
+        private = result.privacy is not None  # such a model keeps nothing of the rows
+        self.data_ = None if private else data
+        if not private:
+            self.stream_ = SampleStream.after(problem, seed)
         tasks.end(result.x)
         return self
 
@@ -114,10 +130,12 @@ class LinearEstimator(Linear, Hooks, Nested):
             result.message,
         )
         self.certificate_, self.trace_ = certificate, result.trace
+        self.privacy_ = result.privacy
         self.objective_, self.n_samples_fit_ = objective, problem.n
 
     def _advance(self, data: Prepared) -> Self:
         """One more call of ``partial_fit``."""
+        refuse_private(self.solver, "partial_fit")
         check_flags(self, "fit_intercept", "positive", "early_stopping")
         if self.early_stopping:
             raise InputError(

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from reshuffle.arrays import AnyArray, Array
+from reshuffle.arrays import AnyArray, Array, Mask
 from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
 from reshuffle.estimators.inputs import Prepared
@@ -32,14 +32,19 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
     loss: Any
     class_weight: object
 
-    def prepared(self, X: Any, y: object, sample_weight: Any) -> Prepared:
-        """The data in the form that a problem takes; sets ``classes_``."""
+    def prepared(
+        self, X: Any, y: Any, sample_weight: Any, offset: Any = None, exposure: Any = None
+    ) -> Prepared:
+        """Data as a problem takes them; the classes are noted."""
         X = inputs.design(self, X, reset=True)
         classes, codes = inputs.labels(self, y)
         weights = inputs.weights_of(sample_weight, X.shape[0])
         inputs.check_length(X, codes)
         weights = weigh(weights, self.class_weight, classes, codes)
-        X, classes, codes, weights = _without_empty_classes(X, classes, codes, weights)
+        kept = _rows_of_classes(classes, codes, weights)
+        if kept is not None:
+            there, codes = np.unique(codes[kept], return_inverse=True)
+            X, classes, weights = X[kept], classes[there], weights[kept]
         if classes.size < 2:
             raise InputError(f"y must hold two classes or more, got one class: {classes.tolist()}")
         loss = loss_of_classes(self.loss, classes.size)
@@ -48,7 +53,9 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
             self.__dict__.pop("coef_", None)
         self.classes_ = classes
         y, outputs = targets_of(codes, classes.size)
-        return Prepared(X, y, loss, weights, outputs, codes)
+        offsets = inputs.offsets_of(offset, exposure, len(codes if kept is None else kept), loss)
+        offsets = offsets if offsets is None or kept is None else offsets[kept]
+        return Prepared(X, y, loss, weights, outputs, codes, offsets)
 
     def attributes_of(self, x: Array) -> dict[str, Any]:
         """Coefficients and intercepts as rows. A constant added to all intercepts changes no prediction, so they are made to sum to zero."""
@@ -62,35 +69,38 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         x = super().solution()
         return x if self.classes_.size > 2 else np.ascontiguousarray(x[:, 0])
 
-    def decision_function(self, X: object) -> Array:
-        """The margins aᵀw + b: one per row for two classes, one per row and class for more."""
-        margins = self._margins(X)
+    def decision_function(self, X: Any, offset: Any = None) -> Array:
+        """The margins aᵀw + b (+ offset): one per row for two classes, one per row and class for more."""
+        margins = self._margins(X, offset)
         return margins if margins.shape[1] > 1 else margins.ravel()
 
-    def predict(self, X: object) -> AnyArray:
-        """The class with the largest margin."""
-        margins = self._margins(X)
-        codes = (
-            margins.argmax(axis=1) if margins.shape[1] > 1 else np.ravel(margins > 0).astype(int)
-        )
+    def predict(self, X: Any, offset: Any = None) -> AnyArray:
+        """The class with the largest margin; of two, the one that is more likely."""
+        margins = self._margins(X, offset)
+        if margins.shape[1] > 1:
+            codes = margins.argmax(axis=1)
+        else:
+            codes = np.ravel(margins > self.loss_.boundary).astype(int)
         chosen: AnyArray = self.classes_[codes]
         return chosen
 
     @available_if(_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: object) -> Array:
+    def predict_proba(self, X: Any, offset: Any = None) -> Array:
         """The probability of each class, in the order of ``classes_``."""
-        margins, mean = self._margins(X), mean_of(self.loss_)
+        margins, mean = self._margins(X, offset), mean_of(self.loss_)
         if mean is None:
             raise InputError(f"{self.loss_!r} has no probabilities")
         if margins.shape[1] > 1:
             return mean(margins)
-        return np.column_stack([mean(-margins.ravel()), mean(margins.ravel())])
+        z = margins.ravel()
+        other = mean(-z) if self.loss_.boundary == 0.0 else 1.0 - mean(z)
+        return np.column_stack([other, mean(z)])
 
     @available_if(_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: object) -> Array:
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
         """The logarithms of the probabilities."""
-        with np.errstate(divide="ignore"):  # The logarithm of 0 is -inf.
-            logarithms: Array = np.log(self.predict_proba(X))
+        with np.errstate(divide="ignore"):  # log 0 = -inf
+            logarithms: Array = np.log(self.predict_proba(X, offset))
         return logarithms
 
     def __sklearn_tags__(self) -> Any:
@@ -104,12 +114,11 @@ def targets_of(codes: AnyArray, count: int) -> tuple[AnyArray, tuple[int, ...]]:
     return (2.0 * codes - 1.0, ()) if count == 2 else (codes, (count,))
 
 
-def _without_empty_classes(X: Any, classes: Any, codes: Any, weights: Any) -> tuple[Any, ...]:
-    """The classes without those that have only rows of weight zero, which count as absent."""
+def _rows_of_classes(classes: Any, codes: Any, weights: Any) -> Mask | None:
+    """The rows that count, where a class has no other ones than of weight zero and so is not there; else nothing."""
     if weights is None or weights.min() > 0:
-        return X, classes, codes, weights
+        return None
     if np.bincount(codes, weights, minlength=classes.size).min() > 0:
-        return X, classes, codes, weights
-    kept = weights > 0
-    there, codes = np.unique(codes[kept], return_inverse=True)
-    return X[kept], classes[there], codes, weights[kept]
+        return None
+    kept: Mask = weights > 0
+    return kept

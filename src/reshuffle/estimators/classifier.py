@@ -25,8 +25,8 @@ class RRClassifier(LinearClassifier, LinearEstimator):
 
     Parameters
     ----------
-    loss : "logistic" (multinomial for more than two classes), "squared_hinge" (two classes), or a loss of
-        ``reshuffle.losses`` or your own.
+    loss : "logistic" (multinomial for more than two classes), "squared_hinge", "probit" or "complementary_log_log" (two
+        classes), or a loss of ``reshuffle.losses`` or your own.
     penalty : "l1", "l2", "elasticnet", "none" or None, or any object with ``value(x)`` and ``prox(x, step)``,
         such as the penalties of ``reshuffle.penalties``. Parameters of an object are set as ``penalty__l1``.
     l1, l2 : strengths of a penalty that is given by name; those that it has and that are not given are 1e-4.
@@ -38,7 +38,8 @@ class RRClassifier(LinearClassifier, LinearEstimator):
     tol : the relative accuracy of P at which to stop, certified where that is possible. ``None`` stands for 1e-13
         where the run ends with Newton steps (penalties by name, separable and group penalties; losses with a
         second derivative), which is 1e-6 or better in the coefficients and takes hardly longer than 1e-6 in P
-        would; and for 1e-4, as in scikit-learn, where it does not: penalties whose prox is costly, losses of your
+        would; for 1e-8 with more than two classes on sets that are not small, where the last step costs more than all before
+        it; and for 1e-4, as in scikit-learn, where the run does not end so: penalties whose prox is costly, losses of your
         own without ``second``, and other solvers. ``certificate_`` says what was reached.
     max_iter : the largest number of epochs.
     random_state : an integer, so that the same data always give the same model; a RandomState or Generator; or None

@@ -50,7 +50,15 @@ class CrossValidated(Linear, Nested):
     random_state: object = 0
     n_jobs: int | None = None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> Self:
         """Follow a path on each fold and on all rows, and keep the model at the best strength.
 
         Rows with the same entry of ``groups`` are held out together; a splitter given as ``cv`` receives them.
@@ -60,7 +68,12 @@ class CrossValidated(Linear, Nested):
             raise InputError(
                 f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}"
             )
-        data = self.prepared(X, y, sample_weight)
+        data = self.prepared(X, y, sample_weight, offset, exposure)
+        if data.offsets is not None and self.scoring is not None:
+            raise InputError(
+                "scoring must be None with an offset or exposure, which scikit-learn's scorers do not pass on: the mean loss of "
+                "held-out rows is compared then"
+            )
         seed = seed_of(self.random_state)
         folds = self._folds(data, groups, seed)
         unit = unit_penalty(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.errors import InputError
-from reshuffle.estimators.loss_names import MEANS
+from reshuffle.estimators.loss_names import MEANS, sigmoid, softmax
 from reshuffle.estimators.summary import dense
 
 
@@ -41,5 +41,7 @@ def _kind(model: Any) -> Any:
     if hasattr(loss, "mean"):
         raise InputError(f"scikit-learn has no model whose predictions are the mean(z) of {loss!r}")
     if hasattr(model, "classes_"):
-        return LogisticRegression if type(loss) in MEANS else LinearSVC
-    return PoissonRegressor if type(loss) in MEANS else LinearRegression
+        if MEANS.get(type(loss)) in (None, sigmoid, softmax):
+            return LogisticRegression if type(loss) in MEANS else LinearSVC
+        raise InputError(f"scikit-learn has no model with the probabilities of {loss!r}")
+    return PoissonRegressor if loss.log_link else LinearRegression

@@ -66,7 +66,7 @@ def from_federation(result: Result) -> Any:
     model.loss_, model.penalty_, model.trace_ = learned.loss, learned.penalty, result.trace
     model.converged_, model.message_ = result.converged, result.message
     model.n_iter_, model.n_samples_fit_ = result.epoch, learned.samples
-    model.objective_ = result.trace.last()["objective"]
+    model.objective_, model.privacy_ = result.trace.last()["objective"], result.privacy
     model.certificate_ = certificate_of(result, getattr(result, "tol", 0.0))
     return model
 

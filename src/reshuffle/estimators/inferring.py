@@ -43,8 +43,11 @@ def inference_of(model: Any, covariance: Any, method: Any, level: float) -> Infe
     check_choice("covariance", covariance, COVARIANCES)
     check_choice("method", method, METHODS)
     data = data_of(model)
+    origin, data = data.origin, data._replace(origin=0.0)  # The table is about the whole intercept.
     problem = data.problem(model.penalty_, model.fit_intercept)
     x, names = model.solution().reshape(problem.shape), names_of(model)
+    if origin:
+        x[problem.features :] += origin
     l2 = ridge_of(problem.penalty, problem.features, len(problem.shape))
     if method is None and l2 is None:
         raise InputError(

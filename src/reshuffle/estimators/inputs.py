@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
-from reshuffle.arrays import AnyArray
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.datasets.chunks import listed
 from reshuffle.datasets.frames import is_table
 from reshuffle.errors import InputError, shown, warn_user
 from reshuffle.labels import classes_of
 from reshuffle.losses import Loss
+from reshuffle.losses.offsets import check_offsets
 from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
 from reshuffle.shards import Shards
@@ -36,19 +37,27 @@ class Prepared(NamedTuple):
     """The shape of one margin."""
     codes: AnyArray | None
     """For each row the number of its class; None for a regression."""
+    offsets: AnyArray | None = None
+    """Known parts of the margins, with the logarithms of exposures."""
+    origin: float = 0.0
+    """A part of the intercept that is known beforehand: it is added to all margins, and to the intercept that is found."""
 
     def problem(self, penalty: Penalty, fit_intercept: bool) -> Problem:
         """The mean loss of these rows plus ψ."""
+        offset = self.offsets
+        if self.origin:
+            offset = self.origin + (np.zeros(len(self.y)) if offset is None else offset)
         return Problem(
-            self.X, self.y, self.loss, penalty, 0.0, self.weights, fit_intercept=fit_intercept
-        )
+            self.X, self.y, self.loss, penalty, 0.0, self.weights, fit_intercept=fit_intercept,
+            offset=offset,
+        )  # fmt: skip
 
     def take(self, rows: AnyArray) -> Prepared:
         """Some of the rows."""
         some = {
             name: value[rows]
             for name, value in self._asdict().items()
-            if name in ("X", "y", "weights", "codes") and value is not None
+            if name in ("X", "y", "weights", "codes", "offsets") and value is not None
         }
         return self._replace(**some)
 
@@ -56,6 +65,36 @@ class Prepared(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         """The shape of the coefficients."""
         return (self.X.shape[1], *self.outputs)
+
+
+def offsets_of(offset: Any, exposure: Any, n: int, loss: Loss) -> Array | None:
+    """offset + log(exposure), one number per row; nothing where neither is given."""
+    if offset is None and exposure is None:
+        return None
+    found = check_offsets(plain(offset), plain(exposure), n, loss)
+    return found if found.size else None
+
+
+def origin_of(loss: Loss, y: Any, weights: Any, offsets: Any) -> float:
+    """log(mean) - 1 for losses with a log link: near the best constant, whatever the unit of the target.
+
+    From there Newton steps are few, and f(0), which accuracies are relative to, is the loss of a model that is off by a
+    factor of e: in any unit of the target it is of the size of the losses that are left in the end.
+    """
+    if not loss.log_link or np.ndim(y) != 1 or (weights is not None and len(weights) != len(y)):
+        return 0.0
+    whole = np.exp(offsets - np.max(offsets)) if offsets is not None else np.ones(len(y))
+    weights = np.ones(len(y)) if weights is None else weights
+    total, of = float(np.dot(weights, y)), float(np.dot(weights, whole))
+    if not (0 < total < np.inf and 0 < of < np.inf):
+        return 0.0
+    far = 0.0 if offsets is None else float(np.max(offsets))
+    return float(np.log(total) - np.log(of) - far - 1.0)
+
+
+def plain(column: Any) -> Any:
+    """A column of a table as an array."""
+    return column.to_numpy() if hasattr(column, "to_numpy") else column
 
 
 def design(estimator: Any, X: Any, *, reset: bool) -> object:
@@ -68,6 +107,7 @@ def design(estimator: Any, X: Any, *, reset: bool) -> object:
         for of_file in (
             "encoding_",
             "log_target_",
+            "shifted_by_",
         ):  # These attributes belong to the data of an earlier fit.
             if of_file in vars(estimator):
                 delattr(estimator, of_file)

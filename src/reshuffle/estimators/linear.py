@@ -47,26 +47,35 @@ class Linear:
     ``predict`` then takes tables of raw rows. ``encoding_.transform(table)`` gives the features,
     ``encoding_.get_feature_names_out()`` their names.
     """
+    shifted_by_: tuple[str, ...]
+    """"offset" and "exposure", where a command fitted the model with them; kept in a model file."""
 
-    def prepared(self, X: object, y: object, sample_weight: object) -> inputs.Prepared:
-        raise NotImplementedError  # Classifiers and regressions have their own.
+    _origin: float = 0.0
+    """A part of the intercept that problems have as an offset."""
+
+    def prepared(
+        self, X: Any, y: Any, sample_weight: Any, offset: Any = None, exposure: Any = None
+    ) -> inputs.Prepared:
+        raise NotImplementedError  # a classifier and a regression have their own
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
-    def _margins(self, X: object) -> Array:
-        """Xw + b, one column per row of ``coef_`` where that is a matrix."""
+    def _margins(self, X: Any, offset: Any = None, exposure: Any = None) -> Array:
+        """Xw + b and the offsets, one column per row of ``coef_`` where that is a matrix."""
         check_is_fitted(self)
         X = inputs.design(self, X, reset=False)
-        margins = X @ self.coef_.T + self.intercept_
-        return np.asarray(dense(margins))
+        margins = np.asarray(dense(X @ self.coef_.T + self.intercept_))
+        known = inputs.offsets_of(offset, exposure, X.shape[0], self.loss_)
+        return margins if known is None else margins + known.reshape(-1, *[1] * (margins.ndim - 1))
 
     def attributes_of(self, x: Array) -> dict[str, Any]:
         """``coef_`` and ``intercept_`` of a solution, whose last row is the intercept where there is one."""
         d = self.n_features_in_
         coef = np.ascontiguousarray(x[:d].T) + 0.0  # Adding 0 turns -0 into 0.
         if self.fit_intercept:
-            return {"coef_": coef, "intercept_": x[d] if x.ndim > 1 else np.float64(x[d])}
+            last = x[d] if x.ndim > 1 else np.float64(x[d] + self._origin)
+            return {"coef_": coef, "intercept_": last}
         return {
             "coef_": coef,
             "intercept_": np.zeros(x.shape[1]) if x.ndim > 1 else np.float64(0.0),
@@ -77,7 +86,7 @@ class Linear:
         coef = dense(self.coef_)
         if not self.fit_intercept:
             return np.array(coef.T, dtype=np.float64, order="C")
-        last = np.reshape(self.intercept_, (1, *coef.shape[:-1]))
+        last = np.reshape(self.intercept_, (1, *coef.shape[:-1])) - self._origin
         return np.ascontiguousarray(np.concatenate([coef.T, last]))
 
     def sparsify(self) -> Self:

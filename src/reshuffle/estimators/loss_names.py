@@ -9,8 +9,12 @@ import numpy as np
 
 from reshuffle import losses
 from reshuffle.arrays import Array
-from reshuffle.errors import InputError, shown
+from reshuffle.errors import InputError
 from reshuffle.losses import Loss, check_loss
+from reshuffle.losses.names import OF_CLASSES as OF_CLASSES
+from reshuffle.losses.names import OF_MORE as OF_MORE
+from reshuffle.losses.names import OF_NUMBERS as OF_NUMBERS
+from reshuffle.losses.names import loss_by_name, split_name
 
 Mean = Callable[[Array], Array]
 
@@ -31,18 +35,26 @@ def softmax(z: Array) -> Array:
     return probabilities
 
 
-def _known(**names: str) -> dict[str, type[Loss]]:
-    return {name: getattr(losses, kind) for name, kind in names.items() if hasattr(losses, kind)}
+def normal(z: Array) -> Array:
+    """Φ(z)."""
+    from scipy.special import ndtr
+
+    probability: Array = ndtr(z)
+    return probability
 
 
-OF_CLASSES = _known(logistic="Logistic", log_loss="Logistic", squared_hinge="SquaredHinge")
-"""The losses for two classes, by name."""
-OF_NUMBERS = _known(squared="Squared", huber="Huber", quantile="Quantile", poisson="Poisson")
-"""The losses for numbers, by name."""
-OF_MORE: dict[type[Loss], type[Loss]] = {losses.Logistic: losses.Multinomial}
-"""The loss that replaces a loss for two classes if there are more."""
-MEANS: dict[type[Loss], Mean] = {losses.Logistic: sigmoid, losses.Multinomial: softmax}
-MEANS |= dict.fromkeys(_known(poisson="Poisson").values(), np.exp)
+def some_event(z: Array) -> Array:
+    """1 - exp(-exp(z))."""
+    with np.errstate(over="ignore"):  # exp(-inf) is 0, as it should be
+        probability: Array = -np.expm1(-np.exp(z))
+    return probability
+
+
+MEANS: dict[type[Loss], Mean] = {
+    losses.Logistic: sigmoid, losses.Multinomial: softmax, losses.Probit: normal,
+    losses.ComplementaryLogLog: some_event,
+}  # fmt: skip
+MEANS |= {kind: np.exp for kind in losses.LOSSES if kind.log_link}
 """E[y] at a margin, for losses that stand for a distribution."""
 
 
@@ -73,17 +85,13 @@ def loss_of(given: object, names: dict[str, type[Loss]]) -> Loss:
         if isinstance(given, type):
             raise InputError(f"loss must be an instance, got the class {given.__name__}")
         return check_loss(given)
-    if given not in names:
-        raise InputError(
-            f"loss must be one of {', '.join(map(repr, names))}, or an object, got {shown(given)}"
-        )
-    return names[given]()
+    return loss_by_name(given, names)
 
 
 def loss_of_classes(given: object, count: int) -> Loss:
     """The loss for this many classes."""
     loss = loss_of(given, OF_CLASSES)
-    if loss.targets == "real":
+    if loss.targets in ("real", "counts", "positive"):
         raise InputError(f"loss must be one for classes, got {loss!r}, which is for numbers")
     if count > 2 and loss.targets == "signs":
         several = OF_MORE.get(type(loss))
@@ -101,13 +109,13 @@ def loss_of_classes(given: object, count: int) -> Loss:
 
 def takes_more_classes(given: object) -> bool:
     """Whether a loss, given by name or as an object, takes three classes."""
-    kind = OF_CLASSES.get(given) if isinstance(given, str) else type(given)
+    kind = OF_CLASSES.get(split_name(given)[0]) if isinstance(given, str) else type(given)
     return kind is None or kind in OF_MORE or getattr(kind, "vector", False)
 
 
 def has_probabilities(given: object) -> bool:
     """Whether a loss, given by name or as an object, has class probabilities."""
-    kind = OF_CLASSES.get(given) if isinstance(given, str) else type(given)
+    kind = OF_CLASSES.get(split_name(given)[0]) if isinstance(given, str) else type(given)
     return kind in MEANS or hasattr(kind, "mean")
 
 

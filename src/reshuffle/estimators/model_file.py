@@ -20,6 +20,7 @@ from reshuffle.files import Location
 from reshuffle.losses import Loss
 from reshuffle.losses.squared import SquaredOutputs
 from reshuffle.npz_archive import read_archive, write_archive
+from reshuffle.privacy import Guarantee
 from reshuffle.shards import Shards
 
 KIND, VERSION = "model file", 2
@@ -58,8 +59,15 @@ def save(model: Any, path: Location, X: object = None, y: object = None) -> None
         "certificate": asdict(model.certificate_),
         "objects": [n for n in ("classes_",) if getattr(model, n, np.empty(0)).dtype == object],
         "log_target": bool(getattr(model, "log_target_", False)),
+        "shifted_by": list(getattr(model, "shifted_by_", ())),
         "data": None if X is None else fingerprint(X, y),
     }
+    private = getattr(model, "privacy_", None)
+    if private is not None:
+        about |= {
+            "privacy": asdict(private),
+            "data": None,
+        }  # a digest would tell who is in the data
     write_archive(path, KIND, VERSION, about, arrays)
 
 
@@ -116,12 +124,16 @@ def _model(about: dict[str, Any], arrays: dict[str, AnyArray]) -> Any:
             raise ValueError("its columns do not fit its features")
     if about.get("log_target"):
         model.log_target_ = True
+    if about.get("shifted_by"):
+        model.shifted_by_ = tuple(str(name) for name in about["shifted_by"])
     model.loss_ = _loss(about["loss"])
     if isinstance(model.loss, Described):
         model.loss = model.loss_
     model.penalty_ = Described(str(about["penalty"]))
     model.converged_, model.message_ = bool(about["converged"]), str(about["message"])
     model.certificate_ = Certificate(**about["certificate"])
+    spent = about.get("privacy")
+    model.privacy_ = None if spent is None else Guarantee.from_record(spent)
     for name, value in about["numbers"].items():
         if name in NUMBERS:
             setattr(model, name, int(value) if name.startswith("n_") else float(value))

@@ -10,9 +10,14 @@ from sklearn.base import RegressorMixin
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
-from reshuffle.estimators.inputs import Prepared
+from reshuffle.estimators.inputs import Prepared, origin_of
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import OF_NUMBERS, loss_of, mean_of
+from reshuffle.losses import Loss
+from reshuffle.losses.names import split_name
+from reshuffle.losses.targets import check_targets
+from reshuffle.penalties import Zero
+from reshuffle.problem import Problem
 
 
 class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
@@ -22,8 +27,16 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
     log_target_: bool = False
     """Whether the model was fitted to the logarithm of its target, as by ``reshuffle fit --log-target``."""
 
-    def prepared(self, X: Any, y: object, sample_weight: Any, reset: bool = True) -> Prepared:
-        """The data in the form that a problem takes."""
+    def prepared(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        offset: Any = None,
+        exposure: Any = None,
+        reset: bool = True,
+    ) -> Prepared:
+        """Data as a problem takes them."""
         X = inputs.design(self, X, reset=reset)
         y = inputs.numbers(self, y)
         if self.log_target_:  # A model of logarithms gets the logarithms of these targets, too.
@@ -33,43 +46,86 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
         if loss.targets in ("signs", "classes"):
             raise InputError(f"loss must be one for numbers, got {loss!r}, which is for classes")
         weights = inputs.weights_of(sample_weight, X.shape[0])
-        return Prepared(X, y, loss, weights, y.shape[1:], None)
+        offsets = inputs.offsets_of(offset, exposure, X.shape[0], loss.for_targets(y))
+        self._origin = origin_of(loss, y, weights, offsets) if self.fit_intercept else 0.0
+        return Prepared(X, y, loss, weights, y.shape[1:], None, offsets, self._origin)
 
-    def predict(self, X: object) -> Array:
-        """Xw + b, or the mean that the loss assigns to it: exp(Xw + b) for the Poisson loss.
+    def predict(self, X: Any, offset: Any = None, exposure: Any = None) -> Array:
+        """Xw + b + offset, or what the loss says it stands for: exposure·exp(Xw + b + offset) for losses with a log link.
 
-        A model that was fitted to the logarithm of its target (``log_target_``) gives exp(Xw + b) too.
+        A model that was fitted to the logarithm of its target (``log_target_``) gives exp(Xw + b) too. Without an
+        exposure the prediction is that of one unit of it: a rate.
         """
-        margins = self._margins(X)
+        margins = self._margins(X, offset, exposure)
         if np.ndim(self.intercept_) == 0:
             margins = margins.ravel()  # With sparse coefficients the product is a column.
         mean = np.exp if self.log_target_ else mean_of(self.loss_)
         return margins if mean is None else mean(margins)
 
-    def score(self, X: object, y: object, sample_weight: object = None) -> float:
-        """R², or for counts D², the share of the deviance that the model explains, both as in scikit-learn."""
-        if getattr(self.loss_ if hasattr(self, "loss_") else None, "targets", None) == "counts":
-            return explained_deviance(y, self.predict(X), sample_weight)
-        return float(super().score(X, y, sample_weight))
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> float:
+        """R², or for losses with a log link D², the share of the deviance that the model explains, as scikit-learn's have them.
+
+        With offsets or exposures the empty model of D² is the best intercept beside them.
+        """
+        predicted = self.predict(X, offset, exposure)
+        if getattr(getattr(self, "loss_", None), "log_link", False):
+            known = inputs.offsets_of(offset, exposure, len(predicted), self.loss_)
+            return explained_deviance(self.loss_, y, predicted, sample_weight, known)
+        from sklearn.metrics import r2_score
+
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss == "poisson"
+        tags.target_tags.positive_only = _is_positive(self.loss)
         return tags
 
 
-def explained_deviance(y: Any, predicted: Array, sample_weight: Any) -> float:
-    """D² = 1 - (deviance of the predictions)/(deviance of the mean), for counts.
+def _is_positive(loss: Any) -> bool:
+    """Whether a loss, by name or as an object, wants targets that are not negative."""
+    if isinstance(loss, str):
+        kind = OF_NUMBERS.get(split_name(loss)[0])
+        return kind is not None and kind.log_link
+    return bool(getattr(loss, "log_link", False))
 
-    If y does not vary there is nothing to explain: the score is 1 for predictions that are right and 0 for others, as
-    scikit-learn defines it for R².
+
+def explained_deviance(
+    loss: Loss, y: Any, predicted: Array, sample_weight: Any, offsets: Array | None = None
+) -> float:
+    """D² = 1 - deviance of the predictions/deviance of the empty model, for half of which the loss stands.
+
+    The empty model is the mean, or with offsets the best intercept beside them. Where y does not vary there is nothing
+    to explain: 1 for predictions that are right, 0 for others, as scikit-learn has it for R².
     """
-    from sklearn.metrics import mean_poisson_deviance
+    targets = check_targets(y, len(predicted), loss)
+    weights = np.ones(len(targets)) if sample_weight is None else np.asarray(sample_weight, float)
 
-    left = mean_poisson_deviance(y, predicted, sample_weight=sample_weight)
-    mean = np.average(y, weights=sample_weight)
-    constant = np.full(len(predicted), mean)
-    whole = mean_poisson_deviance(y, constant, sample_weight=sample_weight) if mean > 0 else 0.0
-    if not whole > np.finfo(float).eps * mean:  # This is zero up to rounding.
+    def mean_loss(z: Array) -> float:
+        values = loss.oracle(z, targets, *loss.params)  # type: ignore[misc]
+        return float(np.average(np.where(weights > 0, values, 0.0), weights=weights))
+
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        left = mean_loss(np.log(predicted))
+    mean = float(np.average(targets, weights=weights))
+    if not mean > 0.0:
+        return float(np.isclose(left, 0.0))
+    whole = mean_loss(_empty(loss, targets, weights, offsets, mean))
+    if not whole > np.finfo(float).eps * max(mean, 1.0):  # This is zero up to rounding.
         return float(np.isclose(left, 0.0))
     return float(1.0 - left / whole)
+
+
+def _empty(loss: Loss, y: Array, weights: Array, offsets: Array | None, mean: float) -> Array:
+    """The margins of the empty model."""
+    if offsets is None:
+        return np.full(len(y), np.log(mean))
+    nothing = np.zeros((len(y), 1))
+    alone = Problem(nothing, y, loss, Zero(), 0.0, weights, fit_intercept=True, offset=offsets)
+    return offsets + alone.without_features()[-1]

@@ -11,6 +11,7 @@ with probabilities where the loss has them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from reshuffle.datasets.encoding import Category, Number, TableEncoding
 from reshuffle.errors import InputError, extra
 from reshuffle.estimators.loss_names import MEANS
 from reshuffle.estimators.summary import dense
+from reshuffle.losses.native import built_in
 
 OPSET, ML_OPSET, IR = 17, 3, 9
 """Versions of the operators and of the format: those of 2022, so that older runtimes read them, too."""
@@ -147,7 +149,7 @@ Outputs = list[tuple[str, str, list[int | None]]]
 
 def _numbers(graph: Graph, model: Any, margins: str) -> Outputs:
     single = np.ndim(model.intercept_) == 0
-    if getattr(model, "log_target_", False) or type(model.loss_) in MEANS:
+    if getattr(model, "log_target_", False) or model.loss_.log_link:
         margins = graph.op("Exp", margins)
     if single:
         graph.op("Reshape", margins, graph.constant(np.array([-1], np.int64)), called="prediction")
@@ -166,7 +168,7 @@ def _classes(graph: Graph, model: Any, margins: str) -> Outputs:
         flat = graph.op("Reshape", margins, graph.constant(np.array([-1], np.int64)))
         codes = graph.op(
             "Cast",
-            graph.op("Greater", flat, graph.constant(np.float64(0.0))),
+            graph.op("Greater", flat, graph.constant(np.float64(model.loss_.boundary))),
             to=element_type("whole number"),
         )
     else:
@@ -179,10 +181,29 @@ def _classes(graph: Graph, model: Any, margins: str) -> Outputs:
     found: Outputs = [("prediction", kind, [None])]
     if type(model.loss_) in MEANS:
         if count == 2:
-            other = graph.op("Sigmoid", graph.op("Neg", margins))
-            graph.op("Concat", other, graph.op("Sigmoid", margins), axis=1, called="probabilities")
+            likely = _probability(graph, model.loss_)
+            if model.loss_.boundary == 0.0:  # both classes are alike
+                other = likely(graph.op("Neg", margins))
+            else:
+                other = graph.op("Sub", graph.constant(np.float64(1.0)), likely(margins))
+            graph.op("Concat", other, likely(margins), axis=1, called="probabilities")
         else:
             graph.op("Softmax", margins, axis=1, called="probabilities")
         return [*found, ("probabilities", "number", [None, count])]
     graph.op("Identity", margins, called="decision")
     return [*found, ("decision", "number", [None, 1 if count == 2 else count])]
+
+
+def _probability(graph: Graph, loss: Any) -> Callable[[str], str]:
+    """The operations that turn a margin into the probability of the second class."""
+    one, half = graph.constant(np.float64(1.0)), graph.constant(np.float64(0.5))
+
+    def normal(z: str) -> str:  # (1 + erf(z/√2))/2
+        scaled = graph.op("Mul", z, graph.constant(np.float64(np.sqrt(0.5))))
+        return graph.op("Mul", half, graph.op("Add", one, graph.op("Erf", scaled)))
+
+    def some_event(z: str) -> str:  # 1 - exp(-exp(z))
+        return graph.op("Sub", one, graph.op("Exp", graph.op("Neg", graph.op("Exp", z))))
+
+    known = {"probit": normal, "complementary_log_log": some_event}
+    return known.get(str(built_in(type(loss))), lambda z: graph.op("Sigmoid", z))

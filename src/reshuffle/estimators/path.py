@@ -8,6 +8,7 @@ from reshuffle.estimators.loss_names import OF_NUMBERS
 from reshuffle.estimators.paths import Path, path_of, strengths_of, unit_penalty, walk
 from reshuffle.estimators.regressor import RRRegressor
 from reshuffle.estimators.solver_names import ALONG_A_PATH, seed_of, solver_of, tol_of
+from reshuffle.losses.names import split_name
 
 
 def rr_path(
@@ -19,9 +20,11 @@ def rr_path(
     l1_ratio: float = 0.5,
     lambdas: object = 100,
     smallest: float = 1e-3,
-    sample_weight: object = None,
-    class_weight: object = None,
-    penalty_factors: object = None,
+    sample_weight: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    class_weight: Any = None,
+    penalty_factors: Any = None,
     positive: bool = False,
     fit_intercept: bool = True,
     solver: object = "exact",
@@ -33,8 +36,8 @@ def rr_path(
 
     Parameters
     ----------
-    loss : of classes ("logistic", "squared_hinge") or of numbers ("squared", "huber", "quantile"), by name or as
-        an object; it says whether y holds labels or numbers.
+    loss : of classes ("logistic", "squared_hinge", …) or of numbers ("squared", "huber", "poisson", "gamma", …), by name or
+        as an object; it says whether y holds labels or numbers.
 
     The others are those of ``RRClassifierCV``. ``plotting.plot_path`` draws the path.
 
@@ -46,13 +49,16 @@ def rr_path(
     >>> path.nonzeros[0], path.nonzeros[-1] > 10, bool(path.converged.all())
     (np.int64(0), np.True_, True)
     """
-    of_numbers = loss in OF_NUMBERS if isinstance(loss, str) else loss.targets == "real"
+    kinds = ("real", "counts", "positive")
+    of_numbers = (
+        split_name(loss)[0] in OF_NUMBERS if isinstance(loss, str) else loss.targets in kinds
+    )
     model: RRClassifier | RRRegressor
     if of_numbers:
         model = RRRegressor(loss=loss, fit_intercept=fit_intercept)
     else:
         model = RRClassifier(loss=loss, fit_intercept=fit_intercept, class_weight=class_weight)
-    data = model.prepared(X, y, sample_weight)
+    data = model.prepared(X, y, sample_weight, offset, exposure)
     unit = unit_penalty(by_columns(penalty, model), l1_ratio, penalty_factors, positive, data.shape)
     problem = data.problem(unit, fit_intercept)
     strengths = strengths_of(problem, lambdas, smallest)

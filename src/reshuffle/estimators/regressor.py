@@ -17,12 +17,14 @@ class RRRegressor(LinearRegression, LinearEstimator):
 
     Parameters
     ----------
-    loss : "squared", "huber", "quantile" (the median, smoothed over a width of 1 in the units of y), "poisson"
-        (counts), or a loss with parameters of its own, such as
+    loss : "squared", "huber", "quantile" (the median, smoothed over a width of 1 in the units of y), "poisson", "gamma",
+        "tweedie" (power 1.5), "inverse_gaussian", "negative_binomial" (dispersion 1), a name with parameters, such as
+        "tweedie(1.7)", or a loss with parameters of its own, such as
         ``reshuffle.losses.Quantile(level=0.9, width=0.1)``. They are set as ``loss__level``.
 
-    All others, and the attributes, are those of ``RRClassifier`` except ``class_weight`` and ``classes_``;
-    ``coef_`` has shape (features,) and ``intercept_`` is a number.
+    All others, and the attributes, are those of ``RRClassifier`` but ``class_weight`` and ``classes_``;
+    ``coef_`` has shape (features,) and ``intercept_`` is a number. ``fit``, ``predict`` and ``score`` take ``offset``,
+    known numbers that are added to the margins, and for losses with a log link ``exposure``, whose logarithm is added.
 
     Examples
     --------
@@ -36,9 +38,17 @@ class RRRegressor(LinearRegression, LinearEstimator):
 
     loss: Any = "squared"
 
-    def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> Self:
         """One shuffled pass over these rows and a prox (an epoch of ProxRR), from the model so far.
 
         Steps shrink over the calls as ``SampleStream`` says.
         """
-        return self._advance(self.prepared(X, y, sample_weight, reset=not hasattr(self, "coef_")))
+        first = not hasattr(self, "coef_")
+        return self._advance(self.prepared(X, y, sample_weight, offset, exposure, reset=first))

@@ -11,6 +11,7 @@ from reshuffle.arrays import AnyArray
 from reshuffle.design import check_rows
 from reshuffle.disk_datafit import datafit_on
 from reshuffle.estimators.inputs import Prepared
+from reshuffle.losses.offsets import check_offsets
 from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
 from reshuffle.solvers import ProxRR
@@ -66,5 +67,6 @@ def chunk(data: Prepared, penalty: Penalty, fit_intercept: bool) -> Problem:
     rows, n, features = check_rows(data.X)
     targets = read_only(data.y.astype(whole.targets.dtype))
     weights = check_weights(data.weights, n)
-    fit = datafit_on(rows, targets, weights, loss, bool(fit_intercept), features, outputs)
+    offsets = check_offsets(data.offsets, None, n, loss)
+    fit = datafit_on(rows, targets, weights, loss, bool(fit_intercept), features, outputs, offsets)
     return whole.with_datafit(fit)

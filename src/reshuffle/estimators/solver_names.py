@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from reshuffle.errors import InputError, shown
+from reshuffle.estimators.private_fit import refuse_private
 from reshuffle.problem import Problem
 from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
+from reshuffle.solvers.exact.newton_compiled import is_small
 from reshuffle.solvers.exact.newton_steps import can_step
 from reshuffle.solvers.solver import Solver
 from reshuffle.validation import check_positive
@@ -24,6 +26,9 @@ TIGHT = 1e-13
 """``tol=None`` if Newton steps end the run: one or two more steps give 1e-6 or better in the coefficients."""
 ALONG_A_PATH = 1e-8
 """``tol=None`` for each model of a path, of which one is chosen."""
+MANY_CLASSES = 1e-8
+"""``tol=None`` for softmax on sets that are not small: L-BFGS gets there, and the Newton step to 1e-13 over all classes at
+once would cost several times as much as all before it."""
 LOOSE = 1e-4
 """``tol=None`` otherwise, when each further digit costs as many epochs as the last; scikit-learn's usual tolerance."""
 
@@ -32,7 +37,10 @@ def tol_of(given: object, solver: object, problem: Problem, tight: float = TIGHT
     """The relative accuracy to reach: the given one, or one that the method reaches at moderate cost."""
     if given is not None:
         return given
-    return tight if _name(solver) == "exact" and can_step(problem) else LOOSE
+    if not (_name(solver) == "exact" and can_step(problem) and problem.loss.convex):
+        return LOOSE
+    coupled = problem.loss.vector and not problem.loss.quadratic and not is_small(problem)
+    return max(tight, MANY_CLASSES) if coupled else tight
 
 
 def _name(given: object) -> str:
@@ -55,6 +63,8 @@ def solver_of(given: object, tol: Any, max_iter: Any, seed: int, *, traced: bool
         return SOLVERS[name](**limits if traced else limits | {"eval_every": int(max_iter)})
     if isinstance(given, type) or not callable(getattr(given, "solve", None)):
         raise InputError(f"solver must be a name or have a method solve, got {shown(given)}")
+    if not traced:
+        refuse_private(given, "a path of models or a cross-validation")
     return given
 
 

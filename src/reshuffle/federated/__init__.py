@@ -17,6 +17,7 @@ from reshuffle.federated.server import Averaging, ControlVariates, Server
 from reshuffle.federated.site import Site
 from reshuffle.federated.sites import Sites
 from reshuffle.federated.solvers import FederatedSolver, FedRR, LocalSGD
+from reshuffle.federated.transport import RandomK, TopK
 
 __all__ = [
     "Averaging",
@@ -36,10 +37,12 @@ __all__ = [
     "LocalSGD",
     "Plan",
     "Quality",
+    "RandomK",
     "Secure",
     "Server",
     "Site",
     "Sites",
+    "TopK",
     "inference",
     "split",
 ]

@@ -22,7 +22,7 @@ logger = logging.getLogger("reshuffle")
 
 MOST_TOLD = 5
 """At most this many sites that hold the data of others are named in a message; there may be hundreds."""
-SAME = ("version", "loss", "ridge", "intercept", "outputs", "form", "names")
+SAME = ("version", "loss", "ridge", "intercept", "outputs", "form", "names", "shifts")
 """Parts of the handshake that must be equal at all sites."""
 
 

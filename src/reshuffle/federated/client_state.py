@@ -17,6 +17,7 @@ from reshuffle.engines import Plain, Task
 from reshuffle.errors import InputError, LostState
 from reshuffle.federated.extrapolation import Choice
 from reshuffle.federated.state_files import ClientState, Folder, read_state, write_state
+from reshuffle.federated.transport import transport_of
 from reshuffle.objective import Array
 
 Passes = Callable[[Array, Array | None], Array]
@@ -62,7 +63,10 @@ def answer(
         memory.save(client, state, folder)
     if state is None:
         raise InputError("it has no state")
-    return state.residuals[-1], _products(state.residuals)
+    transport, residual = transport_of(task.more.get("transport")), state.residuals[-1]
+    if transport is None:
+        return residual, _products(state.residuals)
+    return np.empty(0), {**transport.pack(residual, task.round), **_products(state.residuals)}
 
 
 def _checked(state: ClientState | None, since: int, task: Task) -> ClientState | None:
@@ -103,12 +107,17 @@ def _round(
     image = passes(x, h)
     if h is not None:
         image = image - tau * h
+    residual, transport = image - z, transport_of(task.more.get("transport"))
+    if transport is not None:  # the client goes on from what the server is told
+        packed = transport.pack(residual, task.round)
+        residual = transport.unpack(packed, x.shape, task.round)
+        image = z + residual
     return ClientState(
         key,
         task.round + 1,
         task.digest,
         np.concatenate([images, image[None]]),
-        np.concatenate([residuals, (image - z)[None]]),
+        np.concatenate([residuals, residual[None]]),
     )
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from reshuffle.datasets.columns import Column
 from reshuffle.datasets.encoding import Number, TableEncoding, fill_of
 from reshuffle.datasets.reading import column_names, load_columns
+from reshuffle.datasets.shifts import numbers_of
 from reshuffle.datasets.table import Reading
 from reshuffle.digests import digest
 from reshuffle.engines import Plain
@@ -33,6 +34,7 @@ class Cells:
     ``drop`` names columns that are left out where a site has them, ``columns`` those that are kept (all where there are
     none), ``categories`` those whose every value is a category, ``missing`` further texts that stand for no value.
     ``impute`` says whether missing values are filled in, by the medians and most frequent categories of the federation.
+    ``offset`` and ``exposure`` name columns that are no features: see ``Problem``.
     """
 
     impute: bool = False
@@ -40,6 +42,8 @@ class Cells:
     columns: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    offset: str | None = None
+    exposure: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.impute, bool):
@@ -50,10 +54,24 @@ class Cells:
             if not texts or not all(isinstance(one, str) for one in given):  # type: ignore[attr-defined]
                 raise InputError(f"{name} must be a list of texts, got {given!r}")
             object.__setattr__(self, name, tuple(given))  # type: ignore[arg-type]
+        for name in ("offset", "exposure"):
+            column = getattr(self, name)
+            if column is not None and not (isinstance(column, str) and column):
+                raise InputError(f"{name} must be the name of a column, got {column!r}")
+            if column is not None and column in (*self.drop, *self.columns, *self.categories):
+                raise InputError(
+                    f"{name} must be a column that drop, columns and categories do not name, got {column!r}"
+                )
         for name in ("columns", "categories"):
             both = [one for one in getattr(self, name) if one in self.drop]
             if both:
                 raise InputError(f"column {both[0]!r} is in {name} and in drop: take it out of one")
+
+    @property
+    def shifts(self) -> dict[str, str]:
+        """The columns of offset and exposure, where there are some."""
+        named = {"offset": self.offset, "exposure": self.exposure}
+        return {name: column for name, column in named.items() if column is not None}
 
     @property
     def given(self) -> bool:
@@ -145,8 +163,8 @@ class SiteColumns:
 
 def read(
     path: str | os.PathLike[str], target: str | None, cells: Cells, drop: Sequence[str] = ()
-) -> tuple[SiteColumns, NDArray[Any]]:
-    """A CSV or Parquet file as columns and targets.
+) -> tuple[SiteColumns, NDArray[Any], dict[str, Array]]:
+    """A CSV or Parquet file as columns, targets, and offset and exposure where these are columns.
 
     ``drop`` are columns of this site alone, which it must have; those of ``cells`` it may have.
     """
@@ -155,17 +173,28 @@ def read(
     names = column_names(path, reading)
     if target is None:
         reading = replace(reading, target=names[-1])
+    aside = tuple(dict.fromkeys(cells.shifts.values()))
+    for name, column in cells.shifts.items():
+        if column not in names or column == reading.target or column in drop:
+            raise InputError(
+                f"{name} must name a column of {os.fspath(path)} beside the target, got {column!r}; its columns are {', '.join(names)}"
+            )
     wanted = [n for n in (*cells.columns, *drop) if n not in names]
     if wanted:
         where = "columns" if wanted[0] in cells.columns else "drop of this site"
         raise InputError(
             f"{where} must name columns of {os.fspath(path)}, got {wanted[0]!r}; its columns are {', '.join(names)}"
         )
-    kept = [n for n in cells.columns or names if n not in cells.drop and n not in drop]
-    others = tuple(n for n in names if n not in kept and n != reading.target)
+    left = (*cells.drop, *drop, *aside)
+    kept = [n for n in cells.columns or names if n not in left]
+    others = tuple(n for n in names if n not in kept and n not in (reading.target, *aside))
     forced = tuple(n for n in cells.categories if n in kept)
-    reading = replace(reading, drop=others, categorical=forced)
+    reading = replace(reading, drop=others, categorical=forced, aside=aside)
     with in_words_of_sites():
-        columns, y = load_columns(path, reading)
+        columns, y, beside = load_columns(path, reading)
     unused = tuple(n for n in (*cells.drop, *cells.categories) if n not in names)
-    return SiteColumns(columns, reading, unused), y
+    shifts = {
+        name: numbers_of(beside[column], f"{name} = {column!r}")
+        for name, column in cells.shifts.items()
+    }
+    return SiteColumns(columns, reading, unused), y, shifts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from reshuffle.federated.client_state_server import ClientStateServer
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Corrected, Local
 from reshuffle.federated.newton import FedNewton
+from reshuffle.federated.packed_server import PackedServer
 from reshuffle.federated.plan import Plan, plan
 from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.scales import (
@@ -26,6 +27,7 @@ from reshuffle.federated.scales import (
 )
 from reshuffle.federated.server import ControlVariates, Extrapolated, Prox, Server
 from reshuffle.federated.solvers import FederatedSolver
+from reshuffle.federated.transport import RandomK, TopK, transport_of
 from reshuffle.orders import Order, ShuffleOnce, check_order
 from reshuffle.solvers.sampling import inverse
 from reshuffle.validation import check_positive
@@ -77,6 +79,9 @@ class ExactFedRR(FederatedSolver):
     on_lost : where a client has lost its state: "raise" a ``ClientError`` that names it, or "restart" all
         clients from x, with h_m = 0 and nothing remembered, which costs rounds and is logged.
 
+    transport : how residuals travel with ``state="clients"``: "float64", or in fewer bytes as "float32", "bfloat16", ``federated.TopK(share)``
+        or ``federated.RandomK(share)`` (which need ``acceleration=0``). The solution is the same; rounds may be more.
+
     scales : "agreed" runs the method in x = S·u, with common powers of two for columns of different size, from moments that
         clients send once, and centres dense columns far from zero where there is an intercept. The minimiser is the same. It needs a penalty
         that is separable or of groups, and the default ``step``. With None columns are taken as they are.
@@ -99,6 +104,7 @@ class ExactFedRR(FederatedSolver):
     acceleration: int = 10
     state: Literal["server", "clients"] = "server"
     on_lost: Literal["raise", "restart"] = "raise"
+    transport: Any = "float64"
     scales: Literal["agreed"] | None = "agreed"
 
     def __post_init__(self) -> None:
@@ -116,6 +122,15 @@ class ExactFedRR(FederatedSolver):
             raise InputError(f'on_lost must be "raise" or "restart", got {self.on_lost!r}')
         if self.scales not in ("agreed", None):
             raise InputError(f'scales must be "agreed" or None, got {self.scales!r}')
+        if transport_of(self.transport) is not None and self.state != "clients":
+            raise InputError(
+                f'transport={self.transport!r} needs state="clients": what is left out of a residual is kept there'
+            )
+        if isinstance(self.transport, (TopK, RandomK)) and self.acceleration:
+            raise InputError(
+                f"transport={self.transport!r} needs acceleration=0: a map that leaves out other coordinates in each "
+                "round cannot be extrapolated"
+            )
         if self.state == "clients" and not hasattr(self.step, "value"):
             raise InputError('state="clients" needs a constant step')
         if self.participation < 1 and (self.state == "server" or self.acceleration):
@@ -168,6 +183,9 @@ class ExactFedRR(FederatedSolver):
     def _server(self, prox: Prox, work: Plan) -> Server:
         chosen = self._chosen  # and so the server's to halve
         if self.state == "clients":
+            how = transport_of(self.transport)
+            if how is not None:
+                return PackedServer(prox, work.totals, self.acceleration, chosen, how)
             return ClientStateServer(prox, work.totals, self.acceleration, adaptive=chosen)
         if self.acceleration and hasattr(self.step, "value"):  # a step that does not change
             return Extrapolated(prox, work.totals, self.acceleration, adaptive=chosen)

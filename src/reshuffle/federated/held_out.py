@@ -11,6 +11,7 @@ from scipy.special import xlogy
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError
 from reshuffle.federated.federation import Federation
+from reshuffle.losses.native import built_in
 from reshuffle.objective import Array
 from reshuffle.problem import Problem
 from reshuffle.solvers.method import State
@@ -23,21 +24,20 @@ NAMES = ("loss", "accuracy", "auc", "r2", "d2")
 
 def metrics(problem: Problem, x: Array) -> dict[str, Plain]:
     """The numbers that leave a client: sums over its held-out samples, and its own AUC."""
-    fit, y, z = problem.datafit, problem.targets, problem.margins(x)
+    fit, y = problem.datafit, problem.targets
+    z = fit.predictors(x)
     found: dict[str, Plain] = {"samples": problem.n, "losses": float(fit.value(x))}
     kind = fit.loss.targets
     if kind == "signs":
-        found["correct"] = int(np.sum(np.where(z > 0, 1.0, -1.0) == y))
+        found["correct"] = int(np.sum(np.where(z > fit.loss.boundary, 1.0, -1.0) == y))
         if np.ptp(y):
             found["auc"] = _auc(z, y > 0)
     elif kind == "classes":
         found["correct"] = int(np.sum(z.argmax(axis=1) == y))
-    elif kind == "counts":
-        found |= {
-            "errors": float(np.sum((np.exp(z) - y) ** 2)),
-            "targets": float(y.sum()),
-            "entropies": float(xlogy(y, y).sum()),
-        }
+    elif fit.loss.log_link:
+        found |= {"errors": float(np.sum((np.exp(z) - y) ** 2)), "targets": float(y.sum())}
+        if built_in(type(fit.loss)) == "poisson" and not fit.offsets.size:
+            found["entropies"] = float(xlogy(y, y).sum())
     elif y.ndim == 1:
         found |= {
             "errors": float(np.sum((z - y) ** 2)),
@@ -49,7 +49,7 @@ def metrics(problem: Problem, x: Array) -> dict[str, Plain]:
 
 def overall(found: Mapping[int, Record]) -> dict[str, float]:
     """Over all clients: loss, accuracy, R² and root mean squared error of the pooled samples; of the AUC the mean, weighed
-    by samples. Counts have D² in place of R²: with the mean count m, half the deviance of the constant model is
+    by samples. Poisson's losses without offsets have D² in place of R², others with a log link neither: with the mean count m, half the deviance of the constant model is
     Σ y·log(y) - Σ y·log(m), and that of the model is the sum of Poisson's losses."""
     held = [r for r in found.values() if r.get("samples")]
     total = {name: sum(float(r[name]) for r in held if name in r)
@@ -70,7 +70,7 @@ def overall(found: Mapping[int, Record]) -> dict[str, float]:
         if "entropies" in held[0]:
             deviance = total["entropies"] - float(xlogy(total["targets"], mean))
             result["d2"] = 1.0 - total["losses"] / deviance if deviance > 0 else 0.0
-        else:
+        elif "squares" in held[0]:
             spread = total["squares"] - total["targets"] * mean
             result["r2"] = 1.0 - total["errors"] / spread if spread > 0 else 0.0
         result["rmse"] = float(np.sqrt(total["errors"] / n))

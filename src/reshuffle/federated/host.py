@@ -12,8 +12,10 @@ import numpy as np
 
 from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum, digest
 from reshuffle.errors import LostState
+from reshuffle.federated.aboard import rounds_aboard
 from reshuffle.federated.client_state import ClientStates, answer
 from reshuffle.federated.local import ClientGroup, GroupEpoch, Local, LocalEpoch
+from reshuffle.gpu import Device, DeviceRounds
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
@@ -123,6 +125,11 @@ class ClientHost:
         more = more or {}
         check = checksum(model, more)
         return Reply(task.run, task.round, client, task.digest, model, check, more)
+
+    def aboard(self, device: Device, number: str) -> DeviceRounds:
+        """The clients on a device, which does their rounds from then on."""
+        group = ClientGroup(self.problems, self.positions[0], self.factors)
+        return rounds_aboard(self.local, group, self.positions, device, number)
 
     def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"_work": None, "_problems": None, "memory": ClientStates()}

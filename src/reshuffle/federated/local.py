@@ -9,15 +9,17 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from reshuffle.datafit import Datafit
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError
+from reshuffle.gpu import LocalPasses
 from reshuffle.objective import Array, FiniteSum, Visits
 from reshuffle.orders import (
+    Allocation,
     Cyclic,
     Order,
     Reshuffle,
@@ -42,13 +44,25 @@ LocalEpoch = Callable[[Array, float, int, Stream, Array | None], Array]
 
 KINDS: dict[str, type[Any]] = {}
 """Kinds of local work that travel to sites, by name."""
-ORDERS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in (Reshuffle, ShuffleOnce, Cyclic)}
+ORDERS: Mapping[str, type[Any]] = {
+    kind.__name__: kind for kind in (Reshuffle, ShuffleOnce, Cyclic, Allocation)
+}
 MAYBE = {"": None, "yes": True, "no": False}
 
 
 def travels(kind: type[Work]) -> type[Work]:
     """Register a kind of local work, a dataclass of plain settings, for sites."""
     KINDS[kind.__name__] = kind
+    return kind
+
+
+AROUND: dict[str, type[Any]] = {}
+"""Kinds of local work that change the reply of another one, by name."""
+
+
+def travels_around(kind: type[Work]) -> type[Work]:
+    """Register a dataclass of numbers whose first field, ``inner``, is another local work."""
+    AROUND[kind.__name__] = kind
     return kind
 
 
@@ -83,6 +97,8 @@ class Local(ABC):
 
     seed: int
     """The seed of the run, from which the random numbers of every client come."""
+    tells_constants: ClassVar[bool] = True
+    """Whether a client may tell the constants of its functions (L_max, L_f), from which steps are chosen."""
     solver: Any = None
     """The solver with its hyper-parameters, where the work was made by ``local_class``."""
 
@@ -97,6 +113,10 @@ class Local(ABC):
 
     def bind_group(self, group: ClientGroup) -> GroupEpoch | None:
         """The work of many small clients in one call, where there is such a call; the same bits."""
+        return None
+
+    def device_passes(self, group: ClientGroup) -> LocalPasses | None:
+        """The work of these clients as the kernels of a device do it; None where they have none for it."""
         return None
 
     def gradients(self, visits: int, samples: int, number: int) -> int:
@@ -217,6 +237,15 @@ class Shuffled(Local):
 
         return epoch
 
+    def device_passes(self, group: ClientGroup) -> LocalPasses | None:
+        orders = {Reshuffle: "shuffle", ShuffleOnce: "shuffle", Cyclic: "cyclic"}
+        order = orders.get(type(self.order))
+        if order is None or self.importance:
+            return None
+        sizes = np.array([problem.n for problem in group.problems])
+        averages = np.array(group.factors) * (-(-sizes // self.batch) / sizes)
+        return LocalPasses(order, is_fixed(self.order), self.batch, sizes, averages)
+
 
 @travels
 @dataclass(frozen=True)
@@ -241,6 +270,10 @@ class Sampled(Local):
             return model
 
         return epoch
+
+    def device_passes(self, group: ClientGroup) -> LocalPasses | None:
+        visits = np.full(len(group.problems), self.steps * self.batch)
+        return LocalPasses("draw", False, self.batch, visits, np.array(group.factors) / self.batch)
 
 
 @travels
@@ -301,6 +334,13 @@ class Corrected(Local):
 
 def described(local: Local) -> dict[str, Plain]:
     """Local work of this package as a record; parts of one's own cannot travel so."""
+    if AROUND.get(type(local).__name__) is type(local):
+        wrapper: Any = local
+        more = {f.name: getattr(local, f.name) for f in fields(wrapper) if f.init}
+        inner = described(more.pop("inner"))
+        return (
+            inner | {"around": type(local).__name__} | {f"around_{n}": v for n, v in more.items()}
+        )
     if KINDS.get(type(local).__name__) is not type(local):
         raise InputError(
             f"{type(local).__name__} is not known to sites: use FedRR, LocalSGD, ExactFedRR or FedNewton"
@@ -333,4 +373,12 @@ def local_of(record: Record) -> Local:
     if "shape" in settings:
         settings["shape"] = tuple(int(length) for length in settings["shape"])
     local: Local = kind(**settings)
-    return local
+    around = record.get("around")
+    if around is None:
+        return local
+    wrapper = AROUND.get(str(around))
+    if wrapper is None:
+        raise InputError(f"there is no local work {around!r}")
+    names = [f.name for f in fields(wrapper) if f.init and f.name != "inner"]
+    wrapped: Local = wrapper(local, **{name: record[f"around_{name}"] for name in names})
+    return wrapped

@@ -70,6 +70,10 @@ class FedNewton(FederatedSolver):
                 raise InputError(
                     f"FedNewton needs second derivatives, and {name} is no Problem: use ExactFedRR"
                 )
+            if not loss.convex:
+                raise InputError(
+                    f"FedNewton needs a convex loss, and {loss!r} is none: fit it where all rows are, by ExactProxRR"
+                )
             if type(loss).second is None:
                 raise InputError(
                     f"FedNewton needs second derivatives, and {loss!r} has no second(z, y): "

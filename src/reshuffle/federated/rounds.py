@@ -24,11 +24,13 @@ from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.delayed import Reported, RoundEpoch
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import HeldOutMetrics
+from reshuffle.federated.mean_rounds import MeanOfRound, mean_of_round
 from reshuffle.federated.plan import Plan
 from reshuffle.federated.replies import TRAFFIC, Found, Gathering, Policy
 from reshuffle.federated.server import Server
 from reshuffle.objective import Array
 from reshuffle.orders import shuffled
+from reshuffle.privacy import Account
 from reshuffle.randomness import generator
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.sampling import inverse
@@ -55,6 +57,7 @@ class Rounds(Method):
         seed: int,
         tol: float = 0.0,
         evaluate: int | None = None,
+        account: Account | None = None,
     ) -> None:
         super().__init__(federation)
         self.plan, self.server, self.schedule = work, server, schedule
@@ -62,20 +65,23 @@ class Rounds(Method):
         self.tol, certify = tol, tol > 0.0
         self.held_out = None if evaluate is None else HeldOutMetrics(federation, evaluate)
         self.safe_step, self.instead = inverse(work.smoothness), ""
+        if account is not None:  # L_max and P(x) are known from the data without noise
+            self.account, self.safe_step = account, np.inf
         self.run = uuid.uuid4().hex
         self.header |= {"clients": str(federation.count), "samples": str(federation.n)}
         clock = time.perf_counter()
         self.session = federation.open(engine, work)
         self.setup_seconds = time.perf_counter() - clock
         self.letter = federation.letter(work)
-        self.evaluates = not federation.remote
+        self.evaluates = not federation.remote and account is None
         self.measure = certificate_for(federation)
         self.certificate, self.certifies = self.measure.name, certify
-        told = "value" if federation.tells else ""
+        told = "value" if federation.tells and account is None else ""
         wanted = f"{told} {self.measure.wants if certify else ''}".split()
         self.wants = " ".join(dict.fromkeys(wanted))
         if not self.evaluates and self.wants:
             self.letter[0]["wants"] = self.wants
+        self.mean_of_round = mean_of_round(self.session, server, policy, type(engine).__name__)
         average = policy.on_missing == "average" and not server.needs_all
         plain = Gathering(
             self.session,
@@ -84,7 +90,7 @@ class Rounds(Method):
             average,
             federation.called,
             federation.watch,
-            work.local.reply_shape,
+            lambda message: server.reply_shape(work.local.reply_shape(message)),
         )
         if federation.masked and not vars(type(server)).get("sums_only"):
             raise InputError(
@@ -115,6 +121,8 @@ class Rounds(Method):
         """Configure the round, ask the clients, combine their replies; the prox of R is the server's last step."""
         given, step = step, self.server.shortened(state, step)
         task = self._configure(state, epoch, step)
+        if self.mean_of_round is not None:
+            return self._averaged(state, task, self.mean_of_round)
         found, sums = self._ask(task)
         state = state | {"traffic": state["traffic"] + found.traffic}
         if found.lost:
@@ -130,6 +138,15 @@ class Rounds(Method):
             new |= self.held_out.after(epoch + 1, state | new)
         gradients, stalled = self._gradients(answered, epoch), self.server.stalled(new)
         return RoundEpoch(new, gradients, 1, step, stalled, reported=reported)
+
+    def _averaged(self, state: State, task: Task, mean_of_round: MeanOfRound) -> Epoch:
+        """A round of an engine that gives the mean of the models; its traffic is that of the messages it stands for."""
+        clients, step = list(task.clients), task.step
+        sent = np.array([task.nbytes(clients), len(clients) * task.x.nbytes, 0, 0], dtype=float)
+        new = mean_of_round(task) | {"traffic": state["traffic"] + sent}
+        if not np.isfinite(new["x"]).all():
+            self.blame = "the mean of the clients' models is not finite after the local work"
+        return RoundEpoch(new, self._gradients(clients, task.round), 1, step, "")
 
     def _configure(self, state: State, epoch: int, step: float) -> Task:
         """The task of a round: the clients that take part, x, their control variates, and the server's letter."""
@@ -183,7 +200,7 @@ class Rounds(Method):
 
     def ask_about(self, state: State) -> Reported:
         """The clients' answers about x, asked for at the end of a run."""
-        if not self.wants:
+        if not self.wants or self.account is not None:
             return Reported(np.nan, np.nan, state)
         try:
             found = self.problem.say(state["x"], self.wants)
@@ -194,7 +211,7 @@ class Rounds(Method):
 
     def _reported(self, state: State, found: Found, sums: Sums | None) -> Reported | None:
         """P(x) and the certificate, where all clients took part."""
-        if self.evaluates or len(found.replies) < self.problem.count:
+        if self.evaluates or self.account or len(found.replies) < self.problem.count:
             return None
         totals = {} if sums is None else sums.totals
         said = {c: reply.more for c, reply in found.replies.items()}
@@ -231,7 +248,7 @@ class Rounds(Method):
 
     def close(self) -> None:
         """The session of sites was opened before the run, and is asked about its end."""
-        if self.evaluates:
+        if not self.problem.remote:
             self.session.close()
 
     # --- clients -------------------------------------------------------------------------------

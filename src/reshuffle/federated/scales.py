@@ -149,7 +149,7 @@ class Metric(NamedTuple):
             old = np.ones(rows.stored) if rows.unit else rows.values
             scaled = old * self.scale[rows.indices].astype(old.dtype)
             new = Rows(read_only(scaled), rows.indices, rows.indptr)
-        view = own.with_datafit(fit.on_samples(new, fit.targets, fit.weights))
+        view = own.with_datafit(fit.on_samples(new, fit.targets, fit.weights, fit.offsets))
         view.penalty, view.ridge = Zero(), 0.0
         return view
 
@@ -267,6 +267,9 @@ class Rescaling(Server):
     @property
     def needs_all(self) -> bool:  # type: ignore[override]
         return self.server.needs_all
+
+    def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return self.server.reply_shape(shape)
 
     def sums(self, shape: tuple[int, ...], shares: Array) -> Sums | None:
         return self.server.sums(shape, shares)

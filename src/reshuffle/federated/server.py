@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -80,6 +80,10 @@ class Server(ABC):
         """Further numbers and texts for all clients, and for each."""
         return {}, {}
 
+    def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the model in a reply, from the one that the local work names."""
+        return shape
+
     def sums(self, shape: tuple[int, ...], shares: Array) -> Sums | None:
         """The sums that replies are added to as they come; None for a server that is given the models themselves."""
         return None
@@ -103,14 +107,26 @@ class Server(ABC):
         total = np.zeros_like(next(iter(models.values())))
         for model in models.values():  # one after the other: the same sum on every engine
             total += model
-        length = step * (self.totals[list(models)].sum() / len(models))
-        return self.prox(total / len(models), length)
+        return self.agreed(self.combined(total) / len(models), list(models), step)
+
+    def agreed(self, mean: Array, clients: Sequence[int], step: float) -> Array:
+        """The same from the mean of these clients' models."""
+        length = step * (self.totals[list(clients)].sum() / len(clients))
+        return self.prox(mean, length)
+
+    def combined(self, total: Array) -> Array:
+        """Hook: transforms Σ_m x̂_m before it is divided and the prox is taken. The default is the identity."""
+        return total
 
 
 class Averaging(Server):
     """x⁺ = prox_{γ(S/M)R}( mean_m x̂_m )."""
 
     sums_only = True
+
+    def of_mean(self, mean: Array, clients: Sequence[int], step: float) -> State:
+        """The next state, where the mean alone is known."""
+        return {"x": self.agreed(mean, clients, step)}
 
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         return {"x": self.consensus(models, step)}

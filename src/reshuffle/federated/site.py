@@ -22,6 +22,7 @@ from reshuffle.federated.columns import Cells
 from reshuffle.federated.site_data import PLAIN, SiteTable, Source, load
 from reshuffle.labels import check_apart
 from reshuffle.losses import Loss
+from reshuffle.losses.offsets import check_offsets
 from reshuffle.penalties import L2
 from reshuffle.problem import Problem
 from reshuffle.shards import Shards
@@ -145,8 +146,10 @@ class Model:
             "ridge": self.ridge,
             "intercept": int(self.intercept),
             "weight": mean_weight(table.sample_weight),
-            "data": digest(*parts, table.y, weights),
+            "data": digest(*parts, table.y, weights, *table.shifts.values()),
+            "shifts": json.dumps(sorted(table.shifts)),
         }
+        check_offsets(table.offset, table.exposure, n, self.loss)
         return record | more
 
     def _rows(self, table: SiteTable) -> tuple[tuple[int, int, Any, bool], tuple[Any, ...]]:
@@ -170,8 +173,9 @@ class Model:
         convex = L2(float(agreed["mu"])) if agreed["mu"] else None  # all that local work asks of ψ
         if not self.labelled:
             problem = Problem(
-                X, table.y, self.loss, convex, self.ridge, table.sample_weight, self.intercept
-            )
+                X, table.y, self.loss, convex, self.ridge, table.sample_weight, self.intercept,
+                **table.shifts,
+            )  # fmt: skip
         else:
             problem = self._of_labels(X, table, json.loads(str(agreed["classes"])), convex)
         return problem if weight == 1.0 else problem.weighted(weight)
@@ -189,7 +193,10 @@ class Model:
         weights = check_weights(table.sample_weight, n)
         like = template.datafit
         targets = read_only(every[codes])
-        fit = datafit_on(rows, targets, weights, like.loss, like.bias, features, like.outputs)
+        offsets = check_offsets(table.offset, table.exposure, n, like.loss)
+        fit = datafit_on(
+            rows, targets, weights, like.loss, like.bias, features, like.outputs, offsets
+        )
         return template.with_datafit(fit)
 
 

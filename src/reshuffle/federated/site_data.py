@@ -23,6 +23,8 @@ from reshuffle.shards import is_shard_folder
 Given = tuple[Any, ...] | Mapping[str, Any]
 Source = str | os.PathLike[str] | Callable[[], Given] | Given
 PARTS = ("X", "y", "sample_weight", "names")
+SHIFTS = ("offset", "exposure")
+"""Further parts, for which a dict or a file is needed: see ``Problem``."""
 SPARSE = ("data", "indices", "indptr", "shape", "format", "_is_array")
 """The names that scipy's ``save_npz`` gives to the parts of X."""
 
@@ -38,6 +40,14 @@ class SiteTable(NamedTuple):
     sample_weight: Any = None
     names: tuple[str, ...] = ()
     columns: SiteColumns | None = None
+    offset: Any = None
+    exposure: Any = None
+
+    @property
+    def shifts(self) -> dict[str, Any]:
+        """Offset and exposure, where there are some."""
+        known = {"offset": self.offset, "exposure": self.exposure}
+        return {name: values for name, values in known.items() if values is not None}
 
 
 PLAIN = Cells()
@@ -50,7 +60,7 @@ def load(
     """The table that a source stands for.
 
     - a file in LIBSVM format (also packed with gzip or bzip2);
-    - ``.npz``: arrays X, y and, where wanted, sample_weight and names; a sparse X as scipy's ``save_npz``
+    - ``.npz``: arrays X, y and, where wanted, sample_weight, names, offset and exposure; a sparse X as scipy's ``save_npz``
       names its parts (data, indices, indptr, shape);
     - ``.csv``, ``.tsv`` or ``.parquet``, packed or not: columns with names; ``target`` names the one to predict (the
       last, where none is named). Text becomes a column per value that occurs at any site; ``cells`` says which columns
@@ -72,16 +82,17 @@ def _refuse_cells(cells: Cells, drop: Sequence[str]) -> None:
     """Settings of tables are of no use where the data is a matrix."""
     if cells.given or drop:
         raise InputError(
-            "impute, drop, columns, categories and missing are for tables (CSV or Parquet files), and its data is a "
-            "matrix: leave them out, or prepare its rows before"
+            "impute, drop, columns, categories, missing and the columns of offset and exposure are for tables (CSV or Parquet "
+            "files), and its data is a matrix: leave them out, or prepare its rows before; offset and exposure may be "
+            "arrays beside X and y"
         )
 
 
 def _file(path: Path, target: str | None, cells: Cells, drop: Sequence[str]) -> SiteTable:
     try:
         if is_table(path) and not path.is_dir():
-            columns, y = read(path, target, cells, drop)
-            return SiteTable(None, y, None, (), columns)
+            columns, y, shifts = read(path, target, cells, drop)
+            return SiteTable(None, y, None, (), columns, **shifts)
         _refuse_cells(cells, drop)
         if path.is_dir():
             return _folder(path)
@@ -110,6 +121,11 @@ def _folder(path: Path) -> SiteTable:
         y,
         np.load(weights, allow_pickle=False) if weights.exists() else None,
         _names(names.read_text(encoding="utf-8").splitlines() if names.exists() else None, X),
+        **{
+            name: np.load(path / f"{name}.npy", allow_pickle=False)
+            for name in SHIFTS
+            if (path / f"{name}.npy").exists()
+        },
     )
 
 
@@ -122,9 +138,10 @@ def _given(given: Any) -> SiteTable:
         raise InputError(
             f"a client's data must be (X, y), or a dict with X and y, got {shown(given)}"
         )
-    if unknown := [name for name in given if name not in PARTS]:
+    known = (*PARTS, *SHIFTS)
+    if unknown := [name for name in given if name not in known]:
         raise InputError(
-            f"a client's data must be {', '.join(PARTS[:-1])} or {PARTS[-1]}, got {shown(unknown[0])} as well"
+            f"a client's data must be {', '.join(known[:-1])} or {known[-1]}, got {shown(unknown[0])} as well"
         )
     X, names = given["X"], given.get("names")
     if hasattr(X, "columns") and hasattr(X, "dtypes"):  # a data frame
@@ -134,7 +151,9 @@ def _given(given: Any) -> SiteTable:
                 "X is a data frame with columns that do not hold numbers: write it to a CSV or Parquet file and give the "
                 "path, which takes texts and missing cells, or turn them into numbers first"
             )
-    return SiteTable(X, np.asarray(given["y"]), given.get("sample_weight"), _names(names, X))
+    shifts = {name: given[name] for name in SHIFTS if name in given}
+    weights = given.get("sample_weight")
+    return SiteTable(X, np.asarray(given["y"]), weights, _names(names, X), **shifts)
 
 
 def _sparse(given: Mapping[str, Any]) -> Any:

@@ -128,6 +128,10 @@ class SiteHost:
         """The load of the local work, and the constants that steps are chosen by."""
         problem, local = self._problem(client, task), local_of(task.more)
         local.rehearse(problem)
+        if not local.tells_constants:
+            known = local.load(problem)
+            none = dict.fromkeys(("smoothness", "L_max", "L_mean", "L_f"), 0.0)
+            return {"visits": known.visits, "steps": float(known.steps), **none}
         load, constants, typical = (
             local.load(problem),
             local.view(problem).smoothness,
@@ -135,10 +139,10 @@ class SiteHost:
         )
         bounded = problem.loss.curvature < np.inf
         largest = constants.L_max if bounded else typical
-        known = _steepest(problem, constants) if bounded and largest != 0.0 else typical
+        curvature = _steepest(problem, constants) if bounded and largest != 0.0 else typical
         return {
             "visits": load.visits, "steps": float(load.steps), "smoothness": float(load.smoothness),
-            "L_max": largest, "L_mean": typical, "L_f": known,
+            "L_max": largest, "L_mean": typical, "L_f": curvature,
         }  # fmt: skip
 
     def _curvature(self, client: int, task: Task) -> dict[str, Plain]:

@@ -59,6 +59,8 @@ class Sites:
     columns : columns of tables that are used; all but the target where not given.
     categories : columns of tables whose every value is a category, numbers too.
     missing : texts that stand for no value in tables, besides an empty cell, NA, N/A, NaN, null and ?.
+    offset, exposure : columns of tables that hold the offset and the exposure of each row (see ``Problem``), and are no
+        features. Sites whose data is a matrix have them as arrays ``offset`` and ``exposure`` beside X and y.
     objective : whether sites tell the value of their losses at x with each reply. Without, the trace has none.
     secure : whether sites tell sums alone, by masks that cancel: True, or ``federated.Secure(…)`` with a threshold or the folder of
         their keys (docs/secure.md).
@@ -94,6 +96,8 @@ class Sites:
         columns: Sequence[str] = (),
         categories: Sequence[str] = (),
         missing: Sequence[str] = (),
+        offset: str | None = None,
+        exposure: str | None = None,
         objective: bool = True,
         power_rounds: int = 0,
         secure: bool | Secure = False,
@@ -122,7 +126,7 @@ class Sites:
                 f"power_rounds must be a number of messages, got {shown(power_rounds)}"
             )
         checked = check_loss(Logistic() if loss is None else loss)
-        cells = Cells(impute, drop, columns, categories, missing)  # type: ignore[arg-type]
+        cells = Cells(impute, drop, columns, categories, missing, offset, exposure)  # type: ignore[arg-type]
         self.model = Model(checked, float(ridge), bool(fit_intercept), cells)
         if penalty is not None and choose_penalty is not None:
             raise InputError("give penalty or choose_penalty, not both")

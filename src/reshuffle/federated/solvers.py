@@ -5,18 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from reshuffle.engines import check_engine
+import numpy as np
+
+from reshuffle.engines import check_available, check_engine
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.delayed import DelayedRun
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Local, Sampled, Shuffled
 from reshuffle.federated.outcome import FederatedResult, ended
 from reshuffle.federated.plan import Plan, plan
+from reshuffle.federated.private_server import (
+    NoisyAveraging,
+    account_of_rounds,
+    check_private_rounds,
+    private_work,
+)
 from reshuffle.federated.replies import Policy
 from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.server import Averaging, Server
 from reshuffle.orders import Order, Reshuffle, check_order
 from reshuffle.penalties.abilities import check_convex
+from reshuffle.privacy import Account, ClientLevel, Level, SampleLevel
 from reshuffle.solvers.run import Run
 from reshuffle.solvers.sampling import bind_step, inverse
 from reshuffle.solvers.solver import LIMITS, BaseSolver
@@ -31,8 +40,9 @@ class FederatedSolver(BaseSolver):
     Parameters
     ----------
     rounds : the most rounds to run; the trace counts them in its column ``epoch``.
-    engine : "threads", "ray", or an engine object such as ``engines.Threads(workers=2)``. The model
-        is the same on all, to the last bit.
+    engine : "threads", "ray", "cuda" (FedRR and LocalSGD on a graphics card), or an engine object such as
+        ``engines.Threads(workers=2)``. The model is the same on threads and on Ray to the last bit, and
+        on a graphics card up to rounding.
     participation : the fraction of clients in a round, drawn so that each takes part once before any
         takes part twice. The theory covers 1.
     retries : how often a client that did not answer is asked again in the same round.
@@ -130,6 +140,10 @@ class FederatedSolver(BaseSolver):
 
     def server(self, federation: Federation, work: Plan) -> Server:
         """The server, which combines the clients' models."""
+        account = self.account(federation)
+        if account is not None and getattr(account.level, "noise_at", "") == "driver":
+            sigma = account.multiplier * account.level.clip
+            return NoisyAveraging(federation.prox, work.totals, sigma)
         made: Server = self.server_class(federation.prox, work.totals)
         return made
 
@@ -154,29 +168,41 @@ class FederatedSolver(BaseSolver):
 
     def plan(self, federation: Federation) -> Plan:
         """The plan of a round: the work of all clients together."""
-        return plan(federation, self.local(federation))
+        local, level = self.local(federation), getattr(self, "privacy", None)
+        if level is not None:
+            local = private_work(self, level, local, federation)
+        return plan(federation, local)
+
+    def account(self, federation: Federation) -> Account | None:
+        """How much ε the rounds spend; None without privacy."""
+        level = getattr(self, "privacy", None)
+        return None if level is None else account_of_rounds(self, level, federation)
 
     def bind(self, problem: Federation) -> Rounds:
+        engine = check_engine(self.engine)
+        check_available(engine)
+        account = self.account(problem)  # before the clients are asked anything
         work = self.plan(problem)
         steps = float(work.totals.sum()) / problem.count
         setting = Setting(
-            work.smoothness,
+            work.smoothness if account is None else np.nan,
             problem.strong_convexity,
             problem.contraction,
             steps,
             self.rounds,
-            default=self.default_step(problem, work),
+            default=self.default_step(problem, work) if account is None else np.nan,
         )
         return Rounds(
             problem,
             work,
             self.server(problem, work),
             bind_step(self.step, setting, problem),
-            check_engine(self.engine),
+            engine,
             self.policy,
             seed=self.seed,
             tol=self.tol,
             evaluate=self.evaluate,
+            account=account,
         )
 
 
@@ -193,6 +219,8 @@ class FedRR(FederatedSolver):
     ----------
     step : γ, as for ``ProxRR``; default 1/L_max over all clients.
     order, batch_size, importance : of the local pass, as for ``ProxRR``.
+    privacy : ``privacy.ClientLevel(...)`` or ``privacy.SampleLevel(...)``. The step must be given and ``tol`` be 0;
+        ``result.privacy`` tells ε, and the trace has no P(x), which would tell of the data.
 
     Examples
     --------
@@ -207,11 +235,13 @@ class FedRR(FederatedSolver):
     order: Order = field(default_factory=Reshuffle)
     batch_size: int = 1
     importance: bool = False
+    privacy: Level | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_order(self.order)
         check_positive("batch_size", self.batch_size, integer=True)
+        check_private_rounds(self, ClientLevel, SampleLevel)
 
     def local(self, federation: Federation) -> Local:
         return Shuffled(self.order, self.batch_size, self.importance, self.seed)
@@ -228,6 +258,8 @@ class LocalSGD(FederatedSolver):
     local_steps : H; default N/M, about a local pass.
     step : γ; default 1/(L_max·H), the order that the theory of Local SGD asks for.
     batch_size : samples of a step.
+    privacy : ``privacy.ClientLevel(...)``. The step must be given and ``tol`` be 0;
+        ``result.privacy`` tells ε, and the trace has no P(x), which would tell of the data.
 
     Examples
     --------
@@ -241,12 +273,14 @@ class LocalSGD(FederatedSolver):
 
     local_steps: int | None = None
     batch_size: int = 1
+    privacy: ClientLevel | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive("batch_size", self.batch_size, integer=True)
         if self.local_steps is not None:
             check_positive("local_steps", self.local_steps, integer=True)
+        check_private_rounds(self, ClientLevel)
 
     def local(self, federation: Federation) -> Local:
         passes = federation.n / federation.count / self.batch_size

@@ -17,6 +17,7 @@ from reshuffle.federated.site import Model
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.flower.written import list_of, penalty_of
 from reshuffle.losses import Loss
+from reshuffle.losses.names import loss_by_name
 from reshuffle.orders import ShuffleOnce
 from reshuffle.penalties import Penalty
 from reshuffle.steps import InverseTime
@@ -118,8 +119,7 @@ class RunSettings:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise InputError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
-        if self.loss not in LOSSES:
-            raise InputError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
+        self.made_loss()  # it says so where there is none of this name
         if self.method == "newton" and not self.objective:
             raise InputError(
                 "method newton keeps the best point that it has seen, and needs the sites to tell the values of their "
@@ -191,8 +191,7 @@ class RunSettings:
         }
 
     def made_loss(self) -> Loss:
-        made: Loss = LOSSES[self.loss]()
-        return made
+        return loss_by_name(self.loss, LOSSES)
 
     def made_penalty(self) -> Penalty | None:
         return penalty_of(self.penalty) if self.penalty.strip() else None

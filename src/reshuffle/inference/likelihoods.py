@@ -51,7 +51,7 @@ def dispersion(problem: Problem, x: Array) -> tuple[float, float]:
             f"the dispersion cannot be estimated from {problem.n} rows with {fit.shape[0]} coefficients: there must be more rows"
         )
     slopes, _ = fit.slopes(x)
-    expected = expected_curvatures(problem.loss, fit.margins(x))
+    expected = expected_curvatures(problem.loss, fit.predictors(x))
     squares = slopes**2 if expected is None else slopes**2 / expected
     weights = fit.weights if fit.weights.size else np.ones(fit.n)
     return float(weights @ squares) / df, float(df)

@@ -61,7 +61,7 @@ def pieces_of(problem: Problem, x: Array, l2: Array) -> Pieces:
         information, B = A, _spread_of_outputs(curves, at)
         ridge = np.repeat(np.append(l2, np.zeros(int(fit.bias))), fit.outputs[0])
     else:
-        expected = expected_curvatures(fit.loss, at.margins)
+        expected = expected_curvatures(fit.loss, at.margins + fit.own_offsets())
         information = A if expected is None else curves.hessian(RowCurvature(expected), every)
         B = curves.hessian(RowCurvature(curves.weights * at.slopes**2), every)
         mean = at.gradient.copy()

@@ -64,7 +64,7 @@ class Loss:
     """A bound on the second derivative in z (for a vector loss, on its spectral norm)."""
     targets: ClassVar[str | Targets] = "real"
     """The kind of targets: "signs" (-1/+1), "real" numbers, "rows" of them (one number per output), "counts"
-    (not negative), "classes" 0 … K-1, or an object that checks."""
+    (not negative), "positive" numbers, "classes" 0 … K-1, or an object that checks."""
     vector: ClassVar[bool] = False
     value: ClassVar[Callable[..., Any]]
     derivative: ClassVar[Callable[..., Any]]
@@ -75,6 +75,13 @@ class Loss:
     self_concordance: ClassVar[float] = inf
     """M with ``|l'''| ≤ M·l''`` everywhere, where there is one: how fast l'' may fall. Of a vector loss, where M
     times the range of a change of its margins bounds the change of the logarithm of l'' along it."""
+    convex: bool = True
+    """Whether l is convex in z. Where it is not, ``second`` gives positive numbers that are not below l'', Newton steps end at a stationary point,
+    which is told from others by the gradient mapping alone, and no bound on P(x) - P* is claimed."""
+    log_link: ClassVar[bool] = False
+    """Whether l is half the deviance of targets with mean exp(z): then an exposure has a meaning, and D² is the score."""
+    boundary: ClassVar[float] = 0.0
+    """For a loss of two classes: the margin at which both are equally likely."""
     quadratic: ClassVar[bool] = False
     """Whether l'' is the same everywhere: Newton's model is then f itself, and one step is enough."""
     probabilities: ClassVar[bool] = False

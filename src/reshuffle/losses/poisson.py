@@ -27,6 +27,7 @@ class Poisson(Loss):
     curvature = np.inf
     self_concordance = 1.0
     targets: ClassVar[str] = "counts"
+    log_link = True
 
     @staticmethod
     def value(z: float, y: float) -> float:

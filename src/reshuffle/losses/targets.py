@@ -105,6 +105,27 @@ class Counts(Real):
         return rng.poisson(1.5, n).astype(np.float64)
 
 
+class Positive(Real):
+    """Numbers above zero."""
+
+    def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
+        targets = super().check(y, loss)
+        if targets.size and not targets.min() > 0:
+            at = int(np.argmin(targets))
+            raise InputError(
+                f"y must be positive for {loss!r}, got {targets[at]:g} in row {at}; totals with zeros among them are for "
+                "reshuffle.losses.Tweedie(power) with 1 < power < 2"
+            )
+        if targets.size and targets.min() < SMALLEST:
+            raise InputError(
+                f"y must not lie below {SMALLEST:g} for {loss!r}, got {targets.min():g}: give it in a smaller unit"
+            )
+        return targets
+
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+        return rng.gamma(2.0, 1.0, n) + 0.01
+
+
 class Classes:
     """0 … K-1, each at least once."""
 
@@ -127,7 +148,8 @@ class Classes:
 
 
 KINDS: dict[str, Targets] = {
-    "real": Real(), "rows": RealRows(), "signs": Signs(), "counts": Counts(), "classes": Classes(),
+    "real": Real(), "rows": RealRows(), "signs": Signs(), "counts": Counts(), "positive": Positive(),
+    "classes": Classes(),
 }  # fmt: skip
 """The kinds by the names that a loss may use."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,9 @@ from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray, Array
 from reshuffle.estimators.numbers import explained_deviance
+from reshuffle.losses import Loss
+
+NOTHING: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,20 +46,34 @@ class HeldOut:
         return found
 
 
-def held_out_numbers(model: Any, X: Any, y: AnyArray, trained_on: AnyArray) -> HeldOut | None:
-    """Scores on these rows; None where there are none."""
+def held_out_numbers(
+    model: Any,
+    X: Any,
+    y: AnyArray,
+    trained_on: AnyArray,
+    known: Mapping[str, AnyArray] = NOTHING,
+) -> HeldOut | None:
+    """Scores on these rows, with their offset and exposure where there are some; None where there are no rows."""
     if not y.size:
         return None
-    predicted = model.predict(X)
-    proba = model.predict_proba(X) if hasattr(model, "predict_proba") else None
-    log = bool(getattr(model, "log_target_", False))
-    classes, counts = getattr(model, "classes_", None), is_of_counts(model)
-    return scored(y, predicted, proba, classes, trained_on, log=log, counts=counts)
+    predicted = model.predict(X, **known)
+    proba = model.predict_proba(X, **known) if hasattr(model, "predict_proba") else None
+    log, deviance = bool(getattr(model, "log_target_", False)), deviance_of(model)
+    classes, shift = getattr(model, "classes_", None), shift_of(known)
+    return scored(y, predicted, proba, classes, trained_on, log=log, deviance=deviance, shift=shift)
 
 
-def is_of_counts(model: Any) -> bool:
-    """Whether the model predicts the mean of counts."""
-    return getattr(model.loss_, "targets", None) == "counts"
+def deviance_of(model: Any) -> Loss | None:
+    """The loss, where it is half of a deviance."""
+    return model.loss_ if getattr(model.loss_, "log_link", False) else None
+
+
+def shift_of(known: Mapping[str, Any]) -> NDArray[np.float64] | None:
+    """What offset and exposure add to the margins."""
+    if not known:
+        return None
+    offset, exposure = known.get("offset", 0.0), known.get("exposure", 1.0)
+    return np.asarray(offset + np.log(exposure), dtype=np.float64)
 
 
 def scored(
@@ -65,18 +84,21 @@ def scored(
     trained_on: Any,
     *,
     log: bool = False,
-    counts: bool = False,
+    deviance: Loss | None = None,
+    shift: NDArray[np.float64] | None = None,
 ) -> HeldOut:
     """Scores of predictions, of classes or of numbers; ``trained_on`` are the targets that give the constant.
 
-    Counts are judged by D², the share of the deviance that is explained, first. A model of the logarithm (``log``) is also judged by the R² of that: in its own units a few large targets decide.
+    Where the loss is half of a ``deviance``, D², the share of it that is explained, comes first; ``shift`` is what offsets
+    and exposures add to the margins. A model of the logarithm (``log``) is also judged by the R² of that: in its own units a few large targets decide.
     """
     if classes is None:
         held = _numbers(y, predicted, trained_on)
-        if counts:
-            constant = np.full(y.size, max(float(trained_on.mean()), np.finfo(float).tiny))
-            explained = {"D²": explained_deviance(y, predicted, None)}
-            nothing = {"D²": explained_deviance(y, constant, None)}
+        if deviance is not None:
+            mean = max(float(trained_on.mean()), np.finfo(float).tiny)
+            explained = {"D²": explained_deviance(deviance, y, predicted, None, shift)}
+            constant = np.full(y.size, mean)
+            nothing = {"D²": explained_deviance(deviance, y, constant, None, shift)}
             held = replace(held, scores=explained | held.scores, constant=nothing | held.constant)
         if log and y.min() > 0:
             logs = _numbers(np.log(y), np.log(predicted), np.log(trained_on))

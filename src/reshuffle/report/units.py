@@ -62,7 +62,7 @@ def _logarithm(model: Any) -> str:
     """The quantity whose logarithm the model predicts linearly, or None."""
     if getattr(model, "log_target_", False):
         return "the target"
-    return "the mean of the target" if loss_word(model.loss_) == "poisson" else ""
+    return "the mean of the target" if getattr(model.loss_, "log_link", False) else ""
 
 
 def intercept(model: Any) -> str:

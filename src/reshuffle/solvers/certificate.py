@@ -234,7 +234,7 @@ def certificate_of(problem: Objective) -> Measure:
     """The duality gap if there is one, otherwise the gradient mapping."""
     fit: Datafit | None = getattr(problem, "datafit", None)
     has_dual = ability(problem.penalty, "has_dual")
-    if fit is None or fit.loss.conjugate is None or has_dual is None:
+    if fit is None or fit.loss.conjugate is None or has_dual is None or not fit.loss.convex:
         return RelativeMapping(problem)
     if fit.bias and fit.outputs and fit.loss.balanced is None:
         return RelativeMapping(problem)

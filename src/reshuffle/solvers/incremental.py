@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from reshuffle.arrays import Array
@@ -19,6 +21,9 @@ WIPED_OUT = 0.05
 
 class Incremental(Method):
     """An epoch: gradient steps over the visits; a prox after each of them, or one at the end."""
+
+    instead: ClassVar[str] = ", or ExactProxRR(), which needs no step"
+    """What else to try where the prox takes away nearly all."""
 
     def __init__(
         self,
@@ -39,6 +44,20 @@ class Incremental(Method):
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         sampling, x = self.sampling, state["x"].copy()
+        visited = self.sweep(x, epoch, step)
+        if self.prox_each_step:
+            return Epoch(state | {"x": x}, visited, sampling.steps)
+        if not np.isfinite(x).all():  # a diverged sweep: the loop says so
+            return Epoch(state | {"x": x}, visited, 0)
+        length = step * sampling.steps
+        after, warm = taken(sampling.problem, state, state["x"], x, length, with_ridge=False)
+        if epoch == 0:
+            self._warn_if_wiped_out(x, after, step)
+        return Epoch(state | warm | {"x": after}, visited, 1)
+
+    def sweep(self, x: Array, epoch: int, step: float) -> int:
+        """The gradient steps of an epoch, which change x in place; how many gradients they took."""
+        sampling = self.sampling
         visits = sampling.visits(generator(self.seed, epoch), epoch)
         sampling.problem.sweep(
             x,
@@ -49,15 +68,7 @@ class Incremental(Method):
             average=sampling.average,
             prox_step=step if self.prox_each_step else 0.0,
         )
-        if self.prox_each_step:
-            return Epoch(state | {"x": x}, visits.size, sampling.steps)
-        if not np.isfinite(x).all():  # The sweep diverged, which the loop reports.
-            return Epoch(state | {"x": x}, visits.size, 0)
-        length = step * sampling.steps
-        after, warm = taken(sampling.problem, state, state["x"], x, length, with_ridge=False)
-        if epoch == 0:
-            self._warn_if_wiped_out(x, after, step)
-        return Epoch(state | warm | {"x": after}, visits.size, 1)
+        return int(visits.size)
 
     def columns(self, state: State) -> dict[str, float]:
         return columns(state)
@@ -69,8 +80,8 @@ class Incremental(Method):
             warn_user(
                 f"the prox at the end of the epoch took away {1 - left / moved:.0%} of the iterate: "
                 f"with step {step:.3g} its parameter step·n = {step * self.sampling.steps:.3g} is "
-                f"too strong for this penalty; try step={self._bearable(before, step):.2g} or smaller, "
-                "or ExactProxRR(), which needs no step",
+                f"too strong for this penalty; try step={self._bearable(before, step):.2g} or smaller"
+                f"{self.instead}",
                 StepWarning,
             )
 

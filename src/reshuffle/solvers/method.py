@@ -13,6 +13,7 @@ from reshuffle.cached import cached_property
 from reshuffle.objective import Objective
 from reshuffle.orders import shuffled
 from reshuffle.penalties.inexact import COLD
+from reshuffle.privacy import Account
 from reshuffle.randomness import generator
 from reshuffle.solvers.certificate import certificate_of
 from reshuffle.solvers.sampling import bind_step, inverse, smoothness_of
@@ -76,6 +77,8 @@ class Method(ABC):
     """Gradients that ``start`` evaluates."""
     blame: str = ""
     """The clients that made it diverge, if they are known."""
+    account: Account | None = None
+    """How much ε the epochs have spent, for methods with differential privacy."""
     header: dict[str, str]
     """The choices that the method made by itself, for the header of the trace."""
 

@@ -3,11 +3,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from reshuffle.errors import InputError
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
+from reshuffle.privacy import SampleLevel
+from reshuffle.privacy.settings import check_private
 from reshuffle.randomness import generator
 from reshuffle.solvers.incremental import Incremental
+from reshuffle.solvers.private import NoisyPass, PrivateEpochs, account_of_epochs
 from reshuffle.solvers.sampling import bind_step, inverse, permuted
 from reshuffle.solvers.solver import Solver
 from reshuffle.steps import Setting, check_step
@@ -34,6 +39,8 @@ class ProxRR(Solver):
         over its batch, so that the mean over the epoch is f even if the last batch is shorter.
     importance : visit sample i ⌈L_i/L̄⌉ times with corrected weights, so that the step may be
         about 1/(2L̄) instead of 1/L_max.
+    privacy : ``privacy.SampleLevel(...)``: gradients are clipped and noised, and ``result.privacy`` tells ε. The step must
+        be given, ``tol`` must be 0, and the trace has no P(x), which would tell of the data.
 
     Examples
     --------
@@ -57,6 +64,7 @@ class ProxRR(Solver):
     prox: Literal["epoch", "step"] = "epoch"
     batch_size: int = 1
     importance: bool = False
+    privacy: SampleLevel | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,8 +73,11 @@ class ProxRR(Solver):
         check_positive("batch_size", self.batch_size, integer=True)
         if self.prox not in ("epoch", "step"):
             raise InputError(f'prox must be "epoch" or "step", got {self.prox!r}')
+        check_private(self, SampleLevel)
 
     def bind(self, problem: FiniteSum) -> Incremental:
+        if self.privacy is not None:
+            return self._private(problem, self.privacy)
         sampling = permuted(
             problem, self.order, self.batch_size, self.importance, generator(self.seed, 0)
         )
@@ -82,3 +93,18 @@ class ProxRR(Solver):
         return Incremental(
             problem, sampling, schedule, self.seed, prox_each_step=self.prox == "step"
         )
+
+    def _private(self, problem: FiniteSum, level: SampleLevel) -> PrivateEpochs:
+        account = account_of_epochs(level, self.epochs, problem, self.order, self.batch_size)
+        sigma, first = account.multiplier * level.clip, generator(self.seed, 0)
+        noisy = NoisyPass.of(problem, self.order, self.batch_size, first, level.clip, sigma)
+        setting = Setting(
+            np.nan,
+            problem.strong_convexity,
+            problem.contraction,
+            noisy.sampling.steps,
+            self.epochs,
+            np.nan,
+        )  # nothing that is read off the data
+        schedule = bind_step(self.step, setting, problem)
+        return PrivateEpochs(problem, noisy, schedule, self.seed, self.prox == "step", account)

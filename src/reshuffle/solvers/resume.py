@@ -14,7 +14,6 @@ import numpy as np
 from reshuffle.digests import Fingerprint
 from reshuffle.errors import InputError, shown
 from reshuffle.npz_archive import Header, header_of
-from reshuffle.objective import Objective
 from reshuffle.solvers.method import Method, State
 from reshuffle.trace import STATE, TRACE, Result, opened_result, result_of, under
 
@@ -33,7 +32,7 @@ class Previous:
             )
         self.given = resume
 
-    def check_run(self, config: Mapping[str, str], problem: Objective) -> None:
+    def check_run(self, config: Mapping[str, str], problem: Fingerprint) -> None:
         """Refuse the run of another solver, of other settings or on another problem."""
         if isinstance(self.given, Result):
             saved, fingerprint = self.given.config, self.given.fingerprint
@@ -45,7 +44,7 @@ class Previous:
             old, new = saved.get(name), config.get(name)
             if old != new:
                 raise InputError(f"resume: the saved run has {name} = {old}, this one {new}")
-        differ = problem.fingerprint.differences(fingerprint)
+        differ = problem.differences(fingerprint)
         if differ:
             raise InputError(
                 f"resume: the saved run was on another problem (different: {', '.join(differ)})"

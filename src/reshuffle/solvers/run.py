@@ -32,6 +32,8 @@ SAME = 1e-14
 """A difference of less than this share of P is rounding: the last point is then as good as the best one."""
 NO_BOUND = "which is not a bound on P(x) - P*"
 """A part of the message of a run that the gradient mapping ended."""
+RUNNING = "running"
+"""The message of results that callbacks are given during a run."""
 BLOW_UP = 1e6
 """No convergent run lets the objective grow by this factor."""
 
@@ -54,7 +56,7 @@ class Run:
         self.read_before, self.read_at_start = 0.0, self._disk_passes() or 0.0
         previous = None if resume is None else Previous(resume)
         if previous:
-            previous.check_run(self.config, problem)
+            previous.check_run(self.config, solver.fingerprint(problem))
 
         problem.prepare()
         solver.rehearse(problem)
@@ -186,7 +188,7 @@ class Run:
         self._evaluate(measure)
         if not callbacks:
             return ""
-        so_far = self._result(False, "running")
+        so_far = self._result(False, RUNNING)
         answers = [_answer(callback, callback(so_far)) for callback in callbacks]
         return "stopped by a callback" if any(answers) else ""
 
@@ -202,8 +204,10 @@ class Run:
                 self._raise_divergence(self.step)
             message += "; P(x) is larger than at the start: try a smaller step"
         found = self.best[1] if better else self._x
-        endless, doubts = why_endless(self.problem, found), self.method.doubts(self.state)
-        if not (endless or converged):
+        private = self.method.account is not None  # margins of the data must not be told
+        endless = "" if private else why_endless(self.problem, found)
+        doubts = self.method.doubts(self.state)
+        if not (endless or converged or private):
             endless = self.method.endless(self.state)
         message += f"; {endless}" if endless else ""
         ended = converged or self._at_limit()
@@ -332,7 +336,11 @@ class Run:
         )
 
     def _result(self, converged: bool, message: str, best: Array | None = None) -> Result:
-        x, state, problem = self._x, self.method.saved(self.state), self.problem.fingerprint
+        x, state = self._x, self.method.saved(self.state)
+        problem, account = self.solver.fingerprint(self.problem), self.method.account
+        if account is not None:
+            spent = account.after(self.epoch, final=message != RUNNING)
+            self.trace.header["privacy"] = spent.to_text()
         if self.method.keeps_best:
             state = state | {BEST: self.best[1], BEST_VALUE: np.array(self.best[:1])}
         x = x if best is None else best

@@ -16,10 +16,11 @@ import numpy as np
 from reshuffle.arrays import Array
 from reshuffle.callbacks import Callback, ProgressBar
 from reshuffle.capacity import check_unknown
-from reshuffle.digests import digest
+from reshuffle.digests import Fingerprint, digest
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.objective import FiniteSum, Objective
 from reshuffle.penalties.abilities import check_convex
+from reshuffle.privacy.settings import public_fingerprint
 from reshuffle.randomness import check_seed
 from reshuffle.solvers.method import Method
 from reshuffle.solvers.run import Run
@@ -28,6 +29,9 @@ from reshuffle.validation import check_positive, check_start
 
 LIMITS = frozenset({"tol", "check_every", "eval_every", "time_limit"})
 """Hyper-parameters that may differ between a run and its continuation."""
+
+ADDED = {"privacy": None, "transport": "float64"}
+"""Hyper-parameters that files of earlier versions lack, and the defaults that stand for them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +77,12 @@ class BaseSolver:
             raise InputError(
                 f"{cls.__name__} counts {cls.counted}, not {other}: "
                 f"give {cls.counted}={settings[other]!r}"
+            )
+        if settings.get("privacy") is not None and not hasattr(cls, "privacy"):
+            raise InputError(
+                f"{cls.__name__} has no differential privacy: its steps use the data again and again without a bound on "
+                "one sample's influence; use ProxRR or FedRR with privacy.SampleLevel, or FedRR or LocalSGD with "
+                "privacy.ClientLevel"
             )
         return super().__new__(cls)
 
@@ -204,7 +214,18 @@ class BaseSolver:
         free = self.limits if horizon else self.limits | {self.counted}
         names = _settings(type(self))  # type: ignore[arg-type]
         config = {n: _described(getattr(self, n)) for n in names if n not in free}
+        for name, default in ADDED.items():  # as in files of versions that had none
+            if config.get(name) == repr(default):
+                del config[name]
+        level = getattr(self, "privacy", None)
+        if level is not None and level.noise is None:
+            config[self.counted] = repr(self.limit)  # the noise was computed for so many
         return {"solver": type(self).__name__} | config
+
+    def fingerprint(self, problem: Objective) -> Fingerprint:
+        """Digests by which a saved run recognises its problem; with privacy, of its public parts alone."""
+        private = getattr(self, "privacy", None) is not None
+        return public_fingerprint(problem) if private else problem.fingerprint
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,7 +72,7 @@ INTRODUCTION: Mapping[str, Rule] = {"site": TEXT, "first": COUNT, "test": COUNT}
 HELLO: Mapping[str, Rule] = {
     "version": TEXT, "samples": SOME, "features": COUNT, "sparse": COUNT, "form": TEXT, "names": LIST,
     "classes": ("a list of texts or of numbers in JSON", _labels), "outputs": COUNT, "loss": TEXT,
-    "ridge": NUMBER, "intercept": COUNT, "weight": POSITIVE, "data": TEXT,
+    "ridge": NUMBER, "intercept": COUNT, "weight": POSITIVE, "data": TEXT, "shifts": TEXT,
 }  # fmt: skip
 TABLE: Mapping[str, Rule] = {
     "columns": OBJECT, "levels": OBJECT, "unused": LIST, "target": TEXT, "separator": TEXT,

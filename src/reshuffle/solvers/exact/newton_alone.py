@@ -11,7 +11,7 @@ from reshuffle.errors import InputError
 from reshuffle.objective import Array
 from reshuffle.problem import Problem
 from reshuffle.smoothness import OVERFLOW
-from reshuffle.solvers.certificate import Gap, Measure, Proof, certificate_of
+from reshuffle.solvers.certificate import Gap, Measure, Proof, RelativeMapping, certificate_of
 from reshuffle.solvers.exact.decrement import STALLED, stalled_at
 from reshuffle.solvers.exact.newton import LOOSEST
 from reshuffle.solvers.exact.newton_bound import certified
@@ -46,12 +46,10 @@ class NewtonAlone(Method):
         self.problem: Problem = problem
         self.solver, self.driver = solver, driver
         self.schedule = constant
-        self.certificate = Gap.name
-        self.header = {
-            "step": "Newton's",
-            "certificate": f"{Proof.meaning}, or {Gap.meaning}",
-            "phases": "newton",
-        }
+        self.proves = problem.loss.convex
+        self.certificate = Gap.name if self.proves else RelativeMapping.name
+        meaning = f"{Proof.meaning}, or {Gap.meaning}" if self.proves else RelativeMapping.meaning
+        self.header = {"step": "Newton's", "certificate": meaning, "phases": "newton"}
 
     def start(self, x0: Array) -> NewtonRun:
         if not np.isfinite(self.driver.at_zero):
@@ -76,7 +74,7 @@ class NewtonAlone(Method):
             self._check_columns(end)
         done = end.stuck or end.progress.bound <= least or not end.steps
         stalled = ""
-        if done and not end.progress.bound <= target:
+        if done and self.proves and not end.progress.bound <= target:
             stalled = stalled_at(self.problem, end.at, self._at_zero)
         elif done:
             stalled = STALLED
@@ -108,6 +106,11 @@ class NewtonAlone(Method):
             known = state.x.any()
             value = self._measure().at(state.x) if known else np.nan
             return Check(value, self.problem.n if known else 0, 0, state)
+        if not self.proves:
+            here = end.at
+            mapping = RelativeMapping(self.problem)
+            value = mapping.from_slopes(here.x, here.slopes, here.gradient)
+            return Check(value, 0, 1, state)
         bound, tol = state.progress.bound / abs(self._at_zero), self.solver.tol
         if self.watched and self.driver.at_once and not (end.stuck or bound <= tol):
             return Check(np.nan, 0, 0, state)  # a run without callbacks would still be in its call
@@ -137,6 +140,8 @@ class NewtonAlone(Method):
     def _measure(self) -> Measure:
         """The duality gap where there is one."""
         measure = certificate_of(self.problem)
+        if not self.proves:
+            return RelativeMapping(self.problem)
         return measure if measure.name == Gap.name else Proof(self.problem)
 
     @property

@@ -52,4 +52,5 @@ def sample_of(fit: DiskDatafit, seed: int) -> Any:
     weights = fit.weights[rows] if fit.weights.size else fit.weights
     if weights.size and not weights.any():
         weights = weights[:0]
-    return fit.in_memory(pieces.tolist(), fit.targets[rows], weights)
+    offsets = fit.offsets[rows] if fit.offsets.size else fit.offsets
+    return fit.in_memory(pieces.tolist(), fit.targets[rows], weights, offsets)

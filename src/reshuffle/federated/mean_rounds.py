@@ -1,0 +1,37 @@
+"""Rounds of engines that give the mean of the clients' models, and not the models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from reshuffle.engines import Session, Task
+from reshuffle.errors import InputError
+from reshuffle.federated.replies import Policy
+from reshuffle.federated.server import Averaging, Server
+from reshuffle.solvers.method import State
+
+MeanOfRound = Callable[[Task], State]
+"""A task ↦ the state after its round."""
+
+
+def mean_of_round(
+    session: Session, server: Server, policy: Policy, engine: str
+) -> MeanOfRound | None:
+    """The server's step from the mean, where the session has ``mean``; refused where either asks for more."""
+    mean: Any = getattr(session, "mean", None)
+    if mean is None:
+        return None
+    wrong = ""
+    if type(server).step is not Averaging.step:
+        wrong = (
+            f"engine {engine} gives the mean of the clients' models, and {type(server).__name__} needs each of "
+            'them: use engine="threads"'
+        )
+    if policy.timeout is not None:
+        wrong = f"round_timeout must be None with engine {engine}, which cannot stop a round"
+    if wrong:
+        session.close()
+        raise InputError(wrong)
+    averaging: Any = server
+    return lambda task: averaging.of_mean(mean(task), task.clients, task.step)

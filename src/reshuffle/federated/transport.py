@@ -1,0 +1,172 @@
+"""Fewer bytes: residuals that travel in fewer digits or coordinates, with what is left out kept by the client.
+
+    T̃_m(z) = z_m + Q(T_m(z) - z_m),    Q(r) → 0 as r → 0
+
+A client of ExactFedRR with state="clients" sends its residual r_m, which vanishes at the solution: its passes leave x where
+it is once h_m = ∇f_m(x). Sending Q(r_m), and going on from z_m + Q(r_m), compresses a difference to what h_m knows already, as DIANA
+does (Mishchenko et al. 2019). Fixed points stay what they are, so the solution is that of the run without compression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError, shown
+from reshuffle.objective import Array
+from reshuffle.randomness import generator
+
+Packed = dict[str, NDArray[Any]]
+VALUES, PLACES = "packed", "places"
+"""The names of a packed residual's parts in a reply."""
+
+
+class Transport(Protocol):
+    """A way to write a residual in fewer bytes."""
+
+    def pack(self, residual: Array, number: int) -> Packed:
+        """The residual of the round ``number``, as it travels."""
+        ...
+
+    def unpack(self, parts: Mapping[str, Any], shape: tuple[int, ...], number: int) -> Array:
+        """Q(r): what ``pack`` wrote; a ``ValueError`` where it wrote something else."""
+        ...
+
+
+@dataclass(frozen=True)
+class Digits:
+    """All coordinates, in float32 (half of the bytes, 24 binary digits) or bfloat16 (a quarter, 8 digits)."""
+
+    kind: str
+
+    KINDS: ClassVar[Mapping[str, Any]] = {"float32": np.float32, "bfloat16": np.uint16}
+
+    def pack(self, residual: Array, number: int) -> Packed:
+        return {VALUES: written(residual.ravel(), self.kind)}
+
+    def unpack(self, parts: Mapping[str, Any], shape: tuple[int, ...], number: int) -> Array:
+        return read(_part(parts, VALUES, self.KINDS[self.kind], int(np.prod(shape)))).reshape(shape)
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The k = ⌈share·d⌉ coordinates that are largest in size, in float32, with their places."""
+
+    share: float
+
+    def __post_init__(self) -> None:
+        _check_share(self)
+
+    def pack(self, residual: Array, number: int) -> Packed:
+        flat, k = residual.ravel(), ceil(self.share * residual.size)
+        places = np.sort(np.argpartition(-np.abs(flat), k - 1)[:k])
+        return {VALUES: written(flat[places], "float32"), PLACES: places.astype(_places(flat.size))}
+
+    def unpack(self, parts: Mapping[str, Any], shape: tuple[int, ...], number: int) -> Array:
+        size = int(np.prod(shape))
+        k = ceil(self.share * size)
+        values = read(_part(parts, VALUES, np.float32, k))
+        places = _part(parts, PLACES, _places(size), k).astype(np.int64)
+        if places[-1] >= size or np.any(np.diff(places) <= 0):
+            raise ValueError("its places are not those of different coordinates, in their order")
+        return _spread(values, places, shape)
+
+
+@dataclass(frozen=True)
+class RandomK:
+    """k = ⌈share·d⌉ coordinates in float32, drawn anew in each round and the same for all clients: no place is sent."""
+
+    share: float
+
+    def __post_init__(self) -> None:
+        _check_share(self)
+
+    def pack(self, residual: Array, number: int) -> Packed:
+        return {VALUES: written(residual.ravel()[self._drawn(residual.size, number)], "float32")}
+
+    def unpack(self, parts: Mapping[str, Any], shape: tuple[int, ...], number: int) -> Array:
+        places = self._drawn(int(np.prod(shape)), number)
+        return _spread(read(_part(parts, VALUES, np.float32, places.size)), places, shape)
+
+    def _drawn(self, size: int, number: int) -> NDArray[np.int64]:
+        return generator(number, size, DRAWS).permutation(size)[: ceil(self.share * size)]
+
+
+DRAWS = 5
+"""Names the random numbers of ``RandomK`` among those of the package."""
+SPARSE: Mapping[str, Callable[[float], Transport]] = {"TopK": TopK, "RandomK": RandomK}
+
+
+def transport_of(given: object) -> Transport | None:
+    """None or "float64": as it is. "float32", "bfloat16", ``TopK(share)``, ``RandomK(share)``, or their ``name_of``."""
+    if given is None or given == "float64":
+        return None
+    if isinstance(given, (TopK, RandomK, Digits)):
+        return given
+    word, _, share = given.partition(" ") if isinstance(given, str) else ("", "", "")
+    if word in Digits.KINDS and not share:
+        return Digits(word)
+    if word in SPARSE and share:
+        return SPARSE[word](float(share))
+    raise InputError(
+        'transport must be "float64", "float32", "bfloat16", federated.TopK(share) or federated.RandomK(share), '
+        f"got {shown(given)}"
+    )
+
+
+def name_of(transport: Transport) -> str:
+    """The transport as a word that travels."""
+    kind: Any = transport
+    return kind.kind if isinstance(kind, Digits) else f"{type(kind).__name__} {kind.share!r}"
+
+
+def written(values: Array, kind: str) -> NDArray[Any]:
+    """The numbers in another format, rounded to the nearest; one that overflows is refused."""
+    with np.errstate(over="ignore", under="ignore"):
+        single = values.astype(np.float32)
+    if not np.isfinite(single).all():
+        raise InputError(f"its residual is too large for {kind}: use a smaller step")
+    if kind == "float32":
+        return single
+    bits = single.view(np.uint32).astype(np.uint64)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16  # to the nearest, halves to even
+    return rounded.astype(np.uint16)
+
+
+def read(values: NDArray[Any]) -> Array:
+    """The numbers that ``written`` wrote."""
+    if values.dtype == np.uint16:
+        values = (values.astype(np.uint32) << 16).view(np.float32)
+    found = values.astype(np.float64)
+    if not np.isfinite(found).all():
+        raise ValueError("its packed residual holds NaN or infinity")
+    return found
+
+
+def _places(size: int) -> Any:
+    return np.uint16 if size <= 1 << 16 else np.uint32
+
+
+def _part(parts: Mapping[str, Any], name: str, dtype: Any, size: int) -> NDArray[Any]:
+    found = parts.get(name)
+    if not isinstance(found, np.ndarray) or found.dtype != dtype or found.shape != (size,):
+        raise ValueError(f"its part {name!r} must be {np.dtype(dtype)} of length {size}")
+    return found
+
+
+def _spread(values: Array, places: NDArray[np.int64], shape: tuple[int, ...]) -> Array:
+    whole = np.zeros(int(np.prod(shape)))
+    whole[places] = values
+    return whole.reshape(shape)
+
+
+def _check_share(part: TopK | RandomK) -> None:
+    share: object = part.share
+    number = isinstance(share, (int, float, np.number)) and not isinstance(share, bool)
+    if not (number and 0 < share <= 1):  # type: ignore[operator]
+        raise InputError(f"share of {type(part).__name__} must lie in (0, 1], got {shown(share)}")

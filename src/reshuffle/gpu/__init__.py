@@ -1,0 +1,18 @@
+"""Rounds over very many clients on a graphics card: kernels in CUDA C++, and what they are given."""
+
+from reshuffle.gpu.clients import DeviceClients, LocalPasses
+from reshuffle.gpu.cuda import CudaDevice
+from reshuffle.gpu.device import Device, Kernels, Launch
+from reshuffle.gpu.rounds import DeviceRounds
+from reshuffle.gpu.source import kernel_source
+
+__all__ = [
+    "CudaDevice",
+    "Device",
+    "DeviceClients",
+    "DeviceRounds",
+    "Kernels",
+    "Launch",
+    "LocalPasses",
+    "kernel_source",
+]

@@ -1,0 +1,260 @@
+"""Many clients' samples on a device: their visits, and the sum of what their local passes change."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.errors import InputError
+from reshuffle.gpu.checks import check_first, check_sparse
+from reshuffle.gpu.device import Device, Geometry, Launch, geometry, stride_of
+from reshuffle.gpu.source import LOSSES
+from reshuffle.gpu.stream import jumps, stream_state
+from reshuffle.losses import Loss
+from reshuffle.losses.native import built_in
+from reshuffle.rows import Rows
+
+Array = NDArray[np.float64]
+NUMBERS = {"float64": "double", "float32": "float"}
+"""The numbers that models can be made of, and their names in C++."""
+PLACES = 1 << 16
+"""Places of samples have 16 bits while they are shuffled in shared memory."""
+SHUFFLING = 64 * 1024
+"""Bytes of shared memory of a block that shuffles: three blocks of this size fit on a processor at a time."""
+WARP = 32
+
+
+class LocalPasses(NamedTuple):
+    """Local work that the kernels do, in numbers."""
+
+    order: str
+    """ "shuffle": every sample once, in random order; "draw": samples with replacement; "cyclic"."""
+    fixed: bool
+    """Whether every round has the visits of the first."""
+    batch: int
+    visits: NDArray[np.int64]
+    """How many, of each client."""
+    averages: Array
+    """The factor of a batch, for each client."""
+
+
+def check_loss_on_device(loss: Loss) -> str:
+    """The loss as the kernels take it: its C++ type and parameters."""
+    name = LOSSES.get(built_in(type(loss)) or "")
+    if name is None:
+        raise InputError(
+            f"loss {loss!r} has no kernel on the device: use one of the package's losses of one output, "
+            "or another engine"
+        )
+    return f"{name}{{{','.join(map(repr, loss.params))}}}"
+
+
+class DeviceClients:
+    """Σ_m (x_m - x) over the local passes of very many clients, from the same x.
+
+    Parameters
+    ----------
+    device : where it all lies.
+    rows : of all clients, client after client; arrays of the device are used where they lie.
+    targets, weights : of the rows; no weights where all are 1.
+    first : client c has the rows first[c] … first[c+1]-1.
+    number : "float64" or "float32", what the models are made of.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        rows: Rows,
+        targets: Any,
+        weights: Any,
+        loss: Loss,
+        first: NDArray[np.int64],
+        features: int,
+        *,
+        bias: bool = False,
+        ridge: float = 0.0,
+        number: str = "float64",
+    ) -> None:
+        compiled_loss = check_loss_on_device(loss)
+        self.device, self.features, self.bias, self.ridge = device, features, bias, ridge
+        self.first = first
+        self.clients, self.width = len(first) - 1, features + bias
+        n = len(targets)
+        check_first(first, n)
+        if number not in NUMBERS:
+            raise InputError(f'number must be "float64" or "float32", got {number!r}')
+        if len(weights) not in (0, n):
+            raise InputError(f"weights must be {n} or none, got {len(weights)}")
+        if rows.dense and rows.values.shape != (n, features):
+            raise InputError(f"rows must have shape {(n, features)}, got {rows.values.shape}")
+        self.number = np.dtype(number)
+        values = rows.values.dtype if rows.values.dtype == np.float32 else np.dtype(np.float64)
+        start = np.dtype(np.uint32 if rows.stored < 2**32 else np.uint64)
+        if not rows.dense and not rows.stored:  # a lane without an entry reads the first one of all
+            one = np.zeros(1, dtype=np.uint32)
+            rows = rows._replace(
+                values=rows.values if rows.unit else one.astype(values), indices=one
+            )
+        self.rows_on_device = (  # values, columns and starts; None for what is not there
+            None if rows.unit else device.put(rows.values, values),
+            None if rows.dense else device.put(rows.indices, np.uint32),
+            None if rows.dense else device.put(rows.indptr, start),
+        )
+        if not rows.dense:
+            check_sparse(self.rows_on_device[1], self.rows_on_device[2], n, features)
+        self.longest = features if rows.dense else _longest(device, self.rows_on_device[2])
+        self.targets_on_device = device.put(targets, self.number)
+        self._weights = device.put(weights, self.number) if len(weights) else None
+        self._first = device.put(first, np.int64)
+        self.stride = stride_of(self.width, self.number)
+        self.layout: Geometry = geometry(device, self.longest, self.stride, self.number)
+        at = self.layout
+        self.kernels = device.compile(
+            {
+                "REAL": NUMBERS[number],
+                "VALUE": "bool" if rows.unit else NUMBERS[values.name],
+                "START": f"std::{start.name}_t",
+                "DENSE": str(int(rows.dense)),
+                "LANES": str(at.lanes),
+                "HELD": str(at.held),
+                "AHEAD": str(at.ahead),
+                "WHOLE": str(int(at.whole)),
+                "IN_SHARED": str(int(at.shared)),
+                "BIAS": str(int(bias)),
+                "RIDGE": str(int(ridge > 0.0)),
+                "WEIGHTED": str(int(len(weights) > 0)),
+                "THREADS": str(at.threads),
+                "RESIDENT": str(at.resident),
+                "LOSS": compiled_loss,
+            }
+        )
+        self._largest = int(np.diff(first).max())
+        self._jumps = device.put(jumps(), np.uint64)
+        self._out = device.room(self.width, np.float64)
+        self._room: dict[str, Any] = {}
+
+    # --- visits ----------------------------------------------------------------------------------
+
+    def bounds(self, counts: NDArray[np.int64]) -> Any:
+        """Where the visits of each client begin and end, on the device."""
+        return self.device.put(np.concatenate([[0], np.cumsum(counts)]), np.int64)
+
+    def in_order(self) -> Any:
+        """The visits of every sample in the order of the rows, on the device."""
+        return self.device.put(np.arange(self.first[-1]), np.uint32)
+
+    def drawn(
+        self, order: str, bounds: Any, positions: Any, total: int, seed: int, *stream: int
+    ) -> Any:
+        """The visits of a round, drawn on the device: the same as on the processor.
+
+        Client c draws from the numbers of the stream that begin at positions[c].
+        """
+        visits = self._keep("visits", total, np.uint32)
+        name, launch = "draw_visits", self._launch(4 * WARP, 0)
+        if order == "shuffle":
+            largest = self._largest
+            fitting = min(self.device.block_memory, SHUFFLING) // (2 * largest) - 2
+            lanes = max(self.device.lanes)
+            threads = min(4 * lanes, max(fitting // lanes, 0) * lanes)
+            name, launch = "shuffle_global", self._launch(lanes, 0)
+            if threads and largest < PLACES:
+                name, launch = "shuffle_shared", self._launch(threads, 2 * largest * (threads + 2))
+        self.kernels.run(
+            name,
+            launch,
+            self._first,
+            bounds,
+            positions,
+            np.int64(self.clients),
+            *stream_state(seed, *stream),
+            self._jumps,
+            visits,
+        )
+        return visits
+
+    def _launch(self, threads: int, memory: int) -> Launch:
+        threads = min(threads, 4 * max(self.device.lanes))
+        return Launch(-(-self.clients // threads), threads, memory)
+
+    # --- passes ----------------------------------------------------------------------------------
+
+    def sum_of_changes(
+        self,
+        x: Array,
+        step: float,
+        visits: Any,
+        bounds: Any,
+        averages: Any,
+        batch: int = 1,
+        chosen: NDArray[np.int64] | None = None,
+    ) -> Array:
+        """Σ_m (x_m - x) over the chosen clients, or over all."""
+        given = np.ascontiguousarray(x, dtype=np.float64)
+        self.start_passes(
+            self.device.put(given, self.number), step, visits, bounds, averages, batch, chosen
+        )
+        found: Array = self.device.get(self._out)
+        return found[: self.width]
+
+    def start_passes(
+        self,
+        x: Any,
+        step: float,
+        visits: Any,
+        bounds: Any,
+        averages: Any,
+        batch: int = 1,
+        chosen: NDArray[np.int64] | None = None,
+    ) -> Any:
+        """The same for an x on the device; the array on the device that will hold the sum."""
+        count = self.clients if chosen is None else len(chosen)
+        at, device, real = self.layout, self.device, self.number.type
+        blocks = min(device.processors * at.resident, -(-count // at.groups))
+        groups = blocks * at.groups
+        models = None if at.shared else self._keep("models", groups * self.stride, self.number)
+        coefs = self._keep("coefs", groups * batch, self.number) if batch > 1 else None
+        sums = self._keep("sums", blocks * self.stride, self.number)
+        self.kernels.run(
+            "local_passes",
+            Launch(blocks, at.threads, at.memory),
+            *self.rows_on_device,
+            self.targets_on_device,
+            self._weights,
+            visits,
+            bounds,
+            averages,
+            None if chosen is None else device.put(chosen, np.int64),
+            np.int64(count),
+            x,
+            np.int32(self.features),
+            np.int32(batch),
+            np.uint32(0),
+            real(step),
+            real(self.ridge),
+            models,
+            coefs,
+            sums,
+        )
+        self.kernels.run(
+            "sum_of_blocks",
+            Launch(-(-self.width // WARP), min(WARP, max(device.lanes))),
+            sums,
+            np.int64(blocks),
+            np.int32(self.width),
+            self._out,
+        )
+        return self._out
+
+    def _keep(self, name: str, size: int, dtype: Any) -> Any:
+        """Room on the device, kept for the next round."""
+        if name not in self._room or self._room[name].size < size:
+            self._room[name] = self.device.room(size, dtype)
+        return self._room[name]
+
+
+def _longest(device: Device, starts: Any) -> int:
+    """The most entries that a row has."""
+    return int(device.get((starts[1:] - starts[:-1]).max()))

@@ -1,0 +1,64 @@
+// The kernels by name. The compiler is given THE_REAL (of models), THE_VALUE (of rows), THE_START (of where rows begin),
+// THE_DENSE, THE_LOSS, and what a Setting has: THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE,
+// THE_WEIGHTED; and THE_THREADS of a block, of which a processor works on THE_RESIDENT at a time.
+//
+// On a processor a kernel is a function that does the work of all blocks in turn, each of one thread.
+#pragma once
+#include "orders.cuh"
+#include "passes.cuh"
+
+#if defined(__CUDACC__)
+#define RESHUFFLE_BOUNDS __launch_bounds__(THE_THREADS, THE_RESIDENT)  // so that the registers of all threads fit
+#define RESHUFFLE_ENTRY(name, bounds, call, ...)             \
+    extern "C" __global__ void bounds name(__VA_ARGS__) {    \
+        extern __shared__ __align__(16) double memory[]; \
+        const Here here = Here::now(memory);          \
+        call;                                         \
+    }
+#else
+#define RESHUFFLE_BOUNDS
+#define RESHUFFLE_ENTRY(name, bounds, call, ...)                               \
+    extern "C" void name(Index blocks, void *memory, __VA_ARGS__) {            \
+        for (Index block = 0; block < blocks; block++) {                       \
+            const Here here{block, blocks, 0, 1, memory};                      \
+            call;                                                              \
+        }                                                                      \
+    }
+#endif
+
+namespace reshuffle::gpu {
+
+#define DRAWN (Drawn{first, bounds, positions, clients, {{s1, s0}, {c1, c0}}, jumps, visits})
+#define DRAWN_FROM                                                                                                \
+    const Index *first, const Index *bounds, const Index *positions, Index clients, std::uint64_t s1,             \
+        std::uint64_t s0, std::uint64_t c1, std::uint64_t c0, const Jump *jumps, Visit *visits
+
+RESHUFFLE_ENTRY(shuffle_shared, , shuffle_in_shared(DRAWN, here), DRAWN_FROM)
+RESHUFFLE_ENTRY(shuffle_global, , shuffle(DRAWN, here), DRAWN_FROM)
+RESHUFFLE_ENTRY(draw_visits, , draw(DRAWN, here), DRAWN_FROM)
+
+#if THE_DENSE
+using TheRows = DenseRows<THE_VALUE, THE_START>;
+#define ROWS (TheRows{values, features})
+#else
+using TheRows = SparseRows<THE_VALUE, THE_START>;
+#define ROWS (TheRows{values, indices, starts})
+#endif
+
+#define ROUND                                                                                                      \
+    (Round<TheRows, THE_REAL>{ROWS, targets, weights, visits, bounds, averages, chosen, count, x,                  \
+                              features + THE_BIAS, features, batch, nothing, step, ridge, models, coefs, sums})
+
+using TheSetting = Setting<THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE,
+                           THE_WEIGHTED>;
+
+RESHUFFLE_ENTRY(local_passes, RESHUFFLE_BOUNDS,
+                (passes<TheSetting, THE_VALUE>(ROUND, reshuffle::THE_LOSS, here)), const THE_VALUE *values, const Visit *indices, const THE_START *starts, const THE_REAL *targets,
+                const THE_REAL *weights, const Visit *visits, const Index *bounds, const THE_REAL *averages,
+                const Index *chosen, Index count, const THE_REAL *x, int features, int batch, unsigned nothing,
+                THE_REAL step, THE_REAL ridge, THE_REAL *models, THE_REAL *coefs, THE_REAL *sums)
+
+RESHUFFLE_ENTRY(sum_of_blocks, , add_up(sums, blocks_added, width, out, here), const THE_REAL *sums, Index blocks_added,
+                int width, double *out)
+
+}  // namespace reshuffle::gpu

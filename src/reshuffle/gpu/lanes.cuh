@@ -1,0 +1,83 @@
+// The threads of a kernel: LANES of a warp share a client on a GPU; on a processor a warp has one lane.
+//
+//     Here          which thread of which block this is, and how many of each there are
+//     summed        the sum of a number over the lanes of a client, the same bits in each of them (a fixed tree)
+//     from          the number that another lane of the client has
+//     most          the largest number in the warp
+//     together      the lanes of the warp wait for each other, and see what each has written
+//     after         0, but not before a number is known; `nothing` is 0, which the compiler does not know
+//     among         the same for the lanes of one client, where those of others are elsewhere
+#pragma once
+#include "platform.hpp"
+
+namespace reshuffle::gpu {
+
+using Index = std::int64_t;
+using Visit = std::uint32_t;  // the number of a sample or of a column
+
+struct Here {
+    Index block, blocks;
+    int thread, threads;
+    void *shared;  // memory of the block
+
+#if defined(__CUDACC__)
+    __device__ __forceinline__ static Here now(void *shared) {
+        return {Index(blockIdx.x), Index(gridDim.x), int(threadIdx.x), int(blockDim.x), shared};
+    }
+    __device__ __forceinline__ void sync() const { __syncthreads(); }
+#else
+    void sync() const {}
+#endif
+};
+
+#if defined(__CUDACC__)
+constexpr unsigned everyone = 0xffffffffu;
+constexpr int warp = 32;
+
+template <int LANES, class T>
+__device__ __forceinline__ T summed(T v) {
+#pragma unroll
+    for (int step = LANES / 2; step > 0; step /= 2) v += __shfl_xor_sync(everyone, v, step, LANES);
+    return v;
+}
+template <int LANES, class T>
+__device__ __forceinline__ T from(T v, int lane) {
+    return __shfl_sync(everyone, v, lane, LANES);
+}
+__device__ __forceinline__ int most(int v) { return __reduce_max_sync(everyone, v); }
+__device__ __forceinline__ void together() { __syncwarp(); }
+template <int LANES>
+__device__ __forceinline__ void among(int thread) {
+    const unsigned own = LANES == 32 ? everyone : ((1u << (LANES % 32)) - 1) << (thread % 32 / LANES * LANES);
+    __syncwarp(own);
+}
+__device__ __forceinline__ unsigned after(float v, unsigned nothing) { return __float_as_uint(v) & nothing; }
+__device__ __forceinline__ unsigned after(double v, unsigned nothing) { return unsigned(__double2loint(v)) & nothing; }
+__device__ __forceinline__ std::uint64_t high_product(std::uint64_t a, std::uint64_t b) { return __umul64hi(a, b); }
+#define RESHUFFLE_KERNEL __device__ __forceinline__
+#else
+constexpr int warp = 1;
+
+template <int LANES, class T>
+T summed(T v) {
+    return v;
+}
+template <int LANES, class T>
+T from(T v, int) {
+    return v;
+}
+inline int most(int v) { return v; }
+inline void together() {}
+template <int LANES>
+void among(int) {}
+template <class T>
+unsigned after(T, unsigned) {
+    return 0;
+}
+inline std::uint64_t high_product(std::uint64_t a, std::uint64_t b) {
+    return std::uint64_t((static_cast<unsigned __int128>(a) * b) >> 64);
+}
+#define RESHUFFLE_KERNEL inline
+#endif
+
+}  // namespace reshuffle::gpu

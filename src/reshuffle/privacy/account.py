@@ -1,0 +1,54 @@
+"""The account of a run: how much ε its epochs or rounds have spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from reshuffle.privacy.epsilon import epsilon_of_allocations, epsilon_of_releases
+from reshuffle.privacy.guarantee import NEIGHBOURS, Guarantee
+from reshuffle.privacy.levels import Level
+
+ANY_ORDER = "Gaussian releases one after the other, which holds for any order"
+ALLOCATION = "balls and bins: each sample drew its step of each pass at random, in secret"
+COMMON = (
+    "the numbers of samples and of clients, the columns, the classes, the weights and all settings are public",
+    "x0 does not depend on the data",
+    "the noise is Gaussian in double precision, by numpy's generator with a key from the system; attacks on the "
+    "rounding of floating-point noise are not covered",
+)
+"""What every account assumes."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """ε after so many epochs or rounds.
+
+    A unit has a part in one release in each ``turns`` epochs or rounds. ``steps`` is the number of steps among which a
+    sample drew its own in secret, where it did.
+    """
+
+    level: Level
+    multiplier: float
+    turns: int = 1
+    steps: int | None = None
+    assumed: tuple[str, ...] = field(default=())
+
+    def releases(self, epochs: int) -> int:
+        """The most releases that a unit had a part in after so many epochs or rounds."""
+        return -(-epochs // self.turns)
+
+    def after(self, epochs: int, *, final: bool = True) -> Guarantee:
+        """The guarantee of all models up to this epoch. That of allocations takes seconds: before the end the one of any order
+        stands for it, which is valid and larger."""
+        level, count = self.level, self.releases(epochs)
+        z, delta = self.multiplier, level.delta
+        secret = final and self.steps is not None
+        epsilon = (
+            epsilon_of_allocations(z, self.steps or 1, count, delta)
+            if secret
+            else epsilon_of_releases(z, count, delta)
+        )
+        return Guarantee(
+            epsilon, delta, level.unit, NEIGHBOURS[level.unit], float(level.clip), z, count,
+            ALLOCATION if secret else ANY_ORDER, (*COMMON, *self.assumed),
+        )  # fmt: skip

@@ -1,0 +1,139 @@
+"""Shuffled passes with differential privacy for samples: clipped gradients, noise, and then the prox.
+
+    x ← x - γ·a·( Σ_{i in batch} clip_C(∇f_i(x)) + N(0, z²C²I) ),   a = ⌈n/b⌉/n,
+    x_{t+1} = prox_{γ_t n ψ}(x)
+
+Each sample has a part in one noised sum of an epoch, whatever the order. What follows, the prox above all, depends on data
+through noised sums alone and costs no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from reshuffle.arrays import Array, Ends, Visits
+from reshuffle.objective import FiniteSum
+from reshuffle.orders import Order, Reshuffle
+from reshuffle.privacy import Account, SampleLevel
+from reshuffle.privacy.noise import secret_generator
+from reshuffle.randomness import generator
+from reshuffle.solvers.incremental import Incremental
+from reshuffle.solvers.method import State
+from reshuffle.solvers.sampling import Sampling, permuted
+from reshuffle.steps import Schedule
+
+PIECE = 1 << 20
+"""Noise is drawn for about this many numbers at a time: eight megabytes."""
+
+Batches = Callable[[np.random.Generator, int, np.random.Generator], tuple[Visits, Ends]]
+"""(the run's random numbers, the epoch, secret random numbers) -> the visits, and the ends of batches among them."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyPass:
+    """A pass over some functions with clipped gradients and noise of standard deviation ``sigma`` on each batch's sum."""
+
+    sampling: Sampling
+    batches: Batches
+    clip: float
+    sigma: float
+
+    @classmethod
+    def of(
+        cls,
+        problem: FiniteSum,
+        order: Order,
+        batch: int,
+        first: np.random.Generator,
+        clip: float,
+        sigma: float,
+    ) -> NoisyPass:
+        """``first`` is the generator of the first epoch, from which a fixed order is drawn."""
+        allocate: Any = getattr(order, "allocate", None)
+        sampling = permuted(problem, Reshuffle() if allocate else order, batch, False, first)
+        n, length = problem.n, sampling.batch
+
+        def in_turn(
+            rng: np.random.Generator, epoch: int, secret: np.random.Generator
+        ) -> tuple[Visits, Ends]:
+            visits = sampling.visits(rng, epoch)
+            return visits, np.minimum(np.arange(length, n + length, length), n).astype(np.int64)
+
+        def in_secret(
+            rng: np.random.Generator, epoch: int, secret: np.random.Generator
+        ) -> tuple[Visits, Ends]:
+            pool = np.arange(n, dtype=np.uint32)
+            found: tuple[Visits, Ends] = allocate(pool, sampling.steps, secret)
+            return found
+
+        return cls(sampling, in_secret if allocate else in_turn, clip, sigma)
+
+    def __call__(
+        self,
+        x: Array,
+        rng: np.random.Generator,
+        epoch: int,
+        step: float,
+        secret: np.random.Generator,
+        *,
+        factor: float = 1.0,
+        prox_step: float = 0.0,
+    ) -> None:
+        """The pass, which changes x in place. ``rng`` has the run's random numbers, ``secret`` those that nobody may know.
+
+        ``factor`` is that of a client (see ``federated.plan``).
+        """
+        visits, ends = self.batches(rng, epoch, secret)
+        average = factor * self.sampling.average
+        share = self.sampling.problem.n / self.sampling.steps
+        some, begin = max(1, PIECE // x.size), 0
+        for k in range(0, ends.size, some):
+            part = ends[k : k + some]
+            noise = self.sigma * secret.standard_normal((part.size, *x.shape))
+            stop = int(part[-1])
+            self.sampling.problem.clipped_sweep(
+                x, visits[begin:stop], part - begin, step,
+                average=average, clip=self.clip, noise=noise, share=share, prox_step=prox_step,
+            )  # fmt: skip
+            begin = stop
+
+
+class PrivateEpochs(Incremental):
+    """The epochs of ProxRR with privacy. P(x) is not evaluated: it is known from the data without noise."""
+
+    evaluates = False
+    instead: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        problem: FiniteSum,
+        noisy: NoisyPass,
+        schedule: Schedule,
+        seed: int,
+        prox_each_step: bool,
+        account: Account,
+    ) -> None:
+        super().__init__(problem, noisy.sampling, schedule, seed, prox_each_step)
+        self.noisy, self.account, self.safe_step = noisy, account, np.inf
+
+    def objective(self, state: State) -> float:
+        return np.nan
+
+    def sweep(self, x: Array, epoch: int, step: float) -> int:
+        prox = step if self.prox_each_step else 0.0
+        rng = generator(self.seed, epoch)
+        self.noisy(x, rng, epoch, step, secret_generator(), prox_step=prox)
+        return self.sampling.problem.n
+
+
+def account_of_epochs(
+    level: SampleLevel, epochs: int, problem: FiniteSum, order: Order, batch: int
+) -> Account:
+    """The account of so many passes over one problem."""
+    level.check_units(problem.n)
+    steps = -(-problem.n // batch) if hasattr(order, "allocate") else None
+    return Account(level, level.multiplier(epochs), steps=steps)

@@ -1,0 +1,90 @@
+"""A device that is the processor: the kernels compiled by g++, with a warp of one lane and blocks of one thread."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.engines import Cuda
+from reshuffle.gpu import Device, Launch, kernel_source
+
+COMPILER = shutil.which("g++")
+
+
+class HostKernels:
+    def __init__(self, library: Path) -> None:
+        self.library = ctypes.CDLL(str(library))
+
+    def run(self, name: str, launch: Launch, *arguments: Any) -> None:
+        memory = np.empty(launch.memory // 8 + 1)
+        function = getattr(self.library, name)
+        function.restype = None
+        function(ctypes.c_int64(launch.blocks), *map(_as_c, (memory, *arguments)))
+
+
+def _as_c(argument: Any) -> Any:
+    if argument is None:
+        return ctypes.c_void_p(None)
+    if isinstance(argument, np.ndarray):
+        return ctypes.c_void_p(argument.ctypes.data)
+    kind: Any = np.ctypeslib.as_ctypes_type(argument.dtype)
+    return kind(argument.item())
+
+
+class HostDevice:
+    """``block_memory`` can be made small, so that models do not fit."""
+
+    lanes = (1,)
+    ahead = 1
+    processors = 3
+
+    def __init__(self, folder: Path, block_memory: int = 1 << 16) -> None:
+        self.folder, self.block_memory = folder, block_memory
+        self.processor_memory = 4 * block_memory
+        self.launched: list[str] = []
+
+    def put(self, array: Any, dtype: Any) -> NDArray[Any]:
+        return np.ascontiguousarray(array, dtype=dtype)
+
+    def room(self, size: int, dtype: Any) -> NDArray[Any]:
+        return np.full(max(size, 1), 77, dtype=dtype)  # numbers that nobody should read
+
+    def get(self, array: Any) -> NDArray[Any]:
+        return np.array(array)
+
+    def compile(self, settings: Mapping[str, str]) -> HostKernels:
+        given = [f"-DTHE_{name}={value}" for name, value in settings.items()]
+        key = hashlib.sha256(repr((given, kernel_source())).encode()).hexdigest()[:16]
+        library = self.folder / f"{key}.so"
+        if not library.exists():
+            text = self.folder / f"{key}.{os.getpid()}.cpp"
+            text.write_text(kernel_source())
+            made = text.with_suffix(".so")
+            command = [str(COMPILER), "-std=c++20", "-O1", "-shared", "-fPIC", "-w"]
+            subprocess.run([*command, *given, "-I", CORE, str(text), "-o", str(made)], check=True)
+            made.rename(library)
+        return HostKernels(library)
+
+
+CORE = str(Path(__file__).parents[1] / "src" / "reshuffle" / "core")
+
+
+@dataclass(frozen=True)
+class OnHost(Cuda):
+    """The engine "cuda" on the processor."""
+
+    where: Any = None
+
+    def device(self) -> Device:
+        made: Device = self.where
+        return made
