@@ -92,7 +92,7 @@ class Allocation:
         --------
         >>> visits, ends = Allocation().allocate(np.arange(6, dtype=np.uint32), 3, np.random.default_rng(0))
         >>> sorted(visits.tolist()), ends.tolist()
-        ([0, 1, 2, 3, 4, 5], [2, 4, 6])
+        ([0, 1, 2, 3, 4, 5], [3, 5, 6])
         """
         step = rng.integers(steps, size=pool.size)
         ends = np.cumsum(np.bincount(step, minlength=steps)).astype(np.int64)

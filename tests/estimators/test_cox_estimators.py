@@ -139,3 +139,14 @@ def concordance_of(rows: Any, held: Any, l1: float) -> float:
 def test_what_cross_validation_refuses(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(rs.InputError, match=words):
         rs.RRCoxCV(**settings).fit(X, Y)
+
+
+def test_the_likelihood_of_held_out_rows() -> None:
+    """log L of all rows less that of the rows that were fitted, by problems of their own."""
+    model = rs.RRCoxCV(lambdas=[0.1], cv=halves(), scoring="likelihood", ties="breslow").fit(X, Y)
+    for k, (rows, held) in enumerate(halves()):
+        x = rs.RRCox(penalty="l1", l1=0.1, ties="breslow").fit(X[rows], Y[rows]).coef_
+        some = rs.CoxProblem(X[rows], TIME[rows], EVENT[rows], ties="breslow")
+        whole = rs.CoxProblem(X, TIME, EVENT, ties="breslow")
+        lost = (42 * whole.value(x) - len(rows) * some.value(x)) / EVENT[held].sum()
+        assert model.cv_losses_[0, k] == pytest.approx(lost, rel=1e-6)

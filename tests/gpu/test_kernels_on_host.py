@@ -245,3 +245,27 @@ def test_without_a_card_a_sentence_comes_too(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "cupy", fake)
     with pytest.raises(rs.InputError, match="needs an NVIDIA graphics card; CUDA found none"):
         rs.FedRR(engine="cuda").solve(federation())
+
+
+def test_sites_are_refused(folder: Path) -> None:
+    X, y = random_data(rs.losses.Logistic(), n=60)
+    sites = rs.federated.Sites([(X[:30], y[:30]), (X[30:], y[30:])])
+    with pytest.raises(rs.InputError, match="sites need"):
+        rs.FedRR(rounds=2, engine=OnHost(where=HostDevice(folder))).solve(sites)
+
+
+def test_rows_on_disk_are_refused(folder: Path, tmp_path: Path) -> None:
+    X, y = random_data(rs.losses.Logistic(), n=60)
+    whole = rs.Problem(sparse(X), y)
+
+    class Elsewhere(type(whole.datafit)):  # type: ignore[misc]
+        on_disk = True
+
+    fit = whole.datafit
+    other = whole.with_datafit(
+        Elsewhere(*(getattr(fit, name) for name in fit.__dataclass_fields__))
+    )
+    clients = rs.federated.Federation([other, other])
+    solver = rs.LocalSGD(rounds=2, step=0.1, engine=OnHost(where=HostDevice(folder)))
+    with pytest.raises(rs.InputError, match="with rows in memory"):
+        solver.solve(clients)

@@ -35,7 +35,7 @@ def test_compiled_steps_are_the_plain_ones(
     X, y = rng.normal(size=(12, 4)), np.sign(rng.normal(size=12))
     problem = rs.Problem(
         layout(X), y, loss=loss, penalty=rs.penalties.L1(0.1), ridge=0.3, fit_intercept=intercept,
-        sample_weight=rng.uniform(0.5, 3.0, size=12),
+        sample_weight=rng.uniform(0.5, 3.0, size=12), offset=rng.normal(size=12),
     )  # fmt: skip
     x, noise = rng.normal(size=problem.shape), rng.normal(size=(4, *problem.shape))
     more: dict[str, Any] = {"clip": 0.7, "prox_step": prox_step}

@@ -129,7 +129,7 @@ def test_the_scale_and_the_place_of_columns_do_not_matter() -> None:
 
 
 def test_sparse_rows_are_the_same() -> None:
-    A = sp.random(150, 40, 0.1, random_state=0, format="csr")
+    A: Any = sp.random(150, 40, 0.1, random_state=0, format="csr")
     t = np.random.default_rng(0).exponential(1.0, 150)
     x = [
         solved(CoxProblem(rows, t, t < 1, penalty=rs.penalties.L1(0.003))).x

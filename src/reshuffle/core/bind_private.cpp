@@ -30,8 +30,8 @@ double clipped_sweep_of(const BoundSamples &b, Array<const double> weights, Arra
     const Sweep how{view(visits), longest, average, step, ridge, prox_step, 0};
     const Clipping clipping{bound, sigma, view(ends), noise.data()};
     return with(s, [&](const auto &rows, const auto &loss, const auto *y) {
-        return clipped_sweep(rows, loss, y, view(weights), s.bias, how, clipping, form.form, unknown(loss, s, at), s.penalised(),
-                             scale, coefs.data());
+        return clipped_sweep(rows, loss, y, view(weights), s.offsets, s.bias, how, clipping, form.form, unknown(loss, s, at),
+                             s.penalised(), scale, coefs.data());
     });
 }
 

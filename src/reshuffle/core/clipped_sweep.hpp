@@ -94,12 +94,13 @@ double clipped_batches(const R &rows, const Sweep &s, const Clipping &c, const F
 }
 
 template <class R, Loss L>
-[[gnu::noinline]] double clipped_sweep(const R &rows, const L &loss, const double *targets, Span<const double> weights, bool bias,
-                                       const Sweep s, const Clipping c, const Form &form, Span<double> x, Index penalised,
-                                       double scale, double *coefs) {
+[[gnu::noinline]] double clipped_sweep(const R &rows, const L &loss, const double *targets, Span<const double> weights,
+                                       Span<const double> offsets, bool bias, const Sweep s, const Clipping c, const Form &form,
+                                       Span<double> x, Index penalised, double scale, double *coefs) {
     const auto slopes_of = [&](Index i, double scale_now, double *out) {
         double z = scale_now * rows.dot(i, x.data);
         if (bias) z += x[x.size - 1];
+        if (offsets) z += offsets[i];
         *out = (weights ? weights[i] : 1.0) * loss.template slope<Alone>(z, targets[i]);
     };
     return clipped_batches(rows, s, c, form, bias, 1, x.data, penalised, x.size, scale, coefs, slopes_of);
@@ -107,7 +108,7 @@ template <class R, Loss L>
 
 template <class R, VectorLoss L>
 [[gnu::noinline]] double clipped_sweep(const R &rows, const L &loss, const typename L::Target *targets, Span<const double> weights,
-                                       bool bias, const Sweep s, const Clipping c, const Form &form, Matrix<double> x,
+                                       Span<const double>, bool bias, const Sweep s, const Clipping c, const Form &form, Matrix<double> x,
                                        Index penalised, double scale, double *coefs) {
     const Index outputs = x.columns;
     const double *intercept = x[x.rows - 1];

@@ -115,7 +115,8 @@ class CoxModel(Nested):
     def predict(self, X: Any) -> Array:
         """Xw, the logarithm of the hazard of each row over that of a row of zeros: the higher, the earlier."""
         check_is_fitted(self)
-        return np.asarray(inputs.design(self, X, reset=False) @ self.coef_)
+        rows: Any = inputs.design(self, X, reset=False)
+        return np.asarray(rows @ self.coef_)
 
     def score(self, X: Any, y: Any, strata: Any = None) -> float:
         """Harrell's C: the share of comparable pairs of which the one with the higher risk fails first."""

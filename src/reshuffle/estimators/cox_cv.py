@@ -180,12 +180,16 @@ class RRCoxCV(CoxModel):
         if self.scoring == "concordance":
             judged = (held.times, held.events)
             return np.array([-concordance(*judged, held.X @ x, held.strata) for x in points])
-        alone = data._replace(weights=np.ones(data.times.size)) if data.weights is None else data
+        every = np.ones(data.times.size) if data.weights is None else data.weights
         weights = np.zeros(data.times.size)
-        weights[rows[0]] = alone.weights[rows[0]]  # type: ignore[index]
-        events = float(alone.weights[rows[1]] @ held.events)  # type: ignore[index]
+        weights[rows[0]] = every[rows[0]]
         fitted = data._replace(weights=weights).problem(whole.penalty, self.ties)
-        total, some = float(np.sum(alone.weights)), float(weights.sum())
-        return np.array(
-            [(total * whole.value(x) - some * fitted.value(x)) / events for x in points]
-        )
+        events = float(every[rows[1]] @ held.events)
+        lost = [_whole(whole, every, data, x) - _whole(fitted, weights, data, x) for x in points]
+        return np.array(lost) / events
+
+
+def _whole(problem: CoxProblem, weights: Array, data: Survival, x: Array) -> float:
+    """-log L with the weights as they are, which a problem brings to a mean of 1: times s they add log s for each event."""
+    total, share = float(weights.sum()), problem.n / float(weights.sum())
+    return total * problem.value(x) - float(weights @ data.events) * float(np.log(share))

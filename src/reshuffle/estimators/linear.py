@@ -36,6 +36,8 @@ class Linear:
     objective_: float
     certificate_: Certificate
     trace_: Trace
+    data_: inputs.Prepared | None
+    """The data of the fit, for ``inference``; neither pickled nor saved."""
     loss_: Loss
     penalty_: Penalty
     validation_losses_: Array

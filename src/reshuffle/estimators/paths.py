@@ -17,8 +17,12 @@ from reshuffle.estimators.scaling import scaling
 from reshuffle.html_tables import ends, html_table
 from reshuffle.penalties import Penalty, ability
 from reshuffle.problem import Problem
+from reshuffle.survival import CoxProblem
 from reshuffle.trace import Result
 from reshuffle.validation import as_array, check_finite, check_positive
+
+Walkable = Problem | CoxProblem
+"""Problems whose penalty can be exchanged: what a path goes along."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +85,7 @@ def unit_penalty(
     return penalty_of(given, l1, l2, factors, positive, shape)
 
 
-def strengths_of(problem: Problem, lambdas: object, smallest: object) -> Array:
+def strengths_of(problem: Walkable, lambdas: object, smallest: object) -> Array:
     """The λ's of a path: the given ones, or the given number of them from λ_max to ``smallest``·λ_max."""
     if isinstance(lambdas, (int, np.integer)) and not isinstance(lambdas, bool):
         check_positive("lambdas", lambdas, integer=True)
@@ -108,7 +112,7 @@ def strengths_of(problem: Problem, lambdas: object, smallest: object) -> Array:
     return np.sort(given.astype(np.float64))[::-1]
 
 
-def follow(problem: Problem, lambdas: Array, solver: Any) -> Iterator[Result]:
+def follow(problem: Walkable, lambdas: Array, solver: Any) -> Iterator[Result]:
     """The result at each λ. Each run starts at the extrapolation of the last two results; the first has an intercept only.
 
     ``problem`` has ψ at λ = 1.
@@ -125,7 +129,7 @@ def follow(problem: Problem, lambdas: Array, solver: Any) -> Iterator[Result]:
         yield result
 
 
-def _ahead(problem: Problem, before: Array, x: Array, lambdas: Array) -> Array:
+def _ahead(problem: Walkable, before: Array, x: Array, lambdas: Array) -> Array:
     """The linear extrapolation in λ of the last two minimisers to the next λ, by at most the length of the last step.
 
     Minimisers are nearly linear in λ as long as the same features are used: features at zero stay
@@ -140,7 +144,7 @@ def _ahead(problem: Problem, before: Array, x: Array, lambdas: Array) -> Array:
     return ahead if np.isfinite(problem.penalty.value(ahead[used])) else x
 
 
-def walk(problem: Problem, lambdas: Array, solver: object, name: str) -> list[Result]:
+def walk(problem: Walkable, lambdas: Array, solver: object, name: str) -> list[Result]:
     """The results of a path, with one warning for all strengths that did not converge."""
     with held_warnings() as held:
         results = list(follow(problem, lambdas, solver))

@@ -13,8 +13,9 @@ from reshuffle.federated.private_work import Clipped, NoisyShuffled
 from reshuffle.federated.server import Averaging, Prox
 from reshuffle.objective import Array
 from reshuffle.orders import Order
-from reshuffle.privacy import Account, ClientLevel, Level, SampleLevel, check_private
+from reshuffle.privacy import Account, ClientLevel, Level, SampleLevel
 from reshuffle.privacy.noise import secret_generator
+from reshuffle.privacy.settings import check_private
 
 DRIVER = "the driver is trusted: it sees the changes of single clients and adds the noise"
 SITES = (

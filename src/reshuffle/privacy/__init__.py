@@ -8,7 +8,6 @@ from reshuffle.privacy.epsilon import (
 )
 from reshuffle.privacy.guarantee import Guarantee
 from reshuffle.privacy.levels import ClientLevel, Level, SampleLevel
-from reshuffle.privacy.settings import check_private, public_fingerprint
 
 __all__ = [
     "Account",
@@ -16,9 +15,7 @@ __all__ = [
     "Guarantee",
     "Level",
     "SampleLevel",
-    "check_private",
     "epsilon_of_allocations",
     "epsilon_of_releases",
     "noise_for_releases",
-    "public_fingerprint",
 ]

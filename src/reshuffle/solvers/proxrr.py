@@ -8,7 +8,8 @@ import numpy as np
 from reshuffle.errors import InputError
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
-from reshuffle.privacy import SampleLevel, check_private
+from reshuffle.privacy import SampleLevel
+from reshuffle.privacy.settings import check_private
 from reshuffle.randomness import generator
 from reshuffle.solvers.incremental import Incremental
 from reshuffle.solvers.private import NoisyPass, PrivateEpochs, account_of_epochs

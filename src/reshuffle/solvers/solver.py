@@ -20,7 +20,7 @@ from reshuffle.digests import Fingerprint, digest
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.objective import FiniteSum, Objective
 from reshuffle.penalties.abilities import check_convex
-from reshuffle.privacy import public_fingerprint
+from reshuffle.privacy.settings import public_fingerprint
 from reshuffle.randomness import check_seed
 from reshuffle.solvers.method import Method
 from reshuffle.solvers.run import Run
