@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(rs.InputError, match="without a penalty"):
         rs.federated.inference(clients, result)
     with pytest.raises(rs.InputError, match="result must be"):
-        rs.federated.inference(clients, result.x)
+        rs.federated.inference(clients, cast(Any, result.x))
     hinge = clients_of(A, B, rs.losses.SquaredHinge())
     with pytest.raises(rs.InputError, match="is for the logistic"):
         rs.federated.inference(hinge, rs.FedNewton(tol=1e-8).solve(hinge))

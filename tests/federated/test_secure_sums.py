@@ -339,6 +339,8 @@ def test_methods_that_need_single_replies_are_refused(keys: Path) -> None:
     )
     with pytest.raises(InputError, match='ExactFedRR needs state="clients" with secure sums'):
         rs.ExactFedRR(rounds=1).solve(sites)
+    with pytest.raises(InputError, match='transport must be "float64" with secure sums'):
+        rs.ExactFedRR(rounds=1, state="clients", transport="float32").solve(sites)
 
     class Median(rs.federated.Averaging):
         """It inherits the words of a class that adds, and does something else."""

@@ -190,7 +190,7 @@ def test_real_nodes_keep_their_secrets_between_messages(
         for name in () if simulation else NAMES[:2]:
             made.node(name, data=str(homes / f"{name}.npz"), keys=str(homes / "keys"))
         run = made.run(app, method="fedrr", rounds=1, tol=0.0, objective=False)
-        run.wait(600)
+        run.wait(1500)  # a process is started for each message
     chosen = RunSettings(method="fedrr", rounds=1, tol=0.0, objective=False, secure=True)
     sites = rs.federated.Sites(
         [rs.federated.Site(homes / f"{name}.npz", name=name) for name in NAMES[:2]],

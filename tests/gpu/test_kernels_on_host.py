@@ -15,6 +15,8 @@ from host_device import COMPILER, HostDevice, OnHost
 from oracles import random_data, sparse
 
 import reshuffle as rs
+from reshuffle.federated.local import Local
+from reshuffle.federated.private_work import Clipped, NoisyShuffled
 from reshuffle.gpu import DeviceClients, DeviceRounds, LocalPasses
 from reshuffle.gpu.stream import jumps, stream_state
 from reshuffle.randomness import Stream
@@ -269,3 +271,9 @@ def test_rows_on_disk_are_refused(folder: Path, tmp_path: Path) -> None:
     solver = rs.LocalSGD(rounds=2, step=0.1, engine=OnHost(where=HostDevice(folder)))
     with pytest.raises(rs.InputError, match="with rows in memory"):
         solver.solve(clients)
+
+
+def test_private_work_has_no_kernels() -> None:
+    """Clipping and noise are not done on a device, and so such work must be refused there."""
+    for kind in (Clipped, NoisyShuffled):
+        assert kind.device_passes is Local.device_passes
