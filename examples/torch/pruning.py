@@ -1,7 +1,7 @@
 """Structured pruning of a small convolutional network on a CPU: when should the prox of the group lasso be taken?
 
-    python examples/torch/pruning.py --data digits
-    RESHUFFLE_REAL=FOLDER python examples/torch/pruning.py --data fashion
+    python -m examples.torch.pruning --data digits
+    RESHUFFLE_REAL=FOLDER python -m examples.torch.pruning --data fashion
 
 The groups are the output channels of the two convolutions. A method is trained with each strength; then, for each share of
 channels that has to go, those with the smallest norms are removed from each convolution (which changes nothing where the
