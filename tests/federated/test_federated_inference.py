@@ -70,7 +70,7 @@ def test_what_is_refused() -> None:
 def test_a_ridge_of_the_problem_is_a_penalty_too() -> None:
     clients = clients_of(A, B, rs.losses.Logistic(), ridge=0.1)
     result = rs.FedNewton(tol=1e-8).solve(clients)
-    with pytest.raises(rs.InputError, match="ridge=0.1 over clients are not valid"):
+    with pytest.raises(rs.InputError, match=r"ridge=0\.1 over clients are not valid"):
         rs.federated.inference(clients, result)
 
 
