@@ -16,7 +16,7 @@ import reshuffle as rs
 from reshuffle.cli import main
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ("numba", "sklearn", "matplotlib", "rich", "ray", "scipy.stats")
+HEAVY = ("numba", "sklearn", "matplotlib", "rich", "ray", "scipy.stats", "torch")
 
 
 def loaded(code: str) -> set[str]:
