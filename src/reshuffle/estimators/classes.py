@@ -84,6 +84,12 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         chosen: AnyArray = self.classes_[codes]
         return chosen
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """The share of rows whose class is predicted."""
+        from sklearn.metrics import accuracy_score
+
+        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
+
     @available_if(_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, offset: Any = None) -> Array:
         """The probability of each class, in the order of ``classes_``."""
