@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 import reshuffle as rs
+from reshuffle.federated.secure.keys import make_keys
 
 A, B = load_breast_cancer(return_X_y=True)
 A = np.ascontiguousarray(A[:, [0, 1, 4]])
@@ -63,3 +65,20 @@ def test_what_is_refused() -> None:
         short = rs.FedNewton(tol=1e-12, rounds=1).solve(early)
     with pytest.raises(rs.InputError, match="did not converge"):
         rs.federated.inference(early, short)
+
+
+def test_a_ridge_of_the_problem_is_a_penalty_too() -> None:
+    clients = clients_of(A, B, rs.losses.Logistic(), ridge=0.1)
+    result = rs.FedNewton(tol=1e-8).solve(clients)
+    with pytest.raises(rs.InputError, match=r"ridge=0\.1 over clients are not valid"):
+        rs.federated.inference(clients, result)
+
+
+def test_secure_sites_have_the_errors_of_the_pooled_data(tmp_path: Path) -> None:
+    make_keys(tmp_path / "keys", ["north", "south"])
+    X, y = load_diabetes(return_X_y=True)
+    parts = {"north": (X[:100], y[:100]), "south": (X[100:], y[100:])}
+    secure = rs.federated.Secure(keys=tmp_path / "keys")
+    sites = rs.federated.Sites(parts, rs.losses.Squared(), fit_intercept=True, secure=secure)
+    found = rs.federated.inference(sites, rs.FedNewton(tol=1e-9).solve(sites))
+    same(found, rs.RRRegressor(penalty="none").fit(X, y).inference())

@@ -232,3 +232,16 @@ def test_the_threshold_is_a_majority() -> None:
     for count in (4, 1, 2):
         with pytest.raises(InputError, match="more than half"):
             Secure(threshold=2 if count == 4 else 3).threshold_of(count)
+
+
+def test_a_range_falls_with_the_sum_and_less_often_where_values_cancel() -> None:
+    ranges, raised = Ranges(6), 0
+    ranges.raise_for(["value"] * 4)
+    ranges.follow({"value": np.array(1.0)})
+    assert ranges.exponents["value"] == 8  # 1 is 2⁰, and sites may have 2⁸ times as much
+    for _ in range(100):  # the sites' values are ±2¹⁵ in truth, and their sum is 1
+        while ranges.exponents["value"] < 15:
+            ranges.raise_for(["value"])
+            raised += 1
+        ranges.follow({"value": np.array(1.0)})
+    assert raised <= 8

@@ -131,3 +131,11 @@ def test_scales_of_sites_would_leave_without_noise() -> None:
     sites = rs.federated.Sites(data, standardise=True)
     with pytest.raises(rs.InputError, match="standardised"):
         rs.FedRR(step=0.1, privacy=ClientLevel(clip=1.0, noise=1.0, delta=0.1)).solve(sites)
+
+
+def test_a_penalty_that_sites_choose_by_their_data_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    data = {name: (rng.normal(size=(30, 3)), rng.integers(2, size=30)) for name in "ab"}
+    sites = rs.federated.Sites(data, choose_penalty=lambda f: rs.penalties.L2(f.smoothness.L_f))
+    with pytest.raises(rs.InputError, match="choose_penalty must be None with privacy"):
+        rs.FedRR(step=0.1, privacy=ClientLevel(clip=1.0, noise=1.0, delta=0.1)).solve(sites)

@@ -42,7 +42,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         inputs.check_length(X, codes)
         weights = weigh(weights, self.class_weight, classes, codes)
         kept = _rows_of_classes(classes, codes, weights)
-        if kept is not None:
+        if kept is not None and weights is not None:
             there, codes = np.unique(codes[kept], return_inverse=True)
             X, classes, weights = X[kept], classes[there], weights[kept]
         if classes.size < 2:

@@ -32,6 +32,8 @@ ABOUT = "the coefficients of the model, if it is true"
 class InformationServer(NewtonServer):
     """Asks once for the Hessian of all features at x, and keeps the sum of the answers."""
 
+    sums_only = True
+
     def start(self, x0: Array) -> State:
         every = np.ones(self.features, dtype=bool)
         width = self.local.width(every)
@@ -52,6 +54,15 @@ class Information(FedNewton):
     """The round of ``inference``."""
 
     rounds: int = 1
+
+    def check_problem(self, problem: Any) -> None:
+        """Refuse clients whose fit was shrunk by a ridge, before they are asked anything."""
+        super().check_problem(problem)
+        if problem.ridge > 0.0:
+            raise InputError(
+                f"the intervals of a fit with ridge={problem.ridge:g} over clients are not valid: model-based errors need a fit "
+                "without a penalty"
+            )
 
     def server(self, federation: Federation, work: Plan) -> Server:
         return InformationServer(federation, cast(Curved, work.local))

@@ -61,6 +61,15 @@ def check_private_rounds(solver: Any, *levels: type[Level]) -> None:
         )
 
 
+def check_public_penalty(sites: Any) -> None:
+    """Refuse a penalty that is made of what sites tell: its strength would show L_f of the data without noise."""
+    if getattr(sites, "choose_penalty", None) is not None:
+        raise InputError(
+            "choose_penalty must be None with privacy: a penalty that is made of what the sites tell, such as L_f, depends on "
+            "the data without noise; give penalty=, in numbers"
+        )
+
+
 def check_sites(federation: Federation) -> None:
     """Refuse sites whose common scales or encodings were found from their data."""
     agreed = getattr(federation, "agreed", None)

@@ -18,6 +18,7 @@ from reshuffle.federated.private_server import (
     NoisyAveraging,
     account_of_rounds,
     check_private_rounds,
+    check_public_penalty,
     private_work,
 )
 from reshuffle.federated.replies import Policy
@@ -111,6 +112,8 @@ class FederatedSolver(BaseSolver):
             return FederatedResult.of(super().solve(problem, x0, **settings), tol=self.tol)
         if getattr(problem, "secure", None) is not None:
             self.check_sums()
+        if getattr(self, "privacy", None) is not None:
+            check_public_penalty(problem)
         with gather(check_engine(self.engine), self.policy) as gathered:
             result = super().solve(gathered, x0, **settings)
             return ended(gathered, problem.first_index, result, self.evaluate, self.tol)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from reshuffle.errors import InputError, shown
 from reshuffle.html_tables import html_table
@@ -69,6 +68,8 @@ class Inference:
 
     @property
     def _distribution(self) -> Any:
+        from scipy import stats  # half a second of CPU time, which a site's process has no use for
+
         return stats.t(self.df) if np.isfinite(self.df) else stats.norm()
 
     @property

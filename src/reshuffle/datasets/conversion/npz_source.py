@@ -20,6 +20,8 @@ from reshuffle.shards import Block
 
 BLOCK = 8 << 20
 """Bytes of values of a block."""
+OF_ROWS = ("sample_weight", "offset", "exposure")
+"""Numbers of each row that sites read beside X and y, and for which shards have no place."""
 DAMAGE = (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, OverflowError)
 
 
@@ -72,6 +74,11 @@ class NpzSource:
                 f"{path} is not a .npz file of a matrix, or is damaged: {error}"
             ) from None
         self.target = target or TARGET
+        if lost := [name for name in OF_ROWS if name in members and name != self.target]:
+            raise InputError(
+                f"{path} holds {' and '.join(lost)} beside its rows, which shards do not keep: a model of them would be another "
+                "one. Fit the file as it is, in memory, or leave these arrays out of it"
+            )
         if self.target not in members and not (target and os.path.isfile(target)):
             raise InputError(
                 f"--target must name an array of {path} or a file of numpy (.npy), got {self.target!r}: it holds "

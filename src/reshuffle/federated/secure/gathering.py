@@ -59,8 +59,18 @@ class SecureSums:
         self.ranges = Ranges(secure.exponent)
         self.sizes: Any = np.ones(len(names))
         """N_m of each site, once they are known."""
-        self.error = 0.0
-        """A bound on the error of an entry of f, ∇f and the like, as the latest sums told them."""
+        self._errors: dict[tuple[str, str], float] = {}
+
+    @property
+    def error(self) -> float:
+        """A bound on the error of an entry of f, ∇f and the like, as the latest round and all questions about single points told them."""
+        return max(self._errors.values(), default=0.0)
+
+    def account_for(self, kind: str, errors: Mapping[str, float]) -> None:
+        """Remember how coarse the parts of a sum are. A round takes the place of the one before; what was told of x = 0 is used to the end."""
+        for name, error in errors.items():
+            before = 0.0 if kind == "train" else self._errors.get((kind, name), 0.0)
+            self._errors[kind, name] = max(error, before)
 
     def meet(self, collect: Gathering, run: str) -> None:
         """Before any data is touched: keys, names, clocks and thresholds of all sites."""
@@ -167,8 +177,9 @@ class SecureGathering:
                 len(missing),
                 told,
             )
-        errors = [scale_of(header, name).rounding for name in totals if not is_added(name)]
-        self.sums.error = max([self.sums.error, *errors])
+        means = [name for name in totals if not is_added(name)]
+        errors = {name: scale_of(header, name).rounding for name in means}
+        self.sums.account_for(one.task.kind, errors)
         self.sums.ranges.follow(totals)
         first, sizes = one.survivors[0], self.sums.sizes
         weight = float(np.sum(sizes)) / float(sizes[first])

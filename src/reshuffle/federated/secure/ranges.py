@@ -25,17 +25,28 @@ SQUARE = "square"
 class Ranges:
     """The exponents of the parts.
 
-    A range is raised where a site says that it is too small, and stays. Residuals of ``ExactFedRR`` and their products shrink
-    by many powers of ten over a run, and their ranges follow: ‖r_m‖² is at most the sum of all, which is known.
+    A range is raised where a site says that it is too small, and falls again with the sum, to no less than its start: one trial
+    point of a Newton step that is far out must not leave all later sums coarse. A sum may be small where the values of sites
+    cancel, and a range that fell for that has to be raised again; it then waits for twice as many sums before it falls next.
+    Residuals of ``ExactFedRR`` and their products shrink by many powers of ten over a run, and their ranges follow: ‖r_m‖² is
+    at most the sum of all, which is known.
     """
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.exponents: dict[str, int] = {}
+        self._patience: dict[str, int] = {}
+        """Sums for which a range stays before it falls, by the name of its part."""
+        self._stayed: dict[str, int] = {}
+        self._fell: set[str] = set()
+        """The parts whose ranges fell after the latest sum."""
 
     def raise_for(self, names: list[str]) -> None:
         """More room for these parts."""
         for name in names:
+            if name in self._fell:
+                self._patience[name] = 2 * self._patience.get(name, 0) + 1
+                self._fell.remove(name)
             raised = self.exponents.get(name, self.start) + GROWS
             if raised > HIGHEST:
                 raise InputError(
@@ -47,6 +58,7 @@ class Ranges:
     def follow(self, totals: Mapping[str, Array]) -> None:
         """Ranges for the next round, from the sums of this one."""
         if SQUARE not in totals:
+            self._fall(totals)
             return
         norm = sqrt(max(float(totals[SQUARE]), 0.0))
         if norm == 0.0:
@@ -60,3 +72,18 @@ class Ranges:
         for name, size in sizes.items():
             if size > 0.0:
                 self.exponents[name] = max(exponent_of(size) + ROOM, -SPAN)
+
+    def _fall(self, totals: Mapping[str, Array]) -> None:
+        """Lower the ranges that are wider by a raise, or more, than these sums need."""
+        self._fell.clear()
+        for name, total in totals.items():
+            needed = exponent_of(float(np.abs(total).max(initial=0.0))) + ROOM
+            lower = max(needed, self.start)
+            if self.exponents.get(name, self.start) < lower + GROWS:
+                continue
+            stayed = self._stayed.get(name, 0)
+            falls = stayed >= self._patience.get(name, 0)
+            self._stayed[name] = 0 if falls else stayed + 1
+            if falls:
+                self.exponents[name] = lower
+                self._fell.add(name)
