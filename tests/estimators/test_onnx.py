@@ -132,3 +132,10 @@ def test_probabilities_of_other_links(capfd: pytest.CaptureFixture[str]) -> None
     assert "Removing initializer" not in capfd.readouterr().err
     with pytest.raises(InputError, match="error function in double precision"):
         rs.estimators.to_onnx(rs.RRClassifier(loss="probit").fit(X, y), X)
+
+
+def test_a_graph_without_the_exposure_of_the_fit_says_so(people: Path, tmp_path: Path) -> None:
+    known = ["--loss", "poisson", "--exposure", "income", "--drop-missing-target", "--impute"]
+    fit(people, tmp_path / "m", "-t", "age", *known)
+    done = run("export", tmp_path / "m/model.npz", "--onnx", tmp_path / "model.onnx")
+    assert "--exposure, which the graph does not take" in done.stdout + done.stderr

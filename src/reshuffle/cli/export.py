@@ -43,6 +43,11 @@ def export(model: str, onnx: Path, rows: str | None, reading: Reading, output: O
         sum(part.labels for part in found),
     )
     write_atomically(onnx, graph.SerializeToString())
+    for option in getattr(fitted, "shifted_by_", ()):
+        instead = "multiply its predictions by it" if option == "exposure" else "it is taken for 0"
+        output.note(
+            f"the model was fitted with --{option}, which the graph does not take: {instead}"
+        )
     inputs = [value.name for value in graph.graph.input]
     outputs = [value.name for value in graph.graph.output]
     source = rows or "rows that are made up (--rows FILE checks with yours)"

@@ -49,7 +49,8 @@ def to_onnx(model: object, rows: object) -> Any:
 
     Its inputs have the names of the columns, each of shape (rows, 1), or one input X for arrays. A graph of an
     estimator computes in double precision, one of a pipeline in single precision, as ``skl2onnx`` does.
-    Its first output, ``prediction``, is followed by ``probabilities`` where there are any.
+    Its first output, ``prediction``, is followed by ``probabilities`` where there are any. A graph takes neither offset nor
+    exposure: its predictions are those of ``model.predict(rows)`` without them.
 
     Examples
     --------
