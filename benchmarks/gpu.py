@@ -84,7 +84,7 @@ def bandwidth(cupy: Any) -> float:
     """Bytes read and written in a second by a copy on the card."""
     a = cupy.random.default_rng(1).standard_normal(1 << 29, dtype=np.float32)
     b = cupy.empty_like(a)
-    return 2 * a.nbytes / (1e-3 * milliseconds(cupy, lambda: cupy.copyto(b, a)))
+    return float(2 * a.nbytes) / (1e-3 * milliseconds(cupy, lambda: cupy.copyto(b, a)))
 
 
 def measure_rounds(clients: int = 1_000_000, peer: bool = True) -> list[dict[str, Any]]:
@@ -142,7 +142,7 @@ def torch_round(rounds: DeviceRounds) -> float:
 
     aboard = rounds.clients
     clients = min(aboard.clients, 1_000_000)
-    given = aboard.rows_on_device
+    given: Any = aboard.rows_on_device
     values = torch.from_dlpack(given[0]).reshape(-1, SAMPLES, VALUES)[:clients]
     columns = torch.from_dlpack(given[1].view(np.int32)).reshape(-1, SAMPLES, VALUES)[:clients]
     y = torch.from_dlpack(aboard.targets_on_device).reshape(-1, SAMPLES)[:clients]
@@ -173,7 +173,7 @@ def measure_agreement() -> float:
     """The same federation on threads and on the card, in float64; the largest difference beside the largest entry."""
     rng = np.random.default_rng(0)
     n, worst = 40_000, 0.0
-    X = sp.random(n, 300, density=20 / 300, format="csr", rng=rng)
+    X: Any = sp.random(n, 300, density=20 / 300, format="csr", rng=rng)
     y = np.sign(X @ rng.normal(size=300) + 0.1 * rng.normal(size=n))
     problem = rs.Problem(X, y, penalty=rs.penalties.L1(1e-4), ridge=1e-3, fit_intercept=True)
     clients = rs.federated.split(problem, clients=1000, by="quantity", seed=0)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         theory,
     )
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 # Modules and the public names that they have. They are loaded on first use, so that `import reshuffle` is quick.
 _NAMES = {

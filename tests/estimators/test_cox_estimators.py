@@ -150,3 +150,21 @@ def test_the_likelihood_of_held_out_rows() -> None:
         whole = rs.CoxProblem(X, TIME, EVENT, ties="breslow")
         lost = (42 * whole.value(x) - len(rows) * some.value(x)) / EVENT[held].sum()
         assert model.cv_losses_[0, k] == pytest.approx(lost, rel=1e-6)
+
+
+def test_held_out_rows_of_weight_zero_do_not_choose() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((60, 3))
+    y = rs.survival.outcome(rng.exponential(np.exp(-A[:, 0])), rng.random(60) < 0.8)
+    weights = (np.arange(60) < 40).astype(float)
+    for scoring in ("concordance", "likelihood"):
+        folds = [(np.arange(40), np.arange(40, 60))]
+        model = rs.RRCoxCV(lambdas=4, scoring=scoring, cv=folds)
+        with pytest.raises(rs.errors.InputError, match="of positive weight"):
+            model.fit(A, y, sample_weight=weights)
+        folds = [(np.arange(20), np.arange(20, 60)), (np.arange(20, 60), np.arange(20))]
+        counted = [(np.arange(20), np.arange(20, 40)), (np.arange(20, 40), np.arange(20))]
+        with_zeros = rs.RRCoxCV(lambdas=4, scoring=scoring, cv=folds)
+        with_zeros.fit(A, y, sample_weight=weights)
+        without = rs.RRCoxCV(lambdas=4, scoring=scoring, cv=counted).fit(A[:40], y[:40])
+        np.testing.assert_allclose(with_zeros.cv_losses_, without.cv_losses_, atol=1e-6)

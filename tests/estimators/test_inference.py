@@ -303,3 +303,61 @@ def test_cox_with_penalties() -> None:
     twice = rs.RRCox().fit(np.column_stack([X, X[:, 0]]), Y)
     with pytest.raises(rs.InputError, match="depend linearly"):
         twice.inference()
+
+
+def test_rows_of_weight_zero_say_nothing_about_the_dispersion() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((60, 2))
+    counts = np.where(np.arange(60) < 25, rng.integers(1, 4, 60), 0).astype(float)
+    for loss in ("squared", "gamma", "tweedie(1.5)"):
+        y = np.exp(0.3 * A[:, 0]) * rng.gamma(3.0, 1 / 3, 60)
+        model = rs.RRRegressor(loss=loss, penalty="none")
+        all_rows = model.fit(A, y, sample_weight=counts).inference()
+        some = model.fit(A[:25], y[:25], sample_weight=counts[:25]).inference()
+        assert all_rows.df == some.df == 22
+        np.testing.assert_allclose(all_rows.std_error, some.std_error, rtol=1e-7)
+    with pytest.raises(rs.errors.InputError, match="from 3 rows with 3 coefficients"):
+        rs.RRRegressor(penalty="none").fit(A, y, sample_weight=np.arange(60) < 3).inference()
+
+
+@pytest.mark.parametrize(("loss", "power"), [("inverse_gaussian", 3.0), ("tweedie(2.5)", 2.5)])
+def test_robust_errors_have_the_curvature_of_a_loss_that_is_not_convex(
+    loss: str, power: float
+) -> None:
+    """Where the loss bends down its curvature is negative, whatever Newton steps take in its place."""
+    rng = np.random.default_rng(1)
+    A = np.column_stack([rng.standard_normal((200, 2)), np.ones(200)])
+    y = rng.wald(np.exp(0.3 * A[:, 0]), 3.0)
+    model = rs.RRRegressor(loss=loss, penalty="none").fit(A[:, :2], y)
+    mean = np.exp(A @ np.append(model.coef_, model.intercept_))
+    slopes = mean ** (2 - power) - y * mean ** (1 - power)
+    bends = (2 - power) * mean ** (2 - power) + (power - 1) * y * mean ** (1 - power)
+    assert bends.min() < 0
+    bread = np.linalg.inv(A.T @ (A * bends[:, None]))
+    wanted = np.sqrt(np.diag(bread @ (A.T @ (A * (slopes**2)[:, None])) @ bread))
+    np.testing.assert_allclose(model.inference(covariance="robust").std_error, wanted, rtol=1e-8)
+    lasso = rs.RRRegressor(loss=loss, penalty="l1", l1=0.01).fit(A[:, :2], y)
+    with pytest.raises(rs.errors.InputError, match="not convex"):
+        lasso.inference(method="debiased")
+
+
+def test_class_weights_leave_robust_errors_alone() -> None:
+    """They change the shares of the classes, so that no intercept of a true model is estimated."""
+    rng = np.random.default_rng(2)
+    A = rng.standard_normal((200, 2))
+    y = A[:, 0] + rng.logistic(size=200) > 1.0
+    model = rs.RRClassifier(penalty="none", class_weight="balanced").fit(A, y)
+    assert model.inference().method.startswith("robust")
+    with pytest.raises(rs.errors.InputError, match="class_weight"):
+        model.inference(covariance="model")
+
+
+def test_combinations_are_checked() -> None:
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((50, 2))
+    table = rs.RRRegressor(penalty="none").fit(A, rng.standard_normal(50)).inference()
+    difference = table.transformed([[1, -1, 0]], ["x0 - x1"])
+    assert difference.estimate[0] == pytest.approx(table.estimate[0] - table.estimate[1])
+    for wrong, names in (([[1, -1]], ["a"]), (np.eye(3), ["a"]), ([["p", "q", "r"]], ["a"])):
+        with pytest.raises(rs.errors.InputError, match="matrix must have a row of 3 numbers"):
+            table.transformed(wrong, names)

@@ -212,3 +212,24 @@ def test_sites_agree_on_exposures(tmp_path: Path) -> None:
     )
     assert done.exit_code == 0, done.output
     assert json.loads(done.output[done.output.index("{") :])
+
+
+def test_classifiers_take_offsets_in_score_and_partial_fit() -> None:
+    rng = np.random.default_rng(0)
+    A, offset = rng.standard_normal((90, 2)), rng.normal(0.0, 3.0, 90)
+    y = A[:, 0] + offset + rng.logistic(size=90) > 0
+    weights = rng.random(90)
+    for model in (rs.RRClassifier(l2=0.1), rs.RRClassifierCV(lambdas=3)):
+        model.fit(A, y, offset=offset)
+        hits = model.predict(A, offset=offset) == y
+        found = model.score(A, y, sample_weight=weights, offset=offset)
+        assert found == pytest.approx(np.average(hits, weights=weights))
+        assert found > model.score(A, y, weights) + 0.1
+    # an offset is a column whose coefficient is known, so that slopes at zero are those of the offsets
+    learned = rs.RRClassifier(penalty="none").partial_fit(A, y, [False, True], offset=offset)
+    plain = rs.RRClassifier(penalty="none").partial_fit(A, y, [False, True])
+    assert not np.allclose(learned.coef_, plain.coef_)
+    with pytest.raises(rs.errors.InputError, match="offset must be 90 numbers"):
+        learned.partial_fit(A, y, offset=offset[:3])
+    with pytest.raises(rs.errors.InputError, match="all rows of X are zero"):
+        rs.RRRegressor(loss="poisson", fit_intercept=False).fit(0.0 * A, y + 1.0)

@@ -116,3 +116,19 @@ def test_what_has_no_converter_is_named(people: Path) -> None:
         rs.estimators.to_onnx(own, X)
     with pytest.raises(InputError, match="ends in one, got StandardScaler"):
         rs.estimators.to_onnx(StandardScaler().fit(X), X)
+
+
+def test_probabilities_of_other_links(capfd: pytest.CaptureFixture[str]) -> None:
+    """The complementary log-log is exported, and probit refused: ONNX Runtime has no error function of doubles."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 3))
+    y = np.where(X[:, 0] + rng.standard_normal(80) > 0, "yes", "no")
+    model = rs.RRClassifier(loss="cloglog", l2=0.01).fit(X, y)
+    graph = rs.estimators.to_onnx(model, 5.0 * X)
+    session = InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
+    labels, probabilities = session.run(None, {"X": 5.0 * X})
+    assert labels.tolist() == model.predict(5.0 * X).tolist()
+    np.testing.assert_allclose(probabilities, model.predict_proba(5.0 * X), atol=1e-12)
+    assert "Removing initializer" not in capfd.readouterr().err
+    with pytest.raises(InputError, match="error function in double precision"):
+        rs.estimators.to_onnx(rs.RRClassifier(loss="probit").fit(X, y), X)

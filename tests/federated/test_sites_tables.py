@@ -209,7 +209,7 @@ def test_a_site_tells_counts_for_medians_alone(tmp_path: Path) -> None:
 
     frames = parts(table())
     path, name = written(tmp_path, frames)["north"], frames[0].columns[0]
-    columns, _ = read(path, "outcome", Cells(impute=True))
+    columns, *_ = read(path, "outcome", Cells(impute=True))
     assert columns.below([name], np.array([15.0]))["below"] == (frames[0][name] < 15).sum()
     with pytest.raises(rs.InputError, match="no more exactly"):
         columns.below([name], np.array([15.0001]))

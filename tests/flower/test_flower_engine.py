@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -15,9 +15,10 @@ import pytest
 pytest.importorskip("flwr", reason='Flower is an extra: pip install "reshuffle[flower]"')
 
 from flower_grid import LocalGrid
-from flwr.app import Array, ArrayRecord, Error, RecordDict
+from flwr.app import Array, ArrayRecord, Error, Message, RecordDict
 
 import reshuffle as rs
+from reshuffle.engines import Task
 from reshuffle.engines.flower import Flower, Nodes
 from reshuffle.engines.flower.messages import LONGEST, answer_content
 from reshuffle.engines.flower.records import add_record, get_record, received
@@ -595,6 +596,31 @@ def test_a_node_that_comes_back_as_another_process_is_asked_again(
     assert lost == [7]
     assert found.trace["retries"][-1] == 1
     assert found.digest == on_threads(homes, config).digest
+
+
+def test_a_node_that_is_connected_and_does_not_answer_is_named_in_the_log(
+    homes: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stays connected, and its reply comes after a while."""
+    late: dict[str, Any] = {}
+
+    class SlowGrid(LocalGrid):
+        def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+            asked = list(message_ids)
+            late["pulls"] = late.get("pulls", 0) + 1
+            return [] if late.get("train") and late["pulls"] < 20 else super().pull_messages(asked)
+
+    grid = SlowGrid(nodes_of(homes), CONFIG)
+    nodes = Nodes(grid, NAMES, poll=0.001)
+    nodes.find(5.0)
+    session = Flower(nodes, remind=0.01).open([1, 1, 1], lambda group: None)  # type: ignore[arg-type,return-value]
+    late.update(train=True, pulls=0)
+    task = Task("run", 3, 0.1, np.zeros(30), "digest", (0, 1), kind="hello", more={"moments": 0})
+    with caplog.at_level("WARNING", "reshuffle"):
+        assert len(session.run_round(task, None)) == 2
+    assert "round 3: no answer for 0 s from site north, whose node 4 is connected" in caplog.text
+    assert "site south" in caplog.text
+    assert "site east" not in caplog.text
 
 
 def test_a_node_that_is_gone_is_named(homes: Path, tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ def lowest(problem: rs.Problem, x: Any) -> float:
     """The lowest P that others find from here and from zero: a tighter run, and L-BFGS-B on x = u - v."""
     found = [problem.objective(rs.ExactProxRR(tol=1e-15).solve(problem, x0).x) for x0 in (x, None)]
     d = problem.features
-    l1, l2 = getattr(problem.penalty, "l1", 0.0), problem.penalty.l2 if hasattr(problem.penalty, "l2") else problem.penalty.strength  # fmt: skip
+    penalty: Any = problem.penalty
+    l1, l2 = getattr(penalty, "l1", 0.0), penalty.l2 if hasattr(penalty, "l2") else penalty.strength
 
     def split(u: Any) -> tuple[float, Any]:
         w = np.concatenate([u[:d] - u[d : 2 * d], u[2 * d :]])

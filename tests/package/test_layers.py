@@ -41,7 +41,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"problem", "oracle", "survival"},
     {"trace", "callbacks", "orders", "steps", "run_cache", "privacy"},
     {"datasets"},
-    {"solvers"},
+    {"solvers", "torch"},
     {"inference"},
     {"engines"},
     {"federated"},
@@ -168,13 +168,18 @@ def _attributes_of(node: ast.AST) -> bool:
 
 
 def test_no_class_name_occurs_in_two_modules() -> None:
-    """A name that is read in one place should not mean something else in another."""
+    """A name that is read in one place should not mean something else in another.
+
+    ``ProxRR`` is one algorithm for problems of this package and, in ``reshuffle.torch``, for networks.
+    """
     homes: dict[str, set[str]] = {}
     for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, set()).add(name_of(path))
-    assert {name: sorted(found) for name, found in homes.items() if len(found) > 1} == {}
+    assert {name: sorted(found) for name, found in homes.items() if len(found) > 1} == {
+        "ProxRR": ["solvers.proxrr", "torch.optimizer"]
+    }
 
 
 def test_there_is_one_digest() -> None:

@@ -16,7 +16,7 @@ import reshuffle as rs
 from reshuffle.cli import main
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ("numba", "sklearn", "matplotlib", "rich", "ray")
+HEAVY = ("numba", "sklearn", "matplotlib", "rich", "ray", "scipy.stats", "torch")
 
 
 def loaded(code: str) -> set[str]:
@@ -34,6 +34,7 @@ def loaded(code: str) -> set[str]:
         "import reshuffle as rs, numpy as np; rs.Problem(np.eye(2), [1, -1], penalty=rs.penalties.L1(1.0))",
         "import reshuffle as rs; rs.ProxRR(), rs.ProxSGD(), rs.FISTA(), rs.datasets, rs.plotting",
         "from reshuffle.cli import main; main(['--help'], standalone_mode=False)",
+        "import reshuffle.flower.client",  # a site's process is started for every message
     ],
 )
 def test_nothing_heavy_loads_before_it_is_needed(code: str) -> None:

@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     from reshuffle.cli.fitting import Choices
     from reshuffle.datasets import Reading
 
+    TextType = click.ParamType[str, str]
+else:
+    TextType = click.ParamType  # generic since click 8.4
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class LossName(click.ParamType):
+class LossName(TextType):
     """The name of a loss, with its parameters where they are written: tweedie(1.7)."""
 
     name = "loss"

@@ -42,7 +42,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         inputs.check_length(X, codes)
         weights = weigh(weights, self.class_weight, classes, codes)
         kept = _rows_of_classes(classes, codes, weights)
-        if kept is not None:
+        if kept is not None and weights is not None:
             there, codes = np.unique(codes[kept], return_inverse=True)
             X, classes, weights = X[kept], classes[there], weights[kept]
         if classes.size < 2:
@@ -83,6 +83,12 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
             codes = np.ravel(margins > self.loss_.boundary).astype(int)
         chosen: AnyArray = self.classes_[codes]
         return chosen
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """The share of rows whose class is predicted."""
+        from sklearn.metrics import accuracy_score
+
+        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     @available_if(_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, offset: Any = None) -> Array:

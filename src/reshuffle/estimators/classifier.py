@@ -73,7 +73,12 @@ class RRClassifier(LinearClassifier, LinearEstimator):
     class_weight: object = None
 
     def partial_fit(
-        self, X: Any, y: object, classes: object = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: object,
+        classes: object = None,
+        sample_weight: Any = None,
+        offset: Any = None,
     ) -> Self:
         """One shuffled pass over these rows and a prox (an epoch of ProxRR), from the model so far.
 
@@ -102,4 +107,5 @@ class RRClassifier(LinearClassifier, LinearEstimator):
         weights = weigh(given, self.class_weight, named, codes)
         y, outputs = targets_of(codes, named.size)
         loss = loss_of_classes(self.loss, named.size)
-        return self._advance(Prepared(X, y, loss, weights, outputs, codes))
+        offsets = inputs.offsets_of(offset, None, X.shape[0], loss)
+        return self._advance(Prepared(X, y, loss, weights, outputs, codes, offsets))

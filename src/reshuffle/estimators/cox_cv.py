@@ -130,10 +130,11 @@ class RRCoxCV(CoxModel):
         data = self.prepared(X, y, sample_weight, strata)
         codes = data.events.astype(np.int64)
         folds = folds_of(self.cv, data.X, data.times, codes, groups, seed_of(self.random_state))
+        counted = data.events if data.weights is None else data.events & (data.weights > 0)
         for k, (rows, held) in enumerate(folds):
-            if not (data.events[rows].any() and data.events[held].any()):
+            if not (counted[rows].any() and counted[held].any()):
                 raise InputError(
-                    f"cv: fold {k} has no event among the rows to learn from or among those held out; use fewer folds"
+                    f"cv: fold {k} has no event among the rows to learn from or among those held out, of positive weight; use fewer folds"
                 )
         unit = unit_penalty(
             by_columns(self.penalty, self),
@@ -178,6 +179,10 @@ class RRCoxCV(CoxModel):
             path = takewhile(lambda _: not given_up(), follow(part, self.lambdas_, solver))
             points = [result.x for result in path]
         if self.scoring == "concordance":
+            if (
+                held.weights is not None
+            ):  # pairs of held-out rows count alike, but for rows of weight zero
+                held = held.take(np.flatnonzero(held.weights))
             judged = (held.times, held.events)
             return np.array([-concordance(*judged, held.X @ x, held.strata) for x in points])
         every = np.ones(data.times.size) if data.weights is None else data.weights

@@ -42,6 +42,13 @@ def inference_of(model: Any, covariance: Any, method: Any, level: float) -> Infe
     check_level(level)
     check_choice("covariance", covariance, COVARIANCES)
     check_choice("method", method, METHODS)
+    if getattr(model, "class_weight", None) is not None:
+        if covariance == "model":
+            raise InputError(
+                "covariance='model' is about a true model, and class_weight changes the shares of the classes: take covariance='robust', or "
+                "fit without class_weight"
+            )
+        covariance = "robust"
     data = data_of(model)
     origin, data = data.origin, data._replace(origin=0.0)  # The table is about the whole intercept.
     problem = data.problem(model.penalty_, model.fit_intercept)
@@ -235,6 +242,10 @@ def by_debiasing(
     """The debiased lasso, of all features."""
     if covariance == "model":
         raise InputError("method='debiased' has robust standard errors: leave covariance out")
+    if not problem.loss.convex:
+        raise InputError(
+            f"method='debiased' is for convex losses, and {problem.loss!r} is not convex: take method='split'"
+        )
     each = problem.form.one_by_one if problem.form is not None else None
     if each is None or each.l2.any() or not np.all(np.isinf(each.low) & np.isinf(each.high)):
         raise InputError(

@@ -128,4 +128,5 @@ def _empty(loss: Loss, y: Array, weights: Array, offsets: Array | None, mean: fl
         return np.full(len(y), np.log(mean))
     nothing = np.zeros((len(y), 1))
     alone = Problem(nothing, y, loss, Zero(), 0.0, weights, fit_intercept=True, offset=offsets)
-    return offsets + alone.without_features()[-1]
+    found: Array = offsets + alone.without_features()[-1]
+    return found

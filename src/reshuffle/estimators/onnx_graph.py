@@ -196,14 +196,17 @@ def _classes(graph: Graph, model: Any, margins: str) -> Outputs:
 
 def _probability(graph: Graph, loss: Any) -> Callable[[str], str]:
     """The operations that turn a margin into the probability of the second class."""
-    one, half = graph.constant(np.float64(1.0)), graph.constant(np.float64(0.5))
-
-    def normal(z: str) -> str:  # (1 + erf(z/√2))/2
-        scaled = graph.op("Mul", z, graph.constant(np.float64(np.sqrt(0.5))))
-        return graph.op("Mul", half, graph.op("Add", one, graph.op("Erf", scaled)))
+    kind = built_in(type(loss))
+    if kind == "probit":
+        raise InputError(
+            "ONNX: the probabilities of Probit() need the error function in double precision, which ONNX Runtime does not have; "
+            "save(path) writes a file of this package"
+        )
+    if kind != "complementary_log_log":
+        return lambda z: graph.op("Sigmoid", z)
+    one = graph.constant(np.float64(1.0))
 
     def some_event(z: str) -> str:  # 1 - exp(-exp(z))
         return graph.op("Sub", one, graph.op("Exp", graph.op("Neg", graph.op("Exp", z))))
 
-    known = {"probit": normal, "complementary_log_log": some_event}
-    return known.get(str(built_in(type(loss))), lambda z: graph.op("Sigmoid", z))
+    return some_event

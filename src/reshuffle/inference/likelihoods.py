@@ -32,11 +32,27 @@ def expected_curvatures(loss: Loss, margins: Array) -> Array | None:
     return np.asarray(found)
 
 
+def curvatures(loss: Loss, margins: Array, targets: Array) -> Array | None:
+    """l''(z, y) of losses that are not convex, whose ``second`` is not it where l bends down. ``None`` for others.
+
+    They are of targets with mean μ = exp(z), and l'' is affine in y: its values at μ and 2μ, where l bends up, give all others.
+    """
+    second = type(loss).second
+    if loss.convex or not loss.log_link or second is None:
+        return None
+    at = np.vectorize(second, otypes=[np.float64])
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = np.exp(margins)
+        low, high = at(margins, means, *loss.params), at(margins, 2.0 * means, *loss.params)
+        return np.asarray(low + (high - low) * (targets / means - 1.0))
+
+
 def dispersion(problem: Problem, x: Array) -> tuple[float, float]:
     """φ over the mean sample weight, and its degrees of freedom.
 
     With known dispersion weights count rows, and Σ_i sample_weight_i l''_i a_i a_iᵀ is the information. An estimated one is
-    Pearson's, φ = Σ_i w_i l'_i²/E[l''_i]/(n - p): there weights are inverse variances, and their scale cancels.
+    Pearson's, φ = Σ_i w_i l'_i²/E[l''_i]/(n - p): there weights are inverse variances, and their scale cancels. n counts the
+    rows of positive weight, since others say nothing about φ.
     """
     fit, core = problem.datafit, getattr(problem.loss, "core", "")
     if core in KNOWN:
@@ -45,13 +61,14 @@ def dispersion(problem: Problem, x: Array) -> tuple[float, float]:
         raise InputError(
             f"covariance='model' needs a loss that stands for a distribution, and {problem.loss!r} does not: take covariance='robust'"
         )
-    df = problem.n - fit.shape[0]
+    weights = fit.weights if fit.weights.size else np.ones(fit.n)
+    rows = int(np.count_nonzero(weights))
+    df = rows - fit.shape[0]
     if df <= 0:
         raise InputError(
-            f"the dispersion cannot be estimated from {problem.n} rows with {fit.shape[0]} coefficients: there must be more rows"
+            f"the dispersion cannot be estimated from {rows} rows with {fit.shape[0]} coefficients: there must be more rows"
         )
     slopes, _ = fit.slopes(x)
     expected = expected_curvatures(problem.loss, fit.predictors(x))
     squares = slopes**2 if expected is None else slopes**2 / expected
-    weights = fit.weights if fit.weights.size else np.ones(fit.n)
     return float(weights @ squares) / df, float(df)

@@ -18,7 +18,7 @@ import numpy as np
 
 from reshuffle.datafit import Datafit
 from reshuffle.errors import InputError
-from reshuffle.inference.likelihoods import dispersion, expected_curvatures
+from reshuffle.inference.likelihoods import curvatures, dispersion, expected_curvatures
 from reshuffle.objective import Array
 from reshuffle.problem import Problem
 from reshuffle.solvers.second_order import Linearisation, RowCurvature, SecondOrder
@@ -55,13 +55,19 @@ def pieces_of(problem: Problem, x: Array, l2: Array) -> Pieces:
     curves = SecondOrder(fit)
     at = curves.linearise(x)
     every = np.arange(fit.features, dtype=np.uint32)
-    A = curves.hessian(RowCurvature(at.curvatures), every)
+    margins = at.margins + fit.own_offsets() if not fit.outputs else at.margins
+    own = None if fit.outputs else curvatures(fit.loss, margins, fit.targets)
+    if own is None:
+        A = curves.hessian(RowCurvature(at.curvatures), every)
+    else:  # The core takes curvatures that are not negative.
+        up, down = (RowCurvature(np.maximum(sign * own, 0.0)) for sign in (1.0, -1.0))
+        A = curves.hessian(up, every) - curves.hessian(down, every)
     back = _uncentred(curves.centre, fit)
     if fit.outputs:
         information, B = A, _spread_of_outputs(curves, at)
         ridge = np.repeat(np.append(l2, np.zeros(int(fit.bias))), fit.outputs[0])
     else:
-        expected = expected_curvatures(fit.loss, at.margins + fit.own_offsets())
+        expected = expected_curvatures(fit.loss, margins)
         information = A if expected is None else curves.hessian(RowCurvature(expected), every)
         B = curves.hessian(RowCurvature(curves.weights * at.slopes**2), every)
         mean = at.gradient.copy()
@@ -108,8 +114,9 @@ def inverse(matrix: Array, names: list[str]) -> Array:
     if not sizes[0] > SINGULAR * sizes[-1]:
         heavy = np.argsort(-np.abs(vectors[:, 0]), kind="stable")[:2]
         raise InputError(
-            "the coefficients are not determined by the data: columns depend linearly on each other, "
-            f"{' and '.join(repr(names[j]) for j in heavy)} among them; leave one out, or give a ridge"
+            "the coefficients are not determined by the data: columns depend linearly on each other, or a group of rows is fitted "
+            "the better the larger its coefficient (a group with one class alone); "
+            f"{' and '.join(repr(names[j]) for j in heavy)} are among them; leave one out, or give a ridge"
         )
     scaled = vectors / lengths[:, None]
     return np.asarray((scaled / sizes) @ scaled.T)

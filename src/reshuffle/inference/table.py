@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from reshuffle.errors import InputError, shown
 from reshuffle.html_tables import html_table
+from reshuffle.validation import as_array, check_finite
 
 Array = NDArray[np.float64]
 COLUMNS = ("estimate", "std_error", "statistic", "p_value", "lower", "upper")
@@ -67,6 +68,8 @@ class Inference:
 
     @property
     def _distribution(self) -> Any:
+        from scipy import stats  # half a second of CPU time, which a site's process has no use for
+
         return stats.t(self.df) if np.isfinite(self.df) else stats.norm()
 
     @property
@@ -88,10 +91,17 @@ class Inference:
 
         return DataFrame({name: getattr(self, name) for name in COLUMNS}, index=self.names)
 
-    def transformed(self, matrix: Array, names: list[str]) -> Inference:
-        """The same for the linear combinations of the coefficients that the rows of a matrix name."""
-        covariance = matrix @ self.covariance @ matrix.T
-        return replace(self, names=names, estimate=matrix @ self.estimate, covariance=covariance)
+    def transformed(self, matrix: Any, names: Sequence[str]) -> Inference:
+        """The same for linear combinations of the coefficients: one row of the matrix and one name for each."""
+        rows = as_array("matrix", matrix)
+        if rows.shape != (len(names), len(self)) or rows.dtype.kind not in "fiub":
+            raise InputError(
+                f"matrix must have a row of {len(self)} numbers for each of the {len(names)} names, got shape {rows.shape}, "
+                f"dtype {rows.dtype}"
+            )
+        check_finite("matrix", rows)
+        found = rows @ self.covariance @ rows.T
+        return replace(self, names=list(names), estimate=rows @ self.estimate, covariance=found)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -59,7 +59,7 @@ def loss_by_name(text: str, names: Mapping[str, type[Loss]]) -> Loss:
             f"loss must be one of {', '.join(map(repr, names))}, or an object, got {shown(text)}"
         )
     kind = names[name]
-    known = [field.name for field in fields(kind)] if is_dataclass(kind) else []
+    known: list[str] = [field.name for field in fields(kind)] if is_dataclass(kind) else []
     if len(given) > len(known):
         takes = f"takes {', '.join(known)}" if known else "has no parameters"
         raise InputError(f"loss: {name} {takes}, got {text!r}")

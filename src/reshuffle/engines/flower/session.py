@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ from reshuffle.validation import check_positive
 
 WATCH = 2.0
 """Seconds between two questions whether the nodes that are at work are still the same processes."""
+REMIND = 300.0
+"""Seconds until the log names a site that has been asked and has not answered. A message takes seconds where the machines are
+idle; Flower itself reports a node that is lost after one minute."""
+logger = logging.getLogger("reshuffle")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +35,18 @@ class Flower:
     patience : seconds that a round waits for a node that is not connected before its client counts as missing; asked
         again (``retries``) it waits once more.
     largest : bytes of an answer that are taken.
+    remind : seconds after which the log names a site that is connected and has not answered; each time that they have
+        passed it does so again. Flower's node waits without end for a ClientApp that ended without a word.
     """
 
     nodes: Nodes
     patience: float = 120.0
     largest: int = 2**28
+    remind: float = REMIND
 
     def __post_init__(self) -> None:
         check_positive("patience", self.patience)
+        check_positive("remind", self.remind)
         check_positive("largest", self.largest, integer=True)
 
     def open(
@@ -107,7 +116,7 @@ class FlowerSession:
     def _answers(
         self, task: Task, asked: dict[str, tuple[int, Node]], timeout: float | None
     ) -> Iterator[Reply | Failure]:
-        began = looked = time.monotonic()
+        began = looked = reminded = time.monotonic()
         while asked:
             for message in self.grid.pull_messages(list(asked)):
                 known = asked.pop(message.metadata.reply_to_message_id, None)
@@ -121,6 +130,9 @@ class FlowerSession:
             if now - looked >= WATCH:
                 looked = now
                 yield from self._restarted(asked)
+            if now - reminded >= self.engine.remind:
+                reminded = now
+                self._remind(task, asked, now - began)
             if asked:
                 time.sleep(self.nodes.poll)
 
@@ -138,3 +150,12 @@ class FlowerSession:
             if now is not None and now != node:
                 del asked[number]
                 yield Failure(client, "its node was started again in the middle of the round")
+
+    def _remind(self, task: Task, asked: dict[str, tuple[int, Node]], seconds: float) -> None:
+        """Say in the log for whom the round waits, and what may be done about it."""
+        for client, node in asked.values():
+            logger.warning(
+                "round %d: no answer for %.0f s from site %s, whose node %d is connected. If its SuperNode is not at work "
+                "(see its log), start it again there: it is then asked again",
+                task.round, seconds, self.nodes.sites[client], node.id,
+            )  # fmt: skip

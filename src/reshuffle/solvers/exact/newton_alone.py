@@ -97,7 +97,9 @@ class NewtonAlone(Method):
         if 0.0 < squares < np.finfo(np.float64).tiny:  # such numbers have lost their digits
             raise InputError(OVERFLOW)
         if squares + self.problem.ridge == 0.0:
-            self.problem.smoothness.require()
+            raise InputError(
+                "all rows of X are zero and there is no intercept: there is nothing to learn"
+            )
 
     def certify(self, state: NewtonRun) -> Check:
         """The bound that the steps proved, or the duality gap. Skipped at x = 0; the first step gives a bound."""
