@@ -82,3 +82,11 @@ def test_secure_sites_have_the_errors_of_the_pooled_data(tmp_path: Path) -> None
     sites = rs.federated.Sites(parts, rs.losses.Squared(), fit_intercept=True, secure=secure)
     found = rs.federated.inference(sites, rs.FedNewton(tol=1e-9).solve(sites))
     same(found, rs.RRRegressor(penalty="none").fit(X, y).inference())
+
+
+def test_a_result_of_other_clients_is_refused() -> None:
+    clients = clients_of(A, B, rs.losses.Logistic())
+    others = clients_of(A[::2].copy(), B[::2], rs.losses.Logistic())
+    result = rs.FedNewton(tol=1e-9).solve(clients)
+    with pytest.raises(rs.InputError, match="standard errors away"):
+        rs.federated.inference(others, result)

@@ -27,6 +27,8 @@ KNOWN, SQUARED = ("logistic", "poisson"), ("squared",)
 """Losses, by their names in the core, whose dispersion is 1, and the one whose dispersion is twice the mean loss."""
 METHOD = "model-based (inverse information), from sums over clients"
 ABOUT = "the coefficients of the model, if it is true"
+APART = 0.1
+"""Standard errors by which x may miss the minimiser, by a Newton step: an interval of ±1.96 of them is then about right."""
 
 
 class InformationServer(NewtonServer):
@@ -37,7 +39,7 @@ class InformationServer(NewtonServer):
     def start(self, x0: Array) -> State:
         every = np.ones(self.features, dtype=bool)
         width = self.local.width(every)
-        more = {"hessian": np.zeros((width, width)), "value": np.zeros(1)}
+        more = {"hessian": np.zeros((width, width)), "value": np.zeros(1), "gradient": x0}
         return self._state(x0, x0, every, Search()) | more
 
     def add_up(
@@ -45,7 +47,13 @@ class InformationServer(NewtonServer):
     ) -> State:
         found = Answer.of(total / self.n, self.shape, len(state["hessian"]))
         done = np.array(Search(*state["search"].tolist())._replace(done=1.0))
-        told = {"hessian": found.hessian, "value": np.array([found.values[0]]), "search": done}
+        value = np.array([found.values[0]])
+        told = {
+            "hessian": found.hessian,
+            "value": value,
+            "gradient": found.gradient,
+            "search": done,
+        }
         return state | told
 
 
@@ -137,7 +145,14 @@ def _table(asked: FederatedResult, learned: Learned, level: float) -> Inference:
         if df <= 0:
             raise InputError(f"{n} samples are too few for the errors of {x.size} coefficients")
         phi = 2.0 * n * float(asked.state["value"][0]) / df
-    covariance = phi * inverse(asked.state["hessian"], names) / n
+    inverted = inverse(asked.state["hessian"], names)
+    covariance = phi * inverted / n
+    errors, missed = np.sqrt(np.diag(covariance)), np.abs(inverted @ asked.state["gradient"])
+    if np.any(missed > APART * errors):
+        raise InputError(
+            f"result must be the minimum over these clients, and x is {np.max(missed / errors):.2g} standard errors away from it: "
+            "give the result of a run over the same clients, with a smaller tol"
+        )
     found = Inference(names, x, covariance, level, df, METHOD, ABOUT)
     if learned.scale is None:
         return found
