@@ -17,6 +17,9 @@ from reshuffle.validation import check_positive
 
 WATCH = 2.0
 """Seconds between two questions whether the nodes that are at work are still the same processes."""
+LATE = 0.1
+"""How late an answer may be noticed, as a part of the time that it took: a SuperLink spends about 15 ms of CPU time on each look,
+which adds up where sites train for hours."""
 REMIND = 300.0
 """Seconds until the log names a site that has been asked and has not answered. A message takes seconds where the machines are
 idle; Flower itself reports a node that is lost after one minute."""
@@ -134,7 +137,7 @@ class FlowerSession:
                 reminded = now
                 self._remind(task, asked, now - began)
             if asked:
-                time.sleep(self.nodes.poll)
+                time.sleep(min(max(self.nodes.poll, LATE * (now - began)), WATCH))
 
     def _answer(self, task: Task, message: Any, client: int, node: Node) -> Reply | Failure:
         if message.has_error():
