@@ -61,7 +61,8 @@ PENALTIES = [
 def test_on_a_linear_model_the_iterates_are_those_of_the_solver(penalty: Any, order: Any) -> None:
     X, y = data()
     problem = rs.Problem(X, y, loss=rs.losses.Squared(), penalty=penalty)
-    for prox, steps_per_prox in (("epoch", N), ("step", 1)):
+    ways: list[tuple[Any, int]] = [("epoch", N), ("step", 1)]
+    for prox, steps_per_prox in ways:
         w = weights()
         optimizer = rt.ProxRR([w], lr=STEP, penalty=penalty, steps_per_prox=steps_per_prox)
         trained(optimizer, w, rt.OrderSampler(N, order, seed=3), EPOCHS)
@@ -337,7 +338,7 @@ def test_sparse_gradients_are_refused_before_anything_changes() -> None:
             {"penalty": rs.penalties.SLOPE(1.0, [0.3, 0.2])},
             "penalty SLOPE.* does not fit parameter 0",
         ),
-        ({"penalty": rs.penalties.L1([0.1] * 4)}, "penalty L1.* does not fit parameter 0"),
+        ({"penalty": rs.penalties.L1(np.full(4, 0.1))}, "penalty L1.* does not fit parameter 0"),
         ({"axis": 1}, "axis must be an integer from 0 to 0"),
         ({"axis": 0.0}, "axis must be"),
     ],

@@ -294,7 +294,7 @@ def test_an_index_zero_that_comes_late(tmp_path: Path) -> None:
 
 def test_numbers_of_rows_that_shards_do_not_keep_are_refused(tmp_path: Path) -> None:
     """A Poisson model without its exposure is another model, and would be found without a word."""
-    rows = {"X": np.eye(3), "y": np.arange(3.0), "exposure": np.ones(3)}
+    rows: dict[str, Any] = {"X": np.eye(3), "y": np.arange(3.0), "exposure": np.ones(3)}
     np.savez(tmp_path / "rates.npz", **rows)
     with pytest.raises(InputError, match="holds exposure beside its rows"):
         convert(tmp_path / "rates.npz", tmp_path / "out")

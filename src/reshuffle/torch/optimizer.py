@@ -120,7 +120,7 @@ class ProxRR(torch.optim.Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """The state in numbers alone, which ``torch.load(weights_only=True)`` reads; penalties are not part of it."""
-        found = super().state_dict()
+        found: dict[str, Any] = super().state_dict()
         for group in found["param_groups"]:
             group.pop("penalty", None)
         return found
