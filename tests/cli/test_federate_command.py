@@ -276,7 +276,7 @@ def test_a_split_file_ends_in_a_model_of_its_labels(file: Path) -> None:
         ("[[site]]\nname = 'a'", "must say where its data lies"),
         ("[[site]]\ndata = 'north.csv'\ncolour = 'red'", "'colour' is not known; there are data"),
         ("los = 'x'\n[[site]]\ndata = 'north.csv'", "'los' is not known; there are loss"),
-        ("loss = 'x'\n[[site]]\ndata = 'north.csv'", "loss must be one of logistic"),
+        ("loss = 'x'\n[[site]]\ndata = 'north.csv'", "loss must be one of 'logistic'"),
         ("drop = 'age'\n[[site]]\ndata = 'north.csv'", "drop cannot be 'age'"),
         ("drop = [1]\n[[site]]\ndata = 'north.csv'", "drop must be a list of texts"),
         ("drop = ['aage']\n[[site]]\ndata = 'north.csv'", "and none has 'aage'"),

@@ -328,7 +328,7 @@ def test_a_date_may_order_the_rows_and_be_a_feature(tmp_path: Path) -> None:
     table.sample(frac=1, random_state=0).to_csv(file, index=False)
     found = fit(file, tmp_path / "m", "-t", "y", "--date", "day", "--time", "day")
     assert found["held_out"]["R²"] > 0.9
-    assert "apart from those of --groups and --time (day)" in run("fit", file, "-t", "y", "--time", "day", code=1).stderr  # fmt: skip
+    assert "apart from those of --groups, --time, --offset and --exposure (day)" in run("fit", file, "-t", "y", "--time", "day", code=1).stderr  # fmt: skip
     for text in ("Jan-5-1995", "1974Q1", "Jan 1995", "March 3, 2020"):
         table.assign(day=[text] * 50 + [text[:-1] + "2"] * 50).to_csv(file, index=False)
         assert "holds dates or times" in run("fit", file, "-t", "y", code=1).stderr

@@ -220,7 +220,7 @@ def test_small_and_degenerate_sets() -> None:
     nothing = rs.RRClassifier().fit(np.zeros((60, 2)), Y)
     np.testing.assert_array_equal(nothing.coef_, 0.0)
     assert nothing.predict_proba(np.zeros((1, 2)))[0, 1] == pytest.approx(Y.mean())
-    with pytest.raises(rs.InputError, match="all rows zero"):
+    with pytest.raises(rs.InputError, match="all rows of X are zero"):
         rs.RRClassifier(fit_intercept=False).fit(np.zeros((60, 2)), Y)
     for loss in ("squared", "huber"):
         flat = rs.RRRegressor(loss=loss).fit(X, np.full(60, 3.0))

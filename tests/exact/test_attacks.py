@@ -49,7 +49,7 @@ def test_several_outputs_on_raw_columns(seed: int) -> None:
 def test_columns_and_starts_beyond_reason() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((50, 5)), np.sign(rng.standard_normal(50))
-    with pytest.raises(rs.InputError, match="L_max is 0"):
+    with pytest.raises(rs.InputError, match="all rows of X are zero"):
         rs.ExactProxRR().solve(rs.Problem(X * 1e-170, y))
     problem = rs.Problem(X, y, penalty=rs.penalties.L1(0.01))
     results = [

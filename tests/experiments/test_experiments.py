@@ -214,7 +214,10 @@ def test_the_table_of_claims_by_data_set(
     assert {row["verdict"] for row in rows} <= {"holds", "DOES NOT HOLD", "NOT REPRODUCED"}
     assert (tmp_path / "a1a" / "figure2.html").exists()
     monkeypatch.setattr(claims, "here", lambda folder: [])
-    assert "none of the sets is here" in reproduce("claims", "--out", str(tmp_path)).output
+    assert (
+        "none of the data sets is on this machine"
+        in reproduce("claims", "--out", str(tmp_path)).output
+    )
 
 
 # --- the claim ---------------------------------------------------------------------------------

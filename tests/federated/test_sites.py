@@ -238,7 +238,7 @@ def test_sites_standardise_alike(layout: Any) -> None:
 
 LEAVES = {
     "hello": {"version", "samples", "features", "sparse", "form", "names", "classes", "outputs", "loss",
-              "ridge", "intercept", "weight", "data"},
+              "ridge", "intercept", "weight", "data", "shifts"},
     "load": {"visits", "steps", "smoothness", "L_max", "L_mean", "L_f"},
     "columns": {"mean", "squares", "filled", "weight", "sparse"},
     "train": {"value", "gradient"},

@@ -364,7 +364,7 @@ def test_advice_is_in_the_words_of_sites() -> None:
 # --- what leaves, and engines -----------------------------------------------------------------------
 
 COMMON = {"version", "samples", "features", "sparse", "form", "names", "classes", "outputs", "loss",
-          "ridge", "intercept", "weight", "data"}  # fmt: skip
+          "ridge", "intercept", "weight", "data", "shifts"}  # fmt: skip
 OF_TABLES = {"columns", "levels", "unused", "target", "separator"}
 
 

@@ -208,6 +208,8 @@ MODELS = [
         for penalty in USES
     ),
     *(Model("poisson", penalty, "count") for penalty in USES),
+    *(Model(loss, "l2", "two") for loss in ("probit", "complementary_log_log")),
+    *(Model(loss, "l2", "count") for loss in ("tweedie", "negative_binomial")),
     Model("logistic", "l1", "two", wide=True),
     Model("squared", "elasticnet", "real", wide=True),
 ]
@@ -218,7 +220,11 @@ def name_of(model: Model) -> str:
 
 
 def test_all_names_are_here() -> None:
-    assert {m.loss for m in MODELS} | {"log_loss"} == {*OF_CLASSES, *OF_NUMBERS}
+    aliases, positive = (
+        {"log_loss", "cloglog"},
+        {"gamma", "inverse_gaussian"},
+    )  # tests/losses has the last two
+    assert {m.loss for m in MODELS} | aliases | positive == {*OF_CLASSES, *OF_NUMBERS}
     assert {m.penalty for m in MODELS} == set(USES)
 
 

@@ -258,7 +258,7 @@ BAD_RUNS: list[tuple[Callable[[], Any], str]] = [
     (lambda: rs.ProxRR().solve(X), "problem must be a Problem, an OracleProblem or"),  # type: ignore[arg-type]
     (lambda: rs.ProxRR().solve(rs.Problem(0 * X, Y)), "L_max is 0.*all rows zero"),
     (lambda: rs.ProxSGD().solve(rs.Problem(0 * X, Y)), "L_max is 0.*all rows zero"),
-    (lambda: rs.ExactProxRR().solve(rs.Problem(0 * X, Y)), "L_max is 0.*all rows zero"),
+    (lambda: rs.ExactProxRR().solve(rs.Problem(0 * X, Y)), "all rows of X are zero"),
     (lambda: rs.FISTA().solve(rs.Problem(0 * X, Y)), "L_max is 0.*all rows zero"),
     (lambda: rs.ProxRR().solve(oracle()), "no smoothness constants"),
     (lambda: rs.ProxRR(step=0.1, tol=1e-3).solve(oracle()), "no smoothness constants"),

@@ -74,7 +74,7 @@ def test_finished_runs_are_taken_from_the_folder(problem: rs.Problem, tmp_path: 
     assert repaired.runs["ProxRR"][0].digest == first.runs["ProxRR"][0].digest
     other = {"ProxRR": rs.ProxRR(step=STEP, epochs=21)}
     assert compare(problem, other, seeds=1, folder=tmp_path).runs["ProxRR"][0].epoch == 21
-    with pytest.raises(rs.InputError, match="cannot be made"):
+    with pytest.raises(rs.InputError, match="cannot be created"):
         compare(problem, other, folder=damaged / "below a file")
 
 
@@ -194,7 +194,7 @@ def test_curves_whose_rows_lie_elsewhere() -> None:
         ({"solvers": {"a": rs.ProxRR}}, r"solvers\['a'\] must be a solver"),
         ({"solvers": {3: rs.ProxRR()}}, "a name must be text"),
         ({"solvers": {"fed": rs.FedRR()}}, "takes a Federation"),
-        ({"minimum": 100.0}, "minimum = 100 is none"),
+        ({"minimum": 100.0}, "minimum = 100 is not the minimum"),
         ({"minimum": "low"}, "minimum"),
     ],
 )

@@ -63,7 +63,8 @@ def answer(
         memory.save(client, state, folder)
     if state is None:
         raise InputError("it has no state")
-    transport, residual = transport_of(task.more.get("transport")), state.residuals[-1]
+    residual, asked = state.residuals[-1], task.more.get("transport")
+    transport = transport_of(asked) if asked else None
     if transport is None:
         return residual, _products(state.residuals)
     return np.empty(0), {**transport.pack(residual, task.round), **_products(state.residuals)}

@@ -65,7 +65,8 @@ class LogSum(ByContent):
         root = 0.5 * (size - self.epsilon + np.sqrt(np.maximum(inside, 0.0)))
         root = np.maximum(root, 0.0)
         gain = 0.5 * root * (2.0 * size - root) - factor * np.log1p(root / self.epsilon)
-        return np.copysign(np.where((inside >= 0.0) & (gain > 0.0), root, 0.0), x)
+        zero = (inside < 0.0) | (gain <= 0.0)  # false for what is not a number, which stays so
+        return np.copysign(np.where(zero, 0.0, root), x)
 
     def lambda_max(self, g: Array) -> float:
         """``max_j |g_j|·epsilon/strength``, where zero becomes stationary."""

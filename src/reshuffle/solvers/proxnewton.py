@@ -64,7 +64,7 @@ class ProxNewton(Solver):
     >>> problem = rs.CoxProblem(X, [1.0, 2.0, 3.0, 4.0], [1, 1, 0, 1], penalty=rs.penalties.L1(0.02))
     >>> result = rs.ProxNewton().solve(problem)
     >>> result.converged, result.x.round(3)
-    (True, array([-0.071,  0.452]))
+    (True, array([-0.244,  0.244]))
     """
 
     epochs: int = 200

@@ -132,6 +132,8 @@ def _pairs(z: Array) -> tuple[Array, Array]:
 
 
 def _convex(loss: Any, z: Array, y: Array) -> None:
+    if not getattr(loss, "convex", True):
+        return  # It says so itself, and the methods that need convexity refuse it.
     a, b = _pairs(z)
     low, high = np.minimum(a, b), np.maximum(a, b)
     fall = _at(loss, "derivative", low, y) - _at(loss, "derivative", high, y)
