@@ -85,7 +85,7 @@ def mushrooms(data_folder: Path | None) -> tuple[Any, Any]:
 def make_data() -> MakeData:
     """``make_data(layout, dtype, targets, n, d, seed)``: rows with zeros in them, and targets.
 
-    ``targets`` are as a loss names them: "signs", "real", "counts", or "classes" (three of them).
+    ``targets`` are as a loss names them: "signs", "real", "counts", "positive", or "classes" (three of them).
     """
 
     def make(
@@ -103,6 +103,7 @@ def make_data() -> MakeData:
             "signs": np.where(np.arange(n) % 2 == 0, 1.0, -1.0),
             "real": rng.standard_normal(n),
             "counts": rng.poisson(1.5, n).astype(np.float64),
+            "positive": rng.gamma(2.0, 1.0, n) + 0.1,
             "classes": np.arange(n) % 3,
         }[targets]
         return (sp.csr_matrix(X) if layout == "csr" else X), y

@@ -17,7 +17,7 @@ from reshuffle.engines import Plain, Task
 from reshuffle.errors import InputError, LostState
 from reshuffle.federated.extrapolation import Choice
 from reshuffle.federated.state_files import ClientState, Folder, read_state, write_state
-from reshuffle.federated.transport import transport_of
+from reshuffle.federated.transport import Transport, transport_of
 from reshuffle.objective import Array
 
 Passes = Callable[[Array, Array | None], Array]
@@ -63,11 +63,15 @@ def answer(
         memory.save(client, state, folder)
     if state is None:
         raise InputError("it has no state")
-    residual, asked = state.residuals[-1], task.more.get("transport")
-    transport = transport_of(asked) if asked else None
+    residual, transport = state.residuals[-1], _transport(task)
     if transport is None:
         return residual, _products(state.residuals)
     return np.empty(0), {**transport.pack(residual, task.round), **_products(state.residuals)}
+
+
+def _transport(task: Task) -> Transport | None:
+    """The form in which the server asks for residuals; None where they travel as they are."""
+    return transport_of(task.more["transport"]) if "transport" in task.more else None
 
 
 def _checked(state: ClientState | None, since: int, task: Task) -> ClientState | None:
@@ -108,7 +112,7 @@ def _round(
     image = passes(x, h)
     if h is not None:
         image = image - tau * h
-    residual, transport = image - z, transport_of(task.more.get("transport"))
+    residual, transport = image - z, _transport(task)
     if transport is not None:  # the client goes on from what the server is told
         packed = transport.pack(residual, task.round)
         residual = transport.unpack(packed, x.shape, task.round)
