@@ -666,7 +666,7 @@ def test_an_engine_for_other_clients_is_refused() -> None:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "method": ({"method": "fedavg"}, "method must be one of exact, fedrr"),
-    "loss": ({"loss": "hinge"}, "loss must be one of logistic"),
+    "loss": ({"loss": "hinge"}, "loss must be one of 'logistic'"),
     "no values": ({"method": "newton", "objective": False}, "objective must be true"),
     "sites": ({"sites": " "}, "must name the sites"),
     "a site twice": ({"sites": "north, north"}, "sites must be different names"),
