@@ -198,7 +198,8 @@ def test_beyond_the_largest_useful_penalty_the_answer_is_zero_at_once(loss: str)
     strongest = np.abs(plain.gradient(np.zeros(plain.shape))).max()
     problem = rs.Problem(X, y, LOSSES[loss], rs.penalties.L1(1.001 * strongest))
     result = shuffled().solve(problem)
-    assert result.converged
+    dual = LOSSES[loss].vector or type(LOSSES[loss]).conjugate is not None
+    assert result.converged if dual else result.stationary  # without a conjugate nothing is proved
     assert result.epoch == 0
     assert not result.x.any()
 
