@@ -105,6 +105,10 @@ def every_step(noise: float, epochs: int, steps: int) -> Attack:
     def score(canary: bool) -> float:
         problem, x, total = problems[canary], np.zeros(6), 0.0
         secret = np.random.default_rng()
+
+        def drawn(count: int) -> Array:
+            return noise * secret.standard_normal((count, 6))
+
         for _ in range(epochs):
             visits = order.permutation(n).astype(np.uint32)
             at = int(np.searchsorted(ends, np.flatnonzero(visits == 0)[0], side="right"))
@@ -113,7 +117,7 @@ def every_step(noise: float, epochs: int, steps: int) -> Attack:
                 before = x[COLUMN]
                 problem.clipped_sweep(
                     x, visits[begin:stop], np.array([stop - begin]), 1e-3, average=1.0, clip=1.0,
-                    noise=noise * secret.standard_normal((1, 6)), share=1.0,
+                    noise=drawn, share=1.0,
                 )  # fmt: skip
                 total += x[COLUMN] - before if k == at else 0.0
                 begin = stop

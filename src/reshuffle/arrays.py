@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ Visits = NDArray[np.uint32]
 """Indices of functions or features, as the compiled core takes them."""
 Ends = NDArray[np.int64]
 """For each batch, the number of visits up to its end."""
+Noise = Callable[[int], Array]
+"""The next so many rows of noise, each of the shape of x: as many as there is room for at a time."""
 Labels = NDArray[np.int64]
 """One integer per row or feature, such as the number of its group."""
 Mask = NDArray[np.bool_]

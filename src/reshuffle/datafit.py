@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.arrays import AnyArray, Array, Ends, Visits
+from reshuffle.arrays import AnyArray, Array, Ends, Noise, Visits
 from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.digests import digest
@@ -38,6 +38,10 @@ class Copies(NamedTuple):
 
 
 ALONE = Copies(NO_VISITS, read_only(np.empty(0)))
+
+
+PIECE = 1 << 20
+"""Noise is drawn for about this many numbers at a time: eight megabytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,20 +340,25 @@ class Datafit(Samples):
         ridge: float,
         average: float,
         clip: float,
-        noise: Array,
+        noise: Noise,
         prox_step: float = 0.0,
         form: Form = NO_PENALTY,
     ) -> None:
         """Steps along clipped gradients with noise, in place; see ``FiniteSum.clipped_sweep``."""
         flat, penalised = self.checked(x).reshape(-1), self.flat(x)
-        rows = np.ascontiguousarray(noise.reshape(ends.size, -1))
-        listen()
-        scale = native.clipped_sweep(
-            self.core, self.weights, visits, ends, average, x, step, ridge, clip, 1.0, rows, prox_step,
-            native_form(form), 1.0,
-        )  # fmt: skip
-        if scale != 1.0:
-            flat[:penalised] *= scale
+        some, begin = max(1, PIECE // x.size), 0
+        for k in range(0, ends.size, some):
+            listen()
+            part = ends[k : k + some]
+            rows, stop = noise(part.size).reshape(part.size, -1), int(part[-1])
+            own = visits[begin : stop if k + some < ends.size else None]
+            scale = native.clipped_sweep(
+                self.core, self.weights, own, part - begin, average, x, step, ridge, clip, 1.0, rows, prox_step,
+                native_form(form), 1.0,
+            )  # fmt: skip
+            if scale != 1.0:
+                flat[:penalised] *= scale
+            begin = stop
         self.raise_own_errors()
 
     def block(

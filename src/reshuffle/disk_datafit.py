@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Ends, Noise
 from reshuffle.cached import cached_property, keep
 from reshuffle.core import native
 from reshuffle.datafit import ALONE, Copies, Datafit
@@ -300,6 +301,44 @@ class DiskDatafit(Datafit):
                 x, part.visits, step, ridge=ridge, weights=some, batch=batch, average=average, prox_step=prox_step, form=form
             )  # fmt: skip
 
+    def clipped_sweep(
+        self,
+        x: Array,
+        visits: Visits,
+        ends: Ends,
+        step: float,
+        *,
+        ridge: float,
+        average: float,
+        clip: float,
+        noise: Noise,
+        prox_step: float = 0.0,
+        form: Form = NO_PENALTY,
+    ) -> None:
+        """Steps along clipped gradients with noise. Of a batch that goes on in another window, each window adds its sum to the noise.
+
+        The noise of a batch is added once, with its last samples, and until then x stays where it is.
+        """
+        begun, k = Begun(noise), 0
+        for part in self.parts(visits):
+            start, stop = part.segment.visits.start, part.segment.visits.stop
+            last = stop == visits.size
+            ended = ends.size if last else int(np.searchsorted(ends, stop, side="right"))
+            if ended > k:
+                own = part.visits[: ends[ended - 1] - start]
+                part.fit.clipped_sweep(
+                    x, own, ends[k:ended] - start, step, ridge=ridge, average=average, clip=clip, noise=begun,
+                    prox_step=prox_step, form=form,
+                )  # fmt: skip
+            rest = part.visits[own.size if ended > k else 0 :]
+            k = ended
+            if rest.size and not last:  # x - x⁺ of a step of length 1 without noise is the sum
+                moved, one = x.copy(), np.array([rest.size])
+                part.fit.clipped_sweep(
+                    moved, rest, one, 1.0, ridge=0.0, average=1.0, clip=clip, noise=lambda _: np.zeros((1, *x.shape))
+                )  # fmt: skip
+                begun.add(x - moved)
+
     def block(
         self, y: Array, visits: Visits, step: float, table: Array, q: Array, copies: Copies = ALONE
     ) -> None:
@@ -367,6 +406,22 @@ class DiskDatafit(Datafit):
     def identity(self) -> str:
         """By the checksums of the files: no row is read for it."""
         return digest(*self.rows.identity, self.features, self.bias, self.rows.window_rows)
+
+
+class Begun:
+    """Rows of noise, the next one with the sum over the samples of a batch that were in earlier windows."""
+
+    def __init__(self, noise: Noise) -> None:
+        self._noise, self._first = noise, np.zeros(1)
+
+    def add(self, total: Array) -> None:
+        self._first = self._first + total
+
+    def __call__(self, count: int) -> Array:
+        rows = self._noise(count)
+        rows[0] += self._first
+        self._first = np.zeros(1)
+        return rows
 
 
 def _joined_ones(parts: list[Rows]) -> Rows:

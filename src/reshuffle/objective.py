@@ -9,7 +9,7 @@ from typing import TypeGuard
 import numpy as np
 
 from reshuffle.arrays import Array as Array
-from reshuffle.arrays import Ends
+from reshuffle.arrays import Ends, Noise
 from reshuffle.arrays import Visits as Visits
 from reshuffle.cached import cached_property
 from reshuffle.datafit import ALONE, Copies, Datafit
@@ -236,19 +236,19 @@ class FiniteSum(Objective):
         *,
         average: float,
         clip: float,
-        noise: Array,
+        noise: Noise,
         share: float,
         prox_step: float = 0.0,
     ) -> None:
         """x ← x - step·average·(Σ_{i in batch} clip_C(∇f_i(x)) + noise_k + share·ridge·x), batch after batch, in place.
 
         clip_C(g) = g·min(1, C/‖g‖), over all unknowns; ∇f_i is without the ridge here, which is not clipped. Batch k
-        ends before visit ``ends[k]``, may be empty, and has row k of the noise. ``share`` is the mean length of a batch: were
+        ends before visit ``ends[k]``, may be empty, and has the next row of the noise. ``share`` is the mean length of a batch: were
         the ridge that of its own length, the model would tell this length. A gradient that is not a number counts as zero.
         """
         start, features = 0, slice(self.features)
-        for stop, disturbance in zip(ends.tolist(), noise, strict=True):
-            direction = disturbance.copy()
+        for stop in ends.tolist():
+            direction = noise(1)[0]
             for i in visits[start:stop]:
                 listen()
                 direction += clipped(np.nan_to_num(self._without_ridge(int(i), x), nan=0.0), clip)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.arrays import AnyArray, Array, Ends, Visits
+from reshuffle.arrays import AnyArray, Array, Ends, Noise, Visits
 from reshuffle.cached import cached_property, keep
 from reshuffle.capacity import check_unknown
 from reshuffle.core import native
@@ -327,12 +327,10 @@ class Problem(FiniteSum):
         *,
         average: float,
         clip: float,
-        noise: Array,
+        noise: Noise,
         share: float,
         prox_step: float = 0.0,
     ) -> None:
-        if self.datafit.on_disk:
-            raise InputError("privacy=SampleLevel(...) needs rows in memory, and these lie on disk")
         visits = read_only(check_visits(visits, self.n))
         if prox_step > 0 and self.form is None:
             super().clipped_sweep(

@@ -17,11 +17,20 @@ Array = NDArray[np.float64]
 
 def steps_of(problem: FiniteSum, x: Array, sweep: Any, noise: Array, **settings: Any) -> Array:
     """x after a few batches of different lengths, one of them empty."""
+    rows = iter(noise)
+
+    def drawn(count: int) -> Array:
+        return np.array([next(rows) for _ in range(count)])
+
     visits = np.random.default_rng(1).permutation(problem.n).astype(np.uint32)
     ends = np.array([3, 3, 7, problem.n])
     model = x.copy()
-    sweep(problem, model, visits, ends, 0.3, average=0.2, noise=noise, share=3.0, **settings)
+    sweep(problem, model, visits, ends, 0.3, average=0.2, noise=drawn, share=3.0, **settings)
     return model
+
+
+def silence(problem: FiniteSum) -> Any:
+    return lambda count: np.zeros((count, *problem.shape))
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix, np.float32])
@@ -71,10 +80,12 @@ def test_no_sample_moves_the_model_by_more_than_the_clip(
         X, y, loss=rs.losses.Squared(), fit_intercept=intercept,
         sample_weight=np.array([weight, 1.0]),
     )  # fmt: skip
-    x, silence = np.zeros(problem.shape), np.zeros((1, *problem.shape))
+    x = np.zeros(problem.shape)
     visits, ends = np.zeros(1, dtype=np.uint32), np.array([1])
     with np.errstate(over="ignore"):
-        problem.clipped_sweep(x, visits, ends, 1.0, average=1.0, clip=0.5, noise=silence, share=1.0)
+        problem.clipped_sweep(
+            x, visits, ends, 1.0, average=1.0, clip=0.5, noise=silence(problem), share=1.0
+        )
     assert np.isfinite(x).all()
     assert np.linalg.norm(x) <= 0.5 * (1 + 1e-12)
 
@@ -82,10 +93,10 @@ def test_no_sample_moves_the_model_by_more_than_the_clip(
 def test_a_gradient_that_is_no_number_counts_as_zero() -> None:
     """Poisson's slope overflows far out; were it kept, one sample could make the model NaN."""
     problem = rs.Problem(np.full((1, 2), 1e3), np.ones(1), loss=rs.losses.Poisson())
-    x, silence = np.full(2, 1e3), np.zeros((1, 2))
+    x = np.full(2, 1e3)
     before = x.copy()
     one = np.zeros(1, dtype=np.uint32), np.array([1])
-    problem.clipped_sweep(x, *one, 1.0, average=1.0, clip=0.5, noise=silence, share=1.0)
+    problem.clipped_sweep(x, *one, 1.0, average=1.0, clip=0.5, noise=silence(problem), share=1.0)
     assert np.linalg.norm(x - before) <= 0.5 * (1 + 1e-12)
 
 
@@ -114,5 +125,11 @@ def test_the_core_refuses_batches_that_do_not_fit() -> None:
     ):
         with pytest.raises(ValueError, match=r"batch|bound|noise"):
             fit.clipped_sweep(
-                np.zeros(3), visits, np.array(ends), 0.1, clip=clip, noise=noise, **common
+                np.zeros(3),
+                visits,
+                np.array(ends),
+                0.1,
+                clip=clip,
+                noise=lambda _, found=noise: found,
+                **common,
             )

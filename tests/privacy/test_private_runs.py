@@ -189,7 +189,7 @@ def test_the_ridge_does_not_tell_how_long_a_secret_batch_was() -> None:
             0.1,
             average=0.1,
             clip=1.0,
-            noise=np.zeros((2, 2)),
+            noise=lambda count: np.zeros((count, 2)),
             share=10.0,
         )
         models.append(x.tolist())

@@ -17,6 +17,7 @@ from reshuffle.federated.client_state import ClientStates, answer
 from reshuffle.federated.local import ClientGroup, GroupEpoch, Local, LocalEpoch
 from reshuffle.gpu import Device, DeviceRounds
 from reshuffle.objective import Array, FiniteSum
+from reshuffle.privacy.noise import RepeatedNoise
 from reshuffle.problem import Problem
 from reshuffle.randomness import Stream
 
@@ -63,6 +64,8 @@ class ClientHost:
     """The folders in which clients' states are saved."""
     reason: Callable[[Exception], str] = whole
     """The words of a failure for the driver."""
+    noise: RepeatedNoise = field(default_factory=RepeatedNoise)
+    """The noise of local work that has some."""
     _work: _Work | None = field(default=None, init=False, repr=False)
     _problems: list[FiniteSum] | None = field(default=None, init=False, repr=False)
 
@@ -176,7 +179,8 @@ class _Work:
         if client not in self.epochs:
             k = self.places[client]
             position, factor = self.host.positions[k], self.host.factors[k]
-            self.epochs[client] = self.host.local.bind(self.host.problems[k], position, factor)
+            problem, noise = self.host.problems[k], self.host.noise.of(str(client))
+            self.epochs[client] = self.host.local.bind_noisy(problem, position, factor, noise)
         return self.epochs[client]
 
     def _problem(self, client: int) -> FiniteSum:

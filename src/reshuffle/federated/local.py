@@ -29,6 +29,7 @@ from reshuffle.orders import (
     visits_of,
     with_replacement,
 )
+from reshuffle.privacy.noise import RepeatedNoise
 from reshuffle.randomness import Stream
 from reshuffle.solvers.sampling import permuted, resampled, smoothness_of
 from reshuffle.solvers.slope_table import slope_table_of
@@ -104,6 +105,12 @@ class Local(ABC):
 
     def __init__(self, solver: Any) -> None:
         self.solver, self.seed = solver, solver.seed
+
+    def bind_noisy(
+        self, client: FiniteSum, position: int, factor: float, noise: RepeatedNoise
+    ) -> LocalEpoch:
+        """``bind``, for work that adds noise, which is the client's own; most work adds none."""
+        return self.bind(client, position, factor)
 
     def rehearse(self, client: FiniteSum) -> None:
         """Work of one's own, tried on the first sample: what it has to compile is compiled then."""

@@ -22,6 +22,10 @@ SITES = (
     "the guarantee holds for whoever sees the models or sums; the driver sees single replies with a share of the noise "
     "unless sums are secure"
 )
+MASKED = (
+    "sums are secure, so that the driver sees no reply without the noise of all sites of its round; whoever shares its own noise "
+    "with the driver takes its share of the variance from the sum"
+)
 ANSWERS = "every client of a round answers; what sites tell before the first round (sizes, digests, constants) is not covered"
 
 
@@ -98,7 +102,8 @@ def account_of_rounds(solver: Any, level: Level, federation: Federation) -> Acco
     if not clients and hasattr(solver.order, "allocate"):
         steps = -(-int(np.min(federation.sizes)) // solver.batch_size)
     driver = getattr(level, "noise_at", "") == "driver"
-    assumed = ((DRIVER if driver else SITES,) if clients else ()) + (ANSWERS,)
+    seen = DRIVER if driver else MASKED if federation.masked else SITES
+    assumed = ((seen,) if clients else ()) + (ANSWERS,)
     tested = ("held-out rows of sites are not protected",) if federation.tested else ()
     z = level.multiplier(-(-solver.rounds // turns))
     return Account(level, z, turns, steps, assumed + tested)

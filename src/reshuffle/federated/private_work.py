@@ -23,9 +23,18 @@ from reshuffle.randomness import Stream
 from reshuffle.solvers.private import NoisyPass
 
 
+class Noised(Local):
+    """Local work with noise, which is a function of the question and of a key of the client."""
+
+    tells_constants: ClassVar[bool] = False
+
+    def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
+        return self.bind_noisy(client, position, factor, RepeatedNoise())
+
+
 @travels_around
 @dataclass(frozen=True)
-class Clipped(Local):
+class Clipped(Noised):
     """x + clip_C(x̂_m - x) + N(0, σ²I): the reply of a client whose change of the model is bounded (``ClientLevel``).
 
     ``sigma`` is a client's share of the noise; 0 where the driver adds it. The change is that of the local work inside.
@@ -35,8 +44,6 @@ class Clipped(Local):
     clip: float
     sigma: float
     seed: int = field(init=False)
-
-    tells_constants: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", self.inner.seed)
@@ -50,8 +57,10 @@ class Clipped(Local):
     def rehearse(self, client: FiniteSum) -> None:
         self.inner.rehearse(client)
 
-    def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
-        passes, noise = self.inner.bind(client, position, factor), RepeatedNoise()
+    def bind_noisy(
+        self, client: FiniteSum, position: int, factor: float, noise: RepeatedNoise
+    ) -> LocalEpoch:
+        passes = self.inner.bind(client, position, factor)
 
         def epoch(
             x: Array, step: float, number: int, stream: Stream, control: Array | None
@@ -79,7 +88,7 @@ class Clipped(Local):
 
 @travels
 @dataclass(frozen=True)
-class NoisyShuffled(Local):
+class NoisyShuffled(Noised):
     """A pass with clipped gradients and noise in each step (FedRR with ``SampleLevel``)."""
 
     order: Order
@@ -88,15 +97,14 @@ class NoisyShuffled(Local):
     clip: float
     sigma: float
 
-    tells_constants: ClassVar[bool] = False
-
     def load(self, client: FiniteSum) -> Load:
         return Load(client.n, float(-(-client.n // self.batch)), 0.0)  # L_max is not told
 
-    def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
+    def bind_noisy(
+        self, client: FiniteSum, position: int, factor: float, noise: RepeatedNoise
+    ) -> LocalEpoch:
         first = Stream(self.seed, 0).at(position)
         noisy = NoisyPass.of(client, self.order, self.batch, first, self.clip, self.sigma)
-        noise = RepeatedNoise()
 
         def epoch(
             x: Array, step: float, number: int, stream: Stream, control: Array | None

@@ -24,6 +24,7 @@ from reshuffle.federated.private_text import told
 from reshuffle.federated.scales import moments
 from reshuffle.federated.site import Model, Site
 from reshuffle.federated.site_data import SiteTable
+from reshuffle.privacy.noise import RepeatedNoise
 from reshuffle.problem import Problem
 from reshuffle.smoothness import Smoothness
 from reshuffle.solvers.exact.sample_start import sample_of
@@ -50,6 +51,8 @@ class SiteHost:
     """The sha256 of mapped folders by their stamps, as an earlier process found them: they are not read again for it."""
     guard: Guard | None = None
     """Masks what leaves, where sums alone may."""
+    noise: RepeatedNoise = field(default_factory=RepeatedNoise)
+    """The noise of private work: a question that is repeated gets the same answer, however many clients it is asked of."""
     _memory: ClientStates = field(default_factory=ClientStates, init=False, repr=False)
     _tables: dict[int, Loaded] = field(default_factory=dict, init=False, repr=False)
     _ready: dict[tuple[str, tuple[int, ...]], Any] = field(
@@ -227,6 +230,7 @@ class SiteHost:
                 self._memory,
                 {c: folder for c in clients if (folder := self._site(c).state) is not None},
                 told,
+                self.noise,
             )
         found: ClientHost = self._ready[key]
         return found

@@ -8,6 +8,7 @@ from reshuffle.privacy.epsilon import (
 )
 from reshuffle.privacy.guarantee import Guarantee
 from reshuffle.privacy.levels import ClientLevel, Level, SampleLevel
+from reshuffle.privacy.named import level_of
 
 __all__ = [
     "Account",
@@ -17,5 +18,6 @@ __all__ = [
     "SampleLevel",
     "epsilon_of_allocations",
     "epsilon_of_releases",
+    "level_of",
     "noise_for_releases",
 ]

@@ -18,6 +18,11 @@ COMMON = (
 )
 """What every account assumes."""
 
+RESUMED = (
+    "each time that the run was resumed, the epoch or round that was interrupted is counted twice; of any further ones after "
+    "the file from which it went on, nobody has seen anything"
+)
+
 
 @dataclass(frozen=True)
 class Account:
@@ -37,10 +42,10 @@ class Account:
         """The most releases that a unit had a part in after so many epochs or rounds."""
         return -(-epochs // self.turns)
 
-    def after(self, epochs: int, *, final: bool = True) -> Guarantee:
-        """The guarantee of all models up to this epoch. That of allocations takes seconds: before the end the one of any order
-        stands for it, which is valid and larger."""
-        level, count = self.level, self.releases(epochs)
+    def after(self, epochs: int, *, final: bool = True, repeated: int = 0) -> Guarantee:
+        """The guarantee of all models up to this epoch, of which so many were made twice, with other noise. That of allocations
+        takes seconds: before the end the one of any order stands for it, which is valid and larger."""
+        level, count = self.level, self.releases(epochs) + repeated
         z, delta = self.multiplier, level.delta
         secret = final and self.steps is not None
         epsilon = (
@@ -50,5 +55,5 @@ class Account:
         )
         return Guarantee(
             epsilon, delta, level.unit, NEIGHBOURS[level.unit], float(level.clip), z, count,
-            ALLOCATION if secret else ANY_ORDER, (*COMMON, *self.assumed),
+            ALLOCATION if secret else ANY_ORDER, (*COMMON, *self.assumed, *((RESUMED,) if repeated else ())),
         )  # fmt: skip

@@ -8,6 +8,8 @@ import secrets
 
 import numpy as np
 
+from reshuffle.errors import InputError
+
 KEY = 256
 """The bits of a key, as many as the generator's seed mixes."""
 
@@ -21,11 +23,21 @@ class RepeatedNoise:
     """Random numbers that are a function of a secret key and of what it is added to.
 
     A client that is asked the same question twice, since its answer was lost, gives the same answer: two answers with
-    different noise would tell more than one. Another question gets independent noise. The key does not leave the process.
+    different noise would tell more than one. Another question gets independent noise. A copy in another process has a
+    key of its own: the bytes of which it was made have travelled.
+
+    ``key`` is for a host that starts a new process for every message: 32 bytes from the system, which it keeps in its own
+    memory for one run on one set of data. Under one key different data must not be asked the same question.
     """
 
-    def __init__(self) -> None:
-        self._key = secrets.token_bytes(KEY // 8)
+    def __init__(self, key: bytes | None = None) -> None:
+        if key is not None and len(key) != KEY // 8:
+            raise InputError(f"the key of noise must have {KEY // 8} bytes, got {len(key)}")
+        self._key = key or secrets.token_bytes(KEY // 8)
+
+    def of(self, name: str) -> RepeatedNoise:
+        """The noise of one client among others."""
+        return RepeatedNoise(hmac.digest(self._key, name.encode(), "sha256"))
 
     def generator(self, *question: bytes) -> np.random.Generator:
         """The random numbers that belong to this question."""
@@ -35,6 +47,5 @@ class RepeatedNoise:
         seed = int.from_bytes(mixed.digest(), "big")
         return np.random.Generator(np.random.PCG64DXSM(seed))
 
-    def __getstate__(self) -> dict[str, bytes]:
-        """A copy in another process has a key of its own."""
-        return {"_key": secrets.token_bytes(KEY // 8)}
+    def __reduce__(self) -> tuple[type[RepeatedNoise], tuple[()]]:
+        return RepeatedNoise, ()

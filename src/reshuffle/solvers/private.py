@@ -26,9 +26,6 @@ from reshuffle.solvers.method import State
 from reshuffle.solvers.sampling import Sampling, permuted
 from reshuffle.steps import Schedule
 
-PIECE = 1 << 20
-"""Noise is drawn for about this many numbers at a time: eight megabytes."""
-
 Batches = Callable[[np.random.Generator, int, np.random.Generator], tuple[Visits, Ends]]
 """(the run's random numbers, the epoch, secret random numbers) -> the visits, and the ends of batches among them."""
 
@@ -90,16 +87,14 @@ class NoisyPass:
         visits, ends = self.batches(rng, epoch, secret)
         average = factor * self.sampling.average
         share = self.sampling.problem.n / self.sampling.steps
-        some, begin = max(1, PIECE // x.size), 0
-        for k in range(0, ends.size, some):
-            part = ends[k : k + some]
-            noise = self.sigma * secret.standard_normal((part.size, *x.shape))
-            stop = int(part[-1])
-            self.sampling.problem.clipped_sweep(
-                x, visits[begin:stop], part - begin, step,
-                average=average, clip=self.clip, noise=noise, share=share, prox_step=prox_step,
-            )  # fmt: skip
-            begin = stop
+
+        def noise(count: int) -> Array:
+            return self.sigma * secret.standard_normal((count, *x.shape))
+
+        self.sampling.problem.clipped_sweep(
+            x, visits, ends, step,
+            average=average, clip=self.clip, noise=noise, share=share, prox_step=prox_step,
+        )  # fmt: skip
 
 
 class PrivateEpochs(Incremental):

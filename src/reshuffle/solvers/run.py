@@ -34,6 +34,10 @@ NO_BOUND = "which is not a bound on P(x) - P*"
 """A part of the message of a run that the gradient mapping ended."""
 RUNNING = "running"
 """The message of results that callbacks are given during a run."""
+BETWEEN = ("all ", "stopped by a callback")
+"""How the messages begin of runs that ended between two epochs, none of which was under way."""
+REPEATED = "repeated"
+"""The part of the header that counts epochs of a private run that may have been made twice, with other noise each time."""
 BLOW_UP = 1e6
 """No convergent run lets the objective grow by this factor."""
 
@@ -109,6 +113,15 @@ class Run:
         if self.method.keeps_best:
             self.best = float(arrays.pop(BEST_VALUE)[0]), arrays.pop(BEST)
         self.state = self.method.resumed(arrays)
+        if self.method.account is not None and not previous.message.startswith(BETWEEN):
+            self.trace.header[REPEATED] = str(self._repeated() + 1)
+
+    def _repeated(self) -> int:
+        """Epochs of a private run that were under way when it was interrupted."""
+        told = self.trace.header.get(REPEATED, "0")
+        if not told.isdecimal():
+            raise InputError(f"resume: {REPEATED} of the saved run must be a count, got {told!r}")
+        return int(told)
 
     def go(self, callbacks: Sequence[Callback]) -> Result:
         """Make epoch after epoch until there is a reason to stop."""
@@ -339,7 +352,8 @@ class Run:
         x, state = self._x, self.method.saved(self.state)
         problem, account = self.solver.fingerprint(self.problem), self.method.account
         if account is not None:
-            spent = account.after(self.epoch, final=message != RUNNING)
+            running = message == RUNNING
+            spent = account.after(self.epoch, final=not running, repeated=self._repeated())
             self.trace.header["privacy"] = spent.to_text()
         if self.method.keeps_best:
             state = state | {BEST: self.best[1], BEST_VALUE: np.array(self.best[:1])}
