@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reshuffle.engines import Plain, Reply
-from reshuffle.errors import ClientError
 from reshuffle.federated.client_state_server import ClientStateServer, Sums
+from reshuffle.federated.replies import Unusable
 from reshuffle.federated.server import Prox
 from reshuffle.federated.transport import PLACES, VALUES, Transport, name_of
 from reshuffle.objective import Array
@@ -44,8 +44,6 @@ class PackedSums(Sums):
         try:
             residual = self.transport.unpack(reply.more, self.shape, reply.round)
         except ValueError as error:
-            raise ClientError(
-                f"round {reply.round}: client {reply.client}: {error}", [reply.client]
-            ) from None
+            raise Unusable(str(error)) from None
         rest = {name: part for name, part in reply.more.items() if name not in (VALUES, PLACES)}
         return super().take(replace(reply, model=residual, more=rest))

@@ -19,9 +19,13 @@ logger = logging.getLogger("reshuffle")
 Watch = Callable[[Task, Reply | Failure, str], None]
 """A function that is called with every answer, and with the reason where it is refused or missing."""
 Take = Callable[[Reply], Reply]
-"""Takes the arrays out of a reply as it comes, so that none is kept."""
+"""Takes the arrays out of a reply as it comes, so that none is kept; or raises ``Unusable``, having taken nothing."""
 TRAFFIC = ("bytes_down", "bytes_up", "retries", "refused")
 """The columns of a trace that count a round's messages."""
+
+
+class Unusable(ValueError):
+    """A reply has parts that cannot be read: it is refused, and its client is asked again."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +110,17 @@ class Gathering:
                 overflowed += [answer.client] if answer.diverged else []
                 found.lost |= answer.lost and self.policy.on_lost == "restart"
                 continue
-            reason = refusal(answer, task, wanted, found, self._shape(task))
+            reason, taken = refusal(answer, task, wanted, found, self._shape(task)), answer
+            if not reason and take is not None:
+                try:
+                    taken = take(answer)
+                except Unusable as error:
+                    reason = str(error)
             self.watch(task, answer, reason)
             if not reason:
                 found.traffic[1] += answer.nbytes
                 found.checks[answer.client] = answer.check
-                found.replies[answer.client] = answer if take is None else take(answer)
+                found.replies[answer.client] = taken
                 del answer  # before the next one comes
                 continue
             found.traffic[3] += 1
