@@ -21,7 +21,14 @@ from reshuffle.errors import InputError
 from reshuffle.federated.secure.fixed_point import MOST_SITES, FixedPoint, exponent_of
 from reshuffle.federated.secure.graph import degree_of, neighbours
 from reshuffle.federated.secure.keys import make_keys, open_keys
-from reshuffle.federated.secure.masks import PIECE, add_mask, pair_key, private_key, public_bytes
+from reshuffle.federated.secure.masks import (
+    PIECE,
+    add_mask,
+    derived,
+    pair_secret,
+    private_key,
+    public_bytes,
+)
 from reshuffle.federated.secure.parts import parts_of
 from reshuffle.federated.secure.ranges import Ranges
 from reshuffle.federated.secure.sealed import seal, unseal
@@ -70,9 +77,10 @@ def test_values_that_do_not_fit_are_refused(value: float) -> None:
 
 def test_masks_of_a_pair_cancel_and_look_like_noise() -> None:
     one, two = private_key(b"a" * 16, b"t"), private_key(b"b" * 16, b"t")
-    key = pair_key(one, public_bytes(two), b"x")
-    assert key == pair_key(two, public_bytes(one), b"x")
-    assert key != pair_key(two, public_bytes(one), b"y")
+    secret = pair_secret(one, public_bytes(two))
+    assert secret == pair_secret(two, public_bytes(one))
+    key = derived(secret, b"x")
+    assert key != derived(secret, b"y")
     total = np.zeros(2 * PIECE + 5, np.uint64)
     add_mask(total, key, 1)
     bits = np.unpackbits(total.view(np.uint8))
@@ -84,7 +92,7 @@ def test_masks_of_a_pair_cancel_and_look_like_noise() -> None:
 
 def test_a_point_of_low_order_is_refused() -> None:
     with pytest.raises(InputError, match="no good point"):
-        pair_key(private_key(b"a" * 16, b"t"), bytes(32), b"x")
+        pair_secret(private_key(b"a" * 16, b"t"), bytes(32))
 
 
 def test_enough_shares_give_the_secret_and_fewer_do_not() -> None:

@@ -60,18 +60,20 @@ class FixedPoint:
 
     def holds(self, values: Array) -> bool:
         """Whether all values are finite and within the range."""
-        bound = np.ldexp(1.0, self.exponent)
-        return bool(np.all(np.abs(values) <= bound))  # not of NaN
+        bound = 2.0**self.exponent
+        return not values.size or bool(-bound <= values.min() and values.max() <= bound)  # not NaN
 
     def encode(self, values: Array) -> Words:
         """The integers of these values; values beyond the range are refused."""
         if not self.holds(values):
             raise InputError(f"a value is not finite or beyond the agreed range 2^{self.exponent}")
-        return np.rint(np.ldexp(values, self.bits)).astype(np.int64).view(np.uint64)
+        scaled = np.asarray(values * 2.0**self.bits)  # exact
+        return np.rint(scaled, out=scaled).astype(np.int64).view(np.uint64)
 
     def decode(self, total: Words) -> Array:
         """The number that a sum of integers stands for."""
-        found: Array = np.ldexp(total.view(np.int64).astype(np.float64), -self.bits)
+        found: Array = total.view(np.int64).astype(np.float64)
+        found *= 2.0**-self.bits
         return found
 
 

@@ -18,8 +18,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from reshuffle.errors import InputError
 from reshuffle.federated.secure.fixed_point import Words
 
-PIECE = 1 << 15
-"""Words of a keystream that are made at a time: 256 KiB, which stay in the processor's cache."""
+PIECE = 1 << 14
+"""Words of a keystream that are made at a time: 128 KiB, which stay in the processor's cache."""
+ZEROS = memoryview(bytes(8 * PIECE))
+"""What is encrypted, so that the keystream is left."""
 COUNTER = bytes(16)
 """The first counter block."""
 
@@ -39,21 +41,20 @@ def public_bytes(private: X25519PrivateKey) -> bytes:
     return private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
 
-def pair_key(private: X25519PrivateKey, public: bytes, purpose: bytes) -> bytes:
-    """The key that two sites have in common for one purpose."""
+def pair_secret(private: X25519PrivateKey, public: bytes) -> bytes:
+    """The secret that two sites have in common, from which keys are derived."""
     try:
-        secret = private.exchange(X25519PublicKey.from_public_bytes(public))
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:  # a point of low order: the secret would be known to everybody
         raise InputError("a public key of a site is no good point of the curve") from None
-    return derived(secret, purpose)
 
 
 def add_mask(total: Words, key: bytes, sign: int) -> None:
     """Add the keystream of a key to ``total``, modulo 2⁶⁴, or subtract it where ``sign`` is -1."""
     encryptor = Cipher(AES256(key), CTR(COUNTER)).encryptor()
-    zeros, stream = bytes(8 * PIECE), bytearray(8 * PIECE + 15)
+    stream = bytearray(min(8 * total.size, len(ZEROS)) + 15)
     change = np.add if sign > 0 else np.subtract
     for start in range(0, total.size, PIECE):
         part = total[start : start + PIECE]
-        encryptor.update_into(memoryview(zeros)[: 8 * part.size], stream)
+        encryptor.update_into(ZEROS[: 8 * part.size], stream)
         change(part, np.frombuffer(stream, "<u8", part.size), out=part)

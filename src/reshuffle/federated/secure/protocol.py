@@ -22,7 +22,7 @@ from reshuffle.federated.secure.fixed_point import Words
 from reshuffle.federated.secure.graph import neighbours
 from reshuffle.federated.secure.header import SumHeader
 from reshuffle.federated.secure.keys import SiteKeys
-from reshuffle.federated.secure.masks import add_mask, private_key, public_bytes
+from reshuffle.federated.secure.masks import add_mask, pair_secret, private_key, public_bytes
 from reshuffle.federated.secure.purposes import (
     MASK,
     SEAL,
@@ -63,6 +63,7 @@ class SiteRound:
     """The sites that handed out shares."""
     survivors: tuple[int, ...] = ()
     """The set that this site has signed."""
+    _secrets: dict[int, bytes] = field(default_factory=dict, init=False, repr=False)
 
     # --- the five answers ----------------------------------------------------------------------
 
@@ -77,11 +78,12 @@ class SiteRound:
         self._next("shares")
         names = self.header.names
         self._check_set("that have keys", tuple(sorted(rows)), names)
-        for client, row in rows.items():
-            row.check(signer, self.header, names[client], now)
         mine = rows[self.me]
         if (mine.sealing, mine.masking) != self._public():
             raise InputError("the driver gives other keys for this site than it has sent")
+        for client, row in rows.items():
+            if client != self.me:
+                row.check(signer, self.header, names[client], now)
         keys = [key for row in rows.values() for key in (row.sealing, row.masking)]
         if len(set(keys)) < len(keys):
             raise InputError("two of the keys for this sum are the same")
@@ -92,10 +94,8 @@ class SiteRound:
         second = split(self.own, self.header.shares, len(holders))
         both = {h: a + b for h, a, b in zip(holders, first, second, strict=True)}
         self.held = {self.me: both[self.me]}
-        view = self.view
-        sealer = private_key(self.sealing, SEAL)
         return {
-            v: seal(seal_key(sealer, self.rows[v].sealing, self.header, self.me, v), both[v], view)
+            v: seal(seal_key(self._secret(v), self.header, self.me, v), both[v], self.view)
             for v in near
         }
 
@@ -109,25 +109,25 @@ class SiteRound:
             raise InputError(
                 f"{len(near)} of its neighbours take part, and {self.header.shares - 1} are needed"
             )
-        names, sealer = self.header.names, private_key(self.sealing, SEAL)
+        names = self.header.names
         for v in near:
             if v not in sealed:
                 raise InputError(f"the shares from {names[v]} are missing")
-            key = seal_key(sealer, self.rows[v].sealing, self.header, v, self.me)
+            key = seal_key(self._secret(v), self.header, v, self.me)
             self.held[v] = unseal(key, sealed[v], self.view, names[v])
 
     def masked(self, words: Words) -> Words:
-        """The integers of this site's answer, masked."""
+        """The integers of this site's answer, masked in place."""
         if not (self.senders and self.masking):
             raise InputError("it has no shares of the other sites yet, or has masked its answer")
-        total, masker = words.copy(), private_key(self.masking, MASK)
-        add_mask(total, own_mask_key(self.own), 1)
+        masker = private_key(self.masking, MASK)
+        add_mask(words, own_mask_key(self.own), 1)
         for v in self.neighbours(self.me):
             if v in self.senders:
                 key = pair_mask_key(masker, self.rows[v].masking, self.header, self.me, v)
-                add_mask(total, key, 1 if self.me < v else -1)
+                add_mask(words, key, 1 if self.me < v else -1)
         self.masking = b""  # nothing else is ever masked with it
-        return total
+        return words
 
     def agree(self, survivors: Sequence[int], signer: SiteKeys) -> bytes:
         """A signature under the set of sites whose sum is to be unmasked."""
@@ -148,9 +148,10 @@ class SiteRound:
         """The seed of its own mask, and of each neighbour the one share that the set allows."""
         self._next("unmask")
         names = self.header.names
-        signed = [u for u in signatures if u in self.survivors]
+        signed, text = [u for u in signatures if u in self.survivors], self._set_text()
         for u in signed:
-            signer.check(names[u], self._set_text(), signatures[u])
+            if u != self.me:
+                signer.check(names[u], text, signatures[u])
         if len(signed) < self.header.threshold:
             raise InputError(
                 f"{len(signed)} sites have signed the set of this sum, and {self.header.threshold} must"
@@ -164,7 +165,7 @@ class SiteRound:
 
     def forget(self) -> None:
         """Let go of all secrets; nothing more is answered."""
-        self.done, self.held = len(ORDER), {}
+        self.done, self.held, self._secrets = len(ORDER), {}, {}
         self.sealing = self.masking = self.own = b""
 
     # --- what the answers are made of ----------------------------------------------------------
@@ -188,6 +189,13 @@ class SiteRound:
             public_bytes(private_key(self.sealing, SEAL)),
             public_bytes(private_key(self.masking, MASK)),
         )
+
+    def _secret(self, other: int) -> bytes:
+        """The secret that this site has in common with another, from which both directions are sealed."""
+        if other not in self._secrets:
+            sealer = private_key(self.sealing, SEAL)
+            self._secrets[other] = pair_secret(sealer, self.rows[other].sealing)
+        return self._secrets[other]
 
     def _set_text(self) -> bytes:
         return set_text(self.view, self.senders, self.survivors)

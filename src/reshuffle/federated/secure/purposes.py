@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from reshuffle.federated.secure.header import SumHeader, hashed
-from reshuffle.federated.secure.masks import derived, pair_key
+from reshuffle.federated.secure.masks import derived, pair_secret
 from reshuffle.federated.secure.rows import KeyRow
 
 MASK, SEAL, OWN = b"mask", b"seal", b"own"
@@ -29,12 +29,9 @@ def pair_mask_key(
 ) -> bytes:
     """The key of the mask that two sites have in common, the same from either side."""
     purpose = hashed(MASK, header.hash, b"%d %d" % (min(one, two), max(one, two)))
-    return pair_key(private, public, purpose)
+    return derived(pair_secret(private, public), purpose)
 
 
-def seal_key(
-    private: X25519PrivateKey, public: bytes, header: SumHeader, sender: int, receiver: int
-) -> bytes:
-    """The key that seals what one site hands to another, in this direction."""
-    purpose = hashed(SEAL, header.hash, b"%d %d" % (sender, receiver))
-    return pair_key(private, public, purpose)
+def seal_key(secret: bytes, header: SumHeader, sender: int, receiver: int) -> bytes:
+    """The key that seals what one site hands to another, in this direction, from the secret of the two."""
+    return derived(secret, hashed(SEAL, header.hash, b"%d %d" % (sender, receiver)))
