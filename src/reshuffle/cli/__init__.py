@@ -13,6 +13,7 @@ from reshuffle.cli.common import Folder, Group, Output, output_options
 from reshuffle.cli.federate_keys import FederateCommand
 from reshuffle.cli.flower import flower
 from reshuffle.cli.options import reading_of, table_options
+from reshuffle.cli.private import Private, privacy_options
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -258,6 +259,7 @@ def reproduce(
     metavar="N",
     help="Judge the model by the sites' test data every N rounds. The final model is judged in any case.",
 )
+@privacy_options("client", "sample")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option(
     "--out",
@@ -284,11 +286,16 @@ def federate(no_progress: bool, output: Output, **options: Any) -> None:
       reshuffle predict reshuffle-federation/model.npz new.csv
       reshuffle federate a9a --clients 20 --split by-label
       reshuffle federate my.svm --method fedrr --rounds 50 --out run --resume
+      reshuffle federate sites.toml --method fedrr --rounds 20 --step 0.5 --l2 0.01
+                --privacy client --clip 0.5 --epsilon 4 --delta 1e-3 --noise-at sites
       reshuffle federate keys trial --site north --site south     (for secure sums; see federate keys --help)
     """
     from reshuffle.cli.federate import Options, run
 
-    code = run(Options(progress=not no_progress and output.live, **options), output)
+    private = Private.taken(options)
+    code = run(
+        Options(progress=not no_progress and output.live, private=private, **options), output
+    )
     click.get_current_context().exit(code)
 
 

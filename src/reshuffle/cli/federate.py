@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from reshuffle.cli.board import Board
 from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output
 from reshuffle.cli.federate_model import write_model
 from reshuffle.cli.federate_picture import draw
-from reshuffle.cli.sites_file import is_sites, sites_of
+from reshuffle.cli.private import Private
+from reshuffle.cli.sites_file import is_sites, privacy_table, sites_of
 from reshuffle.cli.tables import show
 from reshuffle.errors import InputError
 from reshuffle.federated import (
@@ -35,6 +36,7 @@ from reshuffle.federated.replies import Tally
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.losses import Logistic
 from reshuffle.penalties import ElasticNet
+from reshuffle.privacy import Level
 from reshuffle.problem import Problem
 from reshuffle.steps import InverseTime
 from reshuffle.trace import Result
@@ -45,6 +47,8 @@ METHODS: dict[str, type[FederatedSolver]] = {
     "local-sgd": LocalSGD,
     "newton": FedNewton,
 }
+SAMPLED = ("fedrr", "local-sgd")
+"""Methods of steps along samples, which have a batch size, a step that decreases, and privacy."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ class Options:
     resume: bool
     force: bool
     progress: bool
+    private: Private
 
 
 def run(options: Options, output: Output) -> int:
@@ -76,18 +81,13 @@ def run(options: Options, output: Output) -> int:
         raise InputError(f"--resume: there is no checkpoint {checkpoint}")
     if not (options.resume or options.force):
         _check_free(options.out)
+    level = _level(options)  # before any data is touched
     problem, learned = _problem(options)
     names = problem.names if isinstance(problem, Sites) else [*map(str, range(problem.count))]
     if options.split.startswith("column:") and options.clients != len(names):
         output.note(f"--clients is not used with --split {options.split}: it makes {len(names)}")
     output.line(str(problem))
-    step = InverseTime() if options.method in ("fedrr", "local-sgd") else None
-    sums = isinstance(problem, Sites) and problem.secure is not None and options.method == "exact"
-    more: dict[str, Any] = {"state": "clients"} if sums else {}
-    solver = METHODS[options.method](
-        rounds=options.rounds, step=step, engine=options.engine, seed=options.seed, tol=options.tol,
-        evaluate=options.evaluate, **more,
-    )  # fmt: skip
+    solver = _solver(options, level, isinstance(problem, Sites) and problem.secure is not None)
     options.out.mkdir(parents=True, exist_ok=True)
     clock = time.perf_counter()
     with Board(names, options.progress) as board:
@@ -104,7 +104,7 @@ def run(options: Options, output: Output) -> int:
         result = replace(result, learned=learned, tally=tally)
     result.save(options.out / "result.npz")
     result.trace.to_csv(options.out / "trace.csv")
-    sizes, losses = _clients(problem, result)
+    sizes, losses = _clients(problem, result, level is not None)
     draw(result.trace, sizes, losses, options.out / "federation.png", names)
     model = write_model(result, options.out, _about(options, problem, result, seconds))
     show(output.console, _table(result))
@@ -139,6 +139,7 @@ def _document(
         "held_out": quality,
         "travelled": travelled,
         "clients": [vars(line) for line in board.lines],
+        "privacy": None if result.privacy is None else asdict(result.privacy),
     }  # fmt: skip
 
 
@@ -170,14 +171,58 @@ def _problem(options: Options) -> tuple[Federation | Sites, Learned | None]:
     return federation, Learned(loss, penalty, False, n, d, labels, (), data.encoding)
 
 
-def _clients(problem: Federation | Sites, result: FederatedResult) -> tuple[list[int], list[float]]:
-    """The samples and the loss of each client, as far as sites have reported them."""
+def _clients(
+    problem: Federation | Sites, result: FederatedResult, private: bool
+) -> tuple[list[int], list[float]]:
+    """The samples and the loss of each client, as far as sites have reported them; no loss where it is private."""
     parts = result.tally.parts
     if not isinstance(problem, Sites):
         for part, client in zip(parts, problem.clients, strict=True):
-            part.samples, part.loss = client.n, float(client.value(result.x))
+            part.samples = client.n
+            part.loss = None if private else float(client.value(result.x))
     told = [np.nan if part.loss is None else part.loss for part in parts]
     return [part.samples or 0 for part in parts], told
+
+
+def _level(options: Options) -> Level | None:
+    """The level of privacy, with what else must be given in numbers for it."""
+    sites = is_sites(options.data)
+    table, l2 = privacy_table(options.data) if sites else (None, options.l2)
+    level = options.private.level(table)
+    if level is None:
+        return None
+    if options.method not in SAMPLED:
+        raise InputError(
+            f"privacy is for --method fedrr or local-sgd, got {options.method}: an exact method uses the data again and again "
+            "without a bound on one unit's influence"
+        )
+    if options.l2 is None and l2 is None:
+        raise InputError(
+            "with privacy the penalty must be given in numbers, since its default L_f/N is found from the data: give --l2"
+            + (" or l2 = ... in the file" if sites else "")
+        )
+    if options.private.step is None:
+        raise InputError(
+            "with privacy the step must be given in numbers, since its default is found from the data: give --step, for "
+            "example 0.5 where rows have norm 1"
+        )
+    _solver(options, level, secure=False)
+    return level
+
+
+def _solver(options: Options, level: Level | None, secure: bool) -> FederatedSolver:
+    """The method with its settings."""
+    private, sampled = options.private, options.method in SAMPLED
+    step: Any = private.step or (InverseTime() if sampled else None)
+    more: dict[str, Any] = {"state": "clients"} if secure and options.method == "exact" else {}
+    if private.batch_size is not None and not sampled:
+        raise InputError("--batch-size is for --method fedrr or local-sgd")
+    if sampled:
+        more = {"privacy": level, "batch_size": private.batch_size or 1}
+    return METHODS[options.method](
+        rounds=options.rounds, step=step, engine=options.engine, seed=options.seed, tol=options.tol,
+        evaluate=options.evaluate, **more,
+    )  # fmt: skip
 
 
 def _check_free(out: Path) -> None:
@@ -214,7 +259,7 @@ def _table(result: Result) -> Table:
     row = result.trace.last()
     table = Table(title=result.message, show_header=False)
     for name, value in (
-        ("objective", f"{row['objective']:.12g}"),
+        ("objective", "not evaluated" if result.privacy else f"{row['objective']:.12g}"),
         ("rounds", f"{result.epoch}"),
         ("gradients", f"{row['gradients']:,.0f}"),
         ("prox evaluations", f"{row['prox_evals']:,.0f}"),
@@ -225,6 +270,8 @@ def _table(result: Result) -> Table:
         ("digest of the model", result.digest[:16]),
     ):
         table.add_row(name, value)
+    if result.privacy is not None:
+        table.add_row("privacy", str(result.privacy))
     return table
 
 

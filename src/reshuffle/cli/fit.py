@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,12 @@ from reshuffle.cli.fitting import (
     task_of,
 )
 from reshuffle.cli.live import LiveLine
+from reshuffle.cli.private_fit import check_public_encoding, with_held_out
 from reshuffle.datasets import Data, Reading
 from reshuffle.errors import held_warnings
 from reshuffle.estimators.loss_names import loss_word, loss_words
 from reshuffle.estimators.outcome import ended
+from reshuffle.estimators.private_fit import is_private
 from reshuffle.estimators.summary import dense
 from reshuffle.files import check_apart, write_atomically
 from reshuffle.report import HeldOut, fit_page, held_out_numbers, path_page
@@ -47,6 +50,8 @@ def run(
     for name in ("model.npz", "report.html"):
         check_apart(out / name, file)
     data = data_of(file, reading, choices)
+    if is_private(choices.solver):
+        check_public_encoding(data)
     task = task_of(data, choices)
     output.line(_described(file, data, task, choices))
     for name in [name for name in counting(data) if name not in reading.dates]:
@@ -58,6 +63,8 @@ def run(
     seconds = time.perf_counter() - clock
     if task.log_target:
         model.log_target_ = True
+    if model.privacy_ is not None and task.held:
+        model.privacy_ = with_held_out(model.privacy_)
     held = held_out_numbers(model, task.held_X, task.held_y, task.y, task.held_known)
     if task.known:
         model.shifted_by_ = tuple(task.known)
@@ -179,6 +186,7 @@ def _document(
         "certificate": {"measure": model.certificate_.measure, "value": model.certificate_.value},
         "held_out": None if held is None else {"rows": held.rows} | held.scores,
         "classes": getattr(model, "classes_", None),
+        "privacy": None if model.privacy_ is None else asdict(model.privacy_),
     }
     if hasattr(model, "lambda_"):
         found |= {n: getattr(model, f"{n}_") for n in ("lambda", "lambda_min", "lambda_1se")}
@@ -189,7 +197,7 @@ def _ended(model: Any, output: Output) -> int:
     if model.message_.startswith("interrupted"):
         output.note(f"{model.message_}: what was found so far is written")
         return INTERRUPTED
-    if ended(model) == "not converged":
+    if ended(model) == "not converged" and model.privacy_ is None:
         output.note(
             f"the requested accuracy was not reached ({model.message_}): give more --epochs, a larger --tol or a "
             "stronger penalty"

@@ -27,6 +27,7 @@ from reshuffle.estimators.summary import dense
 from reshuffle.labels import as_written
 from reshuffle.losses.names import split_name
 from reshuffle.penalties import GroupLasso, column_groups
+from reshuffle.solvers.solver import Solver
 
 CLASSES = 20
 """A target of whole numbers with at most this many distinct values is taken as classes, unless a loss for numbers is given."""
@@ -44,7 +45,7 @@ class Choices:
     class_weight: str | None = None
     positive: bool = False
     intercept: bool = True
-    solver: str = "exact"
+    solver: str | Solver = "exact"
     tol: float = 1e-10
     epochs: int = 1000
     holdout: float = 0.2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from reshuffle.cli.options import (
     separator_of,
     table_options,
 )
+from reshuffle.cli.private import Private, privacy_options
 
 
 @click.command()
@@ -41,11 +43,12 @@ from reshuffle.cli.options import (
     default="exact",
     show_default=True,
 )
+@privacy_options("sample")
 @click.option("--cv", is_flag=True, help="Find the strength by cross-validation, as `path` does.")
 @path_options
 @out_option("reshuffle-fit")
 @output_options
-def fit(file: str, cv: bool, out: Path, output: Output, **options: object) -> None:  # fmt: skip
+def fit(file: str, cv: bool, out: Path, output: Output, **options: Any) -> None:  # fmt: skip
     """Fit a linear model to FILE and write it, with a report to look at.
 
     FILE is a CSV or Parquet table, LIBSVM text, or a sparse matrix (NPZ), also packed (.gz, .bz2, .xz); "-" is
@@ -60,10 +63,15 @@ def fit(file: str, cv: bool, out: Path, output: Output, **options: object) -> No
       reshuffle fit a9a --cv --out a9a-model
       zcat big.svm.gz | reshuffle fit - --loss squared_hinge --json
       reshuffle fit policies.csv -t claims --loss poisson --exposure years
+      reshuffle fit a9a --privacy sample --clip 1 --epsilon 2 --delta 1e-5 --step 2 --batch-size 500 --epochs 20
     """
     from reshuffle.cli.fit import run
+    from reshuffle.cli.private_fit import private_solver
 
+    private = Private.taken(options)
     reading, choices = reading_and_choices(options)
+    if private.level() is not None or private.step or private.batch_size:
+        choices = replace(choices, solver=private_solver(private, reading, choices, cv))
     code = run(file, reading, choices, cv=cv, path=False, out=out, output=output)
     click.get_current_context().exit(code)
 

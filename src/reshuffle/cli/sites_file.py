@@ -20,10 +20,10 @@ SETTINGS = {
     "loss": str, "l1": (int, float), "l2": (int, float), "intercept": bool, "standardise": bool,
     "objective": bool, "power_rounds": int, "target": str, "impute": bool, "drop": list, "columns": list,
     "categories": list, "missing": list, "offset": str, "exposure": str, "secure": bool, "threshold": int,
-    "keys": str,
+    "keys": str, "privacy": dict,
 }  # fmt: skip
 WORDS: dict[object, str] = {
-    str: "a text", (int, float): "a number", int: "a whole number", bool: "true or false", list: "a list",
+    str: "a text", (int, float): "a number", int: "a whole number", bool: "true or false", list: "a list", dict: "a table",
 }  # fmt: skip
 """The names that messages use for kinds of values."""
 TABLES = ("impute", "drop", "columns", "categories", "missing", "offset", "exposure")
@@ -63,6 +63,12 @@ def sites_of(data: str, l1: float, l2: float | None) -> Sites:
     if l2 is not None:
         return Sites(sites, penalty=ElasticNet(l1, l2), **common)
     return Sites(sites, choose_penalty=partial(_asked, l1), **common)
+
+
+def privacy_table(data: str) -> tuple[dict[str, Any] | None, float | None]:
+    """The file's table [privacy], where it has one, and its l2."""
+    settings, _ = settings_of(data)
+    return settings.get("privacy"), settings.get("l2")
 
 
 def _asked(l1: float, gathered: RemoteFederation) -> Penalty:

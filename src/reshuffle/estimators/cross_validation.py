@@ -159,6 +159,7 @@ class CrossValidated(Linear, Nested):
         )
         self.certificate_, self.trace_ = certificate_of(result, solver.tol), result.trace
         self.objective_, self.n_samples_fit_ = result.trace.last()["objective"], whole.n
+        self.privacy_ = result.privacy  # always None: a private solver is refused
         shape = (whole.features, *whole.shape[1:])
         self.penalty_ = scaled(whole.penalty, self.lambda_, shape)
 

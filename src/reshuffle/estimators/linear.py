@@ -18,6 +18,7 @@ from reshuffle.estimators.summary import dense, summary_of
 from reshuffle.inference import Inference
 from reshuffle.losses import Loss
 from reshuffle.penalties import Penalty
+from reshuffle.privacy import Guarantee
 from reshuffle.trace import Trace
 
 
@@ -36,6 +37,8 @@ class Linear:
     objective_: float
     certificate_: Certificate
     trace_: Trace
+    privacy_: Guarantee | None
+    """What a private solver guarantees; None for every other."""
     data_: inputs.Prepared | None
     """The data of the fit, for ``inference``; neither pickled nor saved."""
     loss_: Loss

@@ -30,6 +30,10 @@ def summary_of(model: Any, largest: int, names: object = None) -> str:
         "ended": f"{ended(model)} after {model.n_iter_} iteration{'s' * (model.n_iter_ != 1)}",
         "certificate": str(model.certificate_),
     }
+    private = getattr(model, "privacy_", None)
+    if private is not None:
+        lines |= {"objective": "not evaluated", "privacy": str(private)}
+        lines["ended"] = f"after {model.n_iter_} iteration{'s' * (model.n_iter_ != 1)}"
     if note := endless(model.message_):
         lines["caution"] = note
     if hasattr(model, "classes_"):

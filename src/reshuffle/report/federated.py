@@ -13,6 +13,7 @@ from reshuffle.federated.quality import ALL
 from reshuffle.federated.replies import ClientTally, Tally
 from reshuffle.report import html, pictures, words
 from reshuffle.report.fit import coefficients_part, proof_part
+from reshuffle.report.private import privacy_part
 from reshuffle.trace import Trace
 
 MOST_BARS = 30
@@ -50,6 +51,7 @@ def federated_page(
         html.tiles(_tiles(model, result)),
         _quality_part(held, result.trace),
         proof_part(model, "rounds", "" if result.tol else " Give --tol 1e-6 to have it checked."),
+        *privacy_part(model),
         _sites_part(tally, result.epoch),
         coefficients_part(model, names),
         _travelled_part(tally),

@@ -11,6 +11,7 @@ from reshuffle.estimators.outcome import ended
 from reshuffle.estimators.summary import dense
 from reshuffle.report import html, pictures, words
 from reshuffle.report.held_out import HeldOut, calibrated
+from reshuffle.report.private import privacy_part
 from reshuffle.report.units import intercept, meaning, units
 
 LARGEST = 20
@@ -30,6 +31,7 @@ def fit_page(
         html.tiles(tiles(model, held)),
         *held_out_part(held),
         coefficients_part(model, names),
+        *privacy_part(model),
         proof_part(model),
         html.section("Data and settings", html.pairs({**about, "penalty": words.penalty(model)})),
     ]

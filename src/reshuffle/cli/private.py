@@ -1,0 +1,75 @@
+"""Differential privacy as options of a command, or as the table [privacy] of a sites.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reshuffle.cli.common import Command
+
+if TYPE_CHECKING:
+    from reshuffle.privacy import Level
+
+NAMES = ("clip", "noise", "epsilon", "delta", "noise_at")
+"""Settings of a level, which are also the names of options."""
+
+
+def privacy_options(*units: str) -> Callable[[Command], Command]:
+    """The options of differential privacy for these protected units."""
+    at = click.option(
+        "--noise-at", type=click.Choice(["sites", "driver"]),
+        help="For clients: each site adds its share of the noise, or the driver adds all.  [default: driver]",
+    )  # fmt: skip
+    given = [
+        click.option("--privacy", "unit", type=click.Choice(list(units)),
+                     help="Differential privacy for each of these; needs --step, --clip, --delta, and --epsilon or --noise."),
+        click.option("--clip", type=float, help="C: the most that one unit may add to a sum, as a Euclidean norm."),
+        click.option("--epsilon", type=float, help="ε of the whole run, from which the noise is computed."),
+        click.option("--noise", type=float, help="z, in place of --epsilon: noise of standard deviation z·C on each sum."),
+        click.option("--delta", type=float, help="δ, below 1 over the number of units."),
+        *([at] if "client" in units else []),
+        click.option("--step", type=click.FloatRange(min=0.0, min_open=True), help="Step size γ."),
+        click.option("--batch-size", type=click.IntRange(min=1), help="Samples of a step.  [default: 1]"),
+    ]  # fmt: skip
+
+    def add(command: Command) -> Command:
+        for option in reversed(given):
+            command = option(command)
+        return command
+
+    return add
+
+
+@dataclass(frozen=True)
+class Private:
+    """What the command was given about privacy and its steps."""
+
+    unit: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    step: float | None = None
+    batch_size: int | None = None
+
+    @classmethod
+    def taken(cls, options: dict[str, Any]) -> Private:
+        """These options, taken out of the others."""
+        settings = {n: v for n in NAMES if (v := options.pop(n, None)) is not None}
+        return cls(options.pop("unit"), settings, options.pop("step"), options.pop("batch_size"))
+
+    def level(self, table: Mapping[str, Any] | None = None) -> Level | None:
+        """The level of the options, or of the table of a file; None where there is neither."""
+        from reshuffle.errors import InputError
+        from reshuffle.privacy import level_of
+
+        if self.unit is None and self.settings:
+            option = next(iter(self.settings)).replace("_", "-")
+            raise InputError(f"--{option} is for differential privacy: give --privacy as well")
+        if table is not None and self.unit is not None:
+            raise InputError(
+                "privacy is given by the file's [privacy] and by --privacy: leave one of them out"
+            )
+        if table is not None:
+            return level_of(table)
+        return None if self.unit is None else level_of({"unit": self.unit, **self.settings})
