@@ -79,9 +79,10 @@ def measured(rounds: int) -> Iterator[Finding]:
             clock = time.perf_counter()
             made.link()
             yield Finding("start of the SuperLink", time.perf_counter() - clock, "s")
-            for name in NAMES:
-                made.register(name)
+            made.register(*NAMES)
             nodes = [made.node(name, data=str(folder / f"{name}.npz")) for name in NAMES]
+            for node in nodes:
+                node.says("SuperNode ID")  # connected, so that no run waits for it
             for what, app in apps.items():
                 run = made.run(app, log=f"{app.name}.log")
                 yield from _watched(what, run, nodes[0], rounds)

@@ -38,6 +38,15 @@ def pytest_configure(config: pytest.Config) -> None:
         np.seterr(all="raise")
 
 
+@pytest.hookimpl(trylast=True)  # once slow tests are deselected
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that wait for servers begin first, half of them on each of two workers, so that others compute meanwhile."""
+    waiting = [one for one in items if one.get_closest_marker("servers")]
+    rest = [one for one in items if not one.get_closest_marker("servers")]
+    middle = len(rest) // 2
+    items[:] = waiting[::2] + rest[:middle] + waiting[1::2] + rest[middle:]
+
+
 @pytest.fixture(scope="module")
 def vanishing() -> Iterator[None]:
     """For formulas on any numbers: what is too small for a float becomes zero, also under --strict-numerics."""

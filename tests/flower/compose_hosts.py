@@ -30,11 +30,13 @@ exec chroot {place}/root env -i {environment} {command}
 
 
 def environment_of(containerfile: Path) -> dict[str, str]:
-    """What the image's ENV says, with this environment of Python in place of its own."""
+    """What the image's ENV says, with this environment of Python in place of its own, and its choice of BLAS kernels, which the
+    last bits of a model depend on."""
     said = dict(re.findall(r"\b([A-Z_]+)=(\S+)", containerfile.read_text().partition("\nENV ")[2]))
     source = str(Path(__file__).parents[2] / "src")
     path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-    return said | {"PATH": path, "PYTHONPATH": source, "HOME": "/root", "LANG": "C.UTF-8"}
+    kernels = {name: value for name, value in os.environ.items() if name.startswith("OPENBLAS_")}
+    return kernels | said | {"PATH": path, "PYTHONPATH": source, "HOME": "/root", "LANG": "C.UTF-8"}
 
 
 @contextmanager

@@ -27,6 +27,8 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "PYTHONDONTWRITEBYTECODE": "",  # every message starts a process, which would compile this package anew
 }  # fmt: skip
+LOOK = 0.25
+"""Seconds between two looks at a log, which is read as a whole: a part of a second of the processor that the nodes need."""
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -36,7 +38,7 @@ def until(true: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any
     while not (found := true()):
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {patience:g} s: {what}")
-        time.sleep(0.05)
+        time.sleep(LOOK)
     return found
 
 
@@ -196,13 +198,18 @@ class Trial:
             f"--port={free_port()}", f"--node-config={said}", log=f"node-{key or site}.log", home=home, at=site,
         )  # fmt: skip
 
-    def register(self, site: str) -> None:
-        done = self.start(
-            "flwr", "supernode", "register", f"{self.keys}/{site}.pub", "trial", "--name", site,
-            log=f"register-{site}.log",
-        )  # fmt: skip
-        assert done.wait() == 0, done.text
-        assert "Error" not in done.text, done.text
+    def register(self, *sites: str) -> None:
+        """The keys of sites, each under its name."""
+        started = [
+            self.start(
+                "flwr", "supernode", "register", f"{self.keys}/{site}.pub", "trial", "--name", site,
+                log=f"register-{site}.log",
+            )
+            for site in sites
+        ]  # fmt: skip
+        for done in started:
+            assert done.wait() == 0, done.text
+            assert "Error" not in done.text, done.text
 
     def run(self, app: Path, log: str = "run.log", **config: Any) -> Process:
         """`flwr run`, with its log followed."""
@@ -239,6 +246,13 @@ def trial(folder: Path, keys: Path | None = None, simulation: bool = False) -> I
         yield made
     finally:
         made.close()
+
+
+def works(node: Process, before: int) -> None:
+    """Wait until a node has received one more training message than before."""
+    until(
+        lambda: node.text.count("Receiving: train") > before, "a message in the middle of a round"
+    )
 
 
 # --- hosts of their own ----------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -125,33 +125,75 @@ def test_a_node_that_opens_the_data_of_another_is_told_of_and_not_resumed_with(
         train(LocalGrid(nodes, longer), RunSettings.of(longer | {"resume": True}))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a disk of a few pages needs root")
-def test_a_full_disk_is_said_and_the_checkpoint_before_it_stands(
-    homes: Path, tmp_path: Path
-) -> None:
-    config = settings(tmp_path / "disk", method="fedrr", rounds=2)
-    (tmp_path / "disk").mkdir()
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
     made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(tmp_path / "disk")], check=False
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(place)],
+        check=False,
+        capture_output=True,
     )
     if made.returncode:
-        pytest.skip("nothing can be mounted here")
-    try:
-        train(LocalGrid(nodes_of(homes), config), RunSettings.of(config))
-        before = (tmp_path / "disk" / "checkpoint.npz").read_bytes()
-        filler = tmp_path / "disk" / "filler"
-        with filler.open("wb", buffering=0) as file, suppress(OSError):
-            while file.write(bytes(4096)):
-                pass
-        more = config | {"rounds": 4}
-        with pytest.raises(rs.errors.FileError, match=r"checkpoint.npz.*No space left on device"):
-            train(LocalGrid(nodes_of(homes), more), RunSettings.of(more | {"resume": True}))
-        assert (tmp_path / "disk" / "checkpoint.npz").read_bytes() == before
+        pytest.skip("nothing can be mounted here: a disk of a few pages needs root")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def filled(place: Path) -> Path:
+    """The file that takes all that was left of a disk."""
+    filler = place / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    return filler
+
+
+def test_a_full_disk_is_said_and_the_checkpoint_before_it_stands(homes: Path, disk: Path) -> None:
+    config = settings(disk, method="fedrr", rounds=2)
+    train(LocalGrid(nodes_of(homes), config), RunSettings.of(config))
+    before = (disk / "checkpoint.npz").read_bytes()
+    filler = filled(disk)
+    more = config | {"rounds": 4}
+    with pytest.raises(rs.errors.FileError, match=r"checkpoint.npz.*No space left on device"):
+        train(LocalGrid(nodes_of(homes), more), RunSettings.of(more | {"resume": True}))
+    assert (disk / "checkpoint.npz").read_bytes() == before
+    filler.unlink()
+    found = train(LocalGrid(nodes_of(homes), more), RunSettings.of(more | {"resume": True}))
+    assert found.digest == on_threads(homes, more).digest
+
+
+@pytest.mark.parametrize("what", ["state", "audit"])
+@pytest.mark.parametrize("how", ["full", "read-only"])
+def test_a_disk_of_a_site_that_cannot_be_written_to_is_said_by_name(
+    homes: Path, tmp_path: Path, disk: Path, what: str, how: str
+) -> None:
+    """Nothing leaves the site that it cannot write down; where its folder lies, nobody is told. Then the run goes on."""
+    config = settings(tmp_path / "out", state="clients", rounds=2)
+    nodes = nodes_of(homes, state=f"{tmp_path}/state-{{name}}")
+    nodes[7][what] = str(disk / "south")
+    train(LocalGrid(nodes, config), RunSettings.of(config))
+    before = (tmp_path / "out" / "checkpoint.npz").read_bytes()
+    if how == "full":
+        filler = filled(disk)
+    else:
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    more = config | {"rounds": 4}
+    why = (
+        "No space left on device" if how == "full" else "(Read-only file system|cannot be written)"
+    )
+    with pytest.raises(rs.ClientError, match=rf"client 1 \(south\): .*{why}") as caught:
+        train(LocalGrid(nodes, more), RunSettings.of(more | {"resume": True}))
+    assert str(disk) not in str(caught.value)
+    assert "client 0" not in str(caught.value)
+    assert (tmp_path / "out" / "checkpoint.npz").read_bytes() == before
+    if how == "full":
         filler.unlink()
-        found = train(LocalGrid(nodes_of(homes), more), RunSettings.of(more | {"resume": True}))
-        assert found.digest == on_threads(homes, more).digest
-    finally:
-        subprocess.run(["umount", str(tmp_path / "disk")], check=True)
+    else:
+        subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+    found = train(LocalGrid(nodes, more), RunSettings.of(more | {"resume": True}))
+    assert found.digest == on_threads(homes, more).digest
 
 
 def test_a_clock_that_was_set_back_changes_no_node(homes: Path) -> None:

@@ -19,7 +19,17 @@ import pytest
 pytest.importorskip("flwr", reason='Flower is an extra: pip install "reshuffle[flower]"')
 
 from compose_hosts import composed
-from flower_servers import SPACE, Process, Trial, cable, can_have_hosts, three_hosts, trial, until
+from flower_servers import (
+    SPACE,
+    Process,
+    Trial,
+    cable,
+    can_have_hosts,
+    three_hosts,
+    trial,
+    until,
+    works,
+)
 from test_flower_servers import DIGEST, NAMES, app_of, digest_of, homes, on_threads
 
 import reshuffle as rs
@@ -39,20 +49,12 @@ def secured(homes: Path, folder: Path) -> Iterator[tuple[Trial, Path, dict[str, 
     make_keys(keys, ["127.0.0.1"], NAMES, days=1)
     with trial(folder / "trial", keys) as made:
         made.link()
-        for name in NAMES:
-            made.register(name)
+        made.register(*NAMES)
         yield made, app, {name: joined(made, homes, name) for name in NAMES}
 
 
 def joined(made: Trial, homes: Path, name: str) -> Process:
     return made.node(name, data=str(homes / f"{name}.npz"))
-
-
-def works(node: Process, before: int) -> None:
-    """Wait until a node has received one more training message than before."""
-    until(
-        lambda: node.text.count("Receiving: train") > before, "a message in the middle of a round"
-    )
 
 
 CONFIG: dict[str, Any] = {"method": "exact", "rounds": 5, "tol": 0.0, "objective": False}
@@ -178,8 +180,8 @@ def test_three_hosts_one_of_them_cut_off_and_coming_back(
             check=True,
         ).stdout
         assert {line.split()[3] for line in listening.splitlines()} == {made.address}
+        made.register(*NAMES)
         for name in NAMES:
-            made.register(name)
             joined(made, homes, name)
         run = made.run(app, **CONFIG)
         run.says("round 1 done")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 pytest.importorskip("flwr", reason='Flower is an extra: pip install "reshuffle[flower]"')
 
 from click.testing import CliRunner
-from flower_servers import Process, trial, until
+from flower_servers import Process, Trial, trial, until, works
 
 import reshuffle as rs
 from reshuffle.cli import main
+from reshuffle.flower.certificates import make_keys
 from reshuffle.flower.settings import RunSettings
 
 NAMES = ("north", "south")
@@ -73,13 +75,14 @@ def train(message, context):
 
 @pytest.fixture(scope="module")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two sites with their tables, and one that has another."""
+    """Two sites with their tables, one with other features, and one with other labels."""
     folder = tmp_path_factory.mktemp("homes")
     X, y = rs.datasets.breast_cancer()
     order = np.argsort(X[:, 0])
     for name, rows in zip(NAMES, np.array_split(order, 2), strict=True):
         np.savez(folder / f"{name}.npz", X=X[rows], y=y[rows])
     np.savez(folder / "west.npz", X=X[:50, :4], y=y[:50])
+    np.savez(folder / "east.npz", X=X[:50], y=np.arange(50) % 3)
     lines = [f'[[site]]\nname = "{n}"\ndata = "{n}.npz"\ntest = "{n}.npz"\n' for n in NAMES]
     (folder / "sites.toml").write_text("l1 = 0.001\nl2 = 0.01\n" + "".join(lines))
     return folder
@@ -109,6 +112,7 @@ def digest_of(run: Process) -> str:
     return found[1]
 
 
+@pytest.mark.servers
 def test_a_simulation_ends_in_the_model_of_threads(homes: Path, tmp_path: Path) -> None:
     app = app_of(homes, tmp_path)
     config: dict[str, Any] = {"method": "exact", "rounds": 3, "tol": 0.0}
@@ -135,12 +139,35 @@ REFUSALS = (
 """What the log says of each fault, in their order."""
 
 
+def wrong_runs(
+    made: Trial, app: Path, homes: Path, sites: Sequence[str]
+) -> dict[str, tuple[Process, str]]:
+    """Runs over north and a site whose table is another, at the same time; and what each must be told."""
+    told = {
+        "west": "features of client 1 (west) is 4, of client 0 (north) 30",
+        "east": "client 1 (east): [0.0, 1.0, 2.0]",
+    }
+    return {
+        site: (
+            made.run(app, f"{site}.log", sites=f"north, {site}", rounds=1, out=str(app / site)),
+            told[site],
+        )
+        for site in sites
+    }
+
+
+@pytest.mark.servers
 @pytest.mark.parametrize(
-    "first", [pytest.param(0, marks=pytest.mark.slow, id="all faults"), pytest.param(3, id="three")]
+    ("first", "wrong"),
+    [
+        pytest.param(0, ("west", "east"), marks=pytest.mark.slow, id="all faults"),
+        pytest.param(3, ("west",), id="three"),
+    ],
 )
 def test_a_deployment_refuses_wrong_replies_and_ends_in_the_same_model(
-    homes: Path, tmp_path: Path, first: int
+    homes: Path, tmp_path: Path, first: int, wrong: tuple[str, ...]
 ) -> None:
+    """Another run goes on over the same nodes meanwhile: one with a site of other features, and one of other labels."""
     app = app_of(homes, tmp_path)
     (app / "federation" / "client.py").write_text(HOSTILE)
     config: dict[str, Any] = {
@@ -152,15 +179,17 @@ def test_a_deployment_refuses_wrong_replies_and_ends_in_the_same_model(
     }
     with trial(tmp_path / "trial") as made:
         made.link()
-        for name in ("west", *reversed(NAMES)):
+        for name in (*wrong, *reversed(NAMES)):
             made.node(name, data=str(homes / f"{name}.npz"))
         (made.folder / "home-south" / "counter").write_text(str(first))
-        narrow = made.run(app, log="narrow.log", sites="north, west", rounds=1)
-        narrow.wait()
+        others = wrong_runs(made, app, homes, wrong)
         run = made.run(app, largest=10**6, **config)
         run.wait(600)
-    assert "features of client 1 (west) is 4, of client 0 (north) 30" in narrow.text
-    assert "round 1 done" not in narrow.text
+        for site, (other, words) in others.items():
+            other.wait()
+            assert words in other.text, site
+            assert "round 1 done" not in other.text
+            assert not (app / site / "checkpoint.npz").exists()
     for words in REFUSALS[first:]:
         assert words in run.text, words
     assert max(map(len, run.text.splitlines())) < 1500
@@ -169,35 +198,35 @@ def test_a_deployment_refuses_wrong_replies_and_ends_in_the_same_model(
     assert trace["retries"][-1] == len(REFUSALS) - first
 
 
+@pytest.mark.servers
 def test_with_tls_and_keys_a_node_that_is_stopped_comes_back_with_its_state(
     homes: Path, tmp_path: Path
 ) -> None:
-    """The state of ExactFedRR is at the clients; north is stopped after round 1 and started again."""
+    """The state of ExactFedRR is at the clients; north is stopped in the middle of round 2, and started again."""
     keys, app = tmp_path / "keys", app_of(homes, tmp_path)
-    sites = [word for name in (*NAMES, "stranger") for word in ("--site", name)]
-    done = CliRunner().invoke(main, ["flower", "certs", str(keys), "--server", "127.0.0.1", *sites])
-    assert done.exit_code == 0, done.output
+    make_keys(keys, ["127.0.0.1"], [*NAMES, "stranger"], days=1)
     config: dict[str, Any] = {
         "method": "exact",
         "state": "clients",
-        "rounds": 3,
+        "rounds": 2,
         "tol": 0.0,
         "objective": False,
     }
     with trial(tmp_path / "trial", keys) as made:
         made.link()
-        for name in NAMES:
-            made.register(name)
+        made.register(*NAMES)
         stranger = made.node(
             "south", key="stranger", persistent=False, data=str(homes / "south.npz")
         )
         nodes = {name: made.node(name, data=str(homes / f"{name}.npz")) for name in NAMES}
         run = made.run(app, **config)
         run.says("round 1 done")
+        works(nodes["north"], 1)
         nodes["north"].stop()
         made.node("north", data=str(homes / "north.npz"))
         run.wait(600)
         until(lambda: stranger.popen.poll() is not None, "the end of a node whose key nobody knows")
         assert stranger.popen.poll() not in (0, None)
     assert "registered as north" in run.text
+    assert "round 1, site north:" in run.text  # messages count rounds from 0
     assert digest_of(run) == on_threads(homes, **config)

@@ -16,8 +16,10 @@ from reshuffle.federated.private_text import told
 from reshuffle.federated.secure.parties import guard_of
 from reshuffle.federated.site_host import SiteHost
 from reshuffle.flower.home import name_of, site_of
+from reshuffle.flower.noise_key import kept_noise
 from reshuffle.flower.settings import RunSettings
 from reshuffle.losses import Loss
+from reshuffle.privacy.noise import RepeatedNoise
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message
@@ -64,7 +66,9 @@ def answered(message: Message, context: Context, loss: Loss | None = None) -> Me
     try:
         known, site = _known(context), site_of(node, settings)
         guard = _guard(task, site, settings, context)
-        host = SiteHost(task.clients, [site], settings.model(loss), __version__, known, guard)
+        noise = kept_noise(str(site.state), task) if settings.privacy else RepeatedNoise()
+        model = settings.model(loss)
+        host = SiteHost(task.clients, [site], model, __version__, known, guard, noise)
         (answer,) = host.work(task)
         context.state[STATE] = ConfigRecord(dict(known))
         if guard is not None:

@@ -49,11 +49,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Sites, in the order that numbers them. Each says its own name in its node configuration.": ("sites",),
     "What is trained: the loss, the penalty as Python writes it (empty: ℓ2 of L_f/N), and how tables are read.": (
         "loss", "penalty", "ridge", "intercept", "standardise", "target", "impute", "drop", "columns",
-        "categories", "missing",
+        "categories", "missing", "offset", "exposure",
     ),
     "How: exact, fedrr, fedso, local-sgd or newton; step 0, acceleration -1 and evaluate 0 are the defaults.": (
-        "method", "rounds", "tol", "seed", "step", "participation", "evaluate", "state",
-        "acceleration", "objective", "power-rounds",
+        "method", "rounds", "tol", "seed", "step", "batch-size", "participation", "evaluate", "state",
+        "acceleration", "transport", "objective", "power-rounds",
     ),
     "What happens when a site stays away. Times are in seconds (round-timeout 0: no limit), largest is the bytes of an answer.": (
         "retries", "round-timeout", "on-missing", "on-lost", "wait", "patience", "largest",
@@ -63,6 +63,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Whether sites tell sums alone (docs/secure.md), with which threshold (0: its own). A node says keys=FOLDER; in a simulation, keys does.": (
         "secure", "threshold", "keys",
+    ),
+    "Differential privacy (docs/privacy.md) for each client or sample; empty for none. Give clip, delta, and epsilon or noise; 0 is not given.": (
+        "privacy", "clip", "epsilon", "noise", "delta", "noise-at",
     ),
     "Where the server writes model.npz, report.html, the trace and the checkpoint: a folder on its machine.": (
         "out", "resume", "force",
@@ -123,6 +126,10 @@ def _settings(folder: Path, sites: str | None, names: str | None) -> dict[str, A
         told["keys"] = str((beside / told["keys"]).resolve())
     if told.get("secure"):  # the default method then keeps its state with the sites
         found["state"] = "clients"
+    if "privacy" in told:  # which the default method does not have; a step must be given in numbers
+        found |= {"method": "fedrr", "tol": 0.0}
+    for key, value in told.pop("privacy", {}).items():
+        found["privacy" if key == "unit" else key.replace("-", "_")] = value
     for key, value in told.items():
         found[key] = text_of(value) if isinstance(value, list) else value
     return found

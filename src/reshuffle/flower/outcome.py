@@ -117,6 +117,8 @@ def write(
         "time": f"{seconds:.3g} s",
     })  # fmt: skip
     logger.info("%s after %d rounds, digest %s", result.message, result.epoch, result.digest)
+    if result.privacy is not None:
+        logger.info("privacy: %s", result.privacy)
     if result.held_out:
         logger.info("on held-out rows:\n%s", result.held_out)
     logger.info("model: %s   report: %s", out / "model.npz", out / "report.html")

@@ -11,7 +11,7 @@ from reshuffle.callbacks import Checkpoint
 from reshuffle.engines import Failure, Reply, Task
 from reshuffle.engines.flower import Flower, Nodes
 from reshuffle.engines.flower.node import short
-from reshuffle.errors import ClientError, extra
+from reshuffle.errors import ClientError, InputError, extra
 from reshuffle.federated import FederatedResult, Site, Sites
 from reshuffle.federated.remote_federation import RemoteFederation
 from reshuffle.federated.solvers import FederatedSolver
@@ -91,6 +91,10 @@ def train(
     out = settings.folder
     check_folder(out, settings.resume, settings.force)
     penalty = penalty if penalty is not None else settings.made_penalty()
+    if penalty is None and settings.privacy:
+        raise InputError(
+            "penalty must be given with privacy: the default, ℓ2 of L_f/N, is found from the data"
+        )
     nodes = Nodes(grid, settings.names)
     engine = Flower(nodes, settings.patience, settings.largest)
     solver = settings.solver(engine)

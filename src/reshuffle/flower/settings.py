@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +14,18 @@ from reshuffle.federated import ExactFedRR, FedNewton, FedRR, LocalSGD, Secure
 from reshuffle.federated.columns import Cells
 from reshuffle.federated.site import Model
 from reshuffle.federated.solvers import FederatedSolver
-from reshuffle.flower.written import list_of, penalty_of
+from reshuffle.federated.transport import SPARSE
+from reshuffle.flower.setting_rules import DECREASING, check_settings, key_of
+from reshuffle.flower.written import call_of, list_of, penalty_of
 from reshuffle.losses import Loss
 from reshuffle.losses.names import loss_by_name
 from reshuffle.orders import ShuffleOnce
 from reshuffle.penalties import Penalty
+from reshuffle.privacy import Level, level_of
 from reshuffle.steps import InverseTime
-
-METHODS = ("exact", "fedrr", "fedso", "local-sgd", "newton")
-DECREASING = ("fedrr", "fedso", "local-sgd")
-"""Methods whose step decreases unless one is given, as in ``reshuffle federate``."""
 
 AT_NODE = "a folder at its node"
 """Stands for the keys of a site, of which the server knows nothing."""
-CHOICES = {
-    "state": ("server", "clients"), "on_missing": ("raise", "average"), "on_lost": ("raise", "restart"),
-}  # fmt: skip
-"""The words that a setting may be, whichever method is used."""
-
-
-def _key(name: str) -> str:
-    """The key of the run configuration."""
-    return name.replace("_", "-")
 
 
 @dataclass(frozen=True)
@@ -56,6 +45,9 @@ class RunSettings:
     columns: str = ""
     categories: str = ""
     missing: str = ""
+    offset: str = ""
+    exposure: str = ""
+    """Columns of tables that are no features: added to the margins, as they are or as logarithms."""
     method: str = "exact"
     rounds: int = 100
     tol: float = 1e-6
@@ -63,12 +55,16 @@ class RunSettings:
     step: float = 0.0
     """0: the method's own."""
     participation: float = 1.0
+    batch_size: int = 1
+    """Of fedrr, fedso and local-sgd."""
     evaluate: int = 0
     """0: at the end only."""
     state: str = "server"
     """Of ExactFedRR: "server" or "clients"."""
     acceleration: int = -1
     """Of ExactFedRR; -1: its own."""
+    transport: str = "float64"
+    """Of ExactFedRR with its state at the clients: how residuals travel."""
     objective: bool = True
     power_rounds: int = 0
     retries: int = 2
@@ -84,6 +80,13 @@ class RunSettings:
     """Bytes of an answer that are taken."""
     new_keys: str = ""
     """Sites whose node may have another key than in earlier runs into ``out``."""
+    privacy: str = ""
+    """Differential privacy for each "client" or "sample"; empty: none. Of its settings, 0 and "" stand for one that is not given."""
+    clip: float = 0.0
+    epsilon: float = 0.0
+    noise: float = 0.0
+    delta: float = 0.0
+    noise_at: str = ""
     secure: bool = False
     """Whether sites tell sums alone."""
     threshold: int = 0
@@ -117,61 +120,15 @@ class RunSettings:
         return cls(**found)
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise InputError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
-        self.made_loss()  # it says so where there is none of this name
-        if self.method == "newton" and not self.objective:
-            raise InputError(
-                "method newton keeps the best point that it has seen, and needs the sites to tell the values of their "
-                "losses: objective must be true"
-            )
-        if not self.names:
-            raise InputError('sites must name the sites, as in "north, south"')
-        if len(set(self.names)) < len(self.names):
-            raise InputError(f"sites must be different names, got {self.sites!r}")
-        for name, allowed in CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(
-                    f"{_key(name)} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}"
-                )
-        for name in ("wait", "round_timeout"):
-            seconds = getattr(self, name)
-            if not 0 <= seconds < inf:
-                raise InputError(f"{_key(name)} must be seconds, at least 0, got {seconds!r}")
-        if self.acceleration < -1:
-            raise InputError(
-                f"acceleration must be at least 0, or -1 for the method's own, got {self.acceleration}"
-            )
-        strangers = [name for name in self.renewed if name not in self.names]
-        if strangers:
-            raise InputError(
-                f"new-keys must name sites of this run ({self.sites}), got {strangers[0]!r}"
-            )
-        if self.secure:
-            self._check_secure()
-        if not self.out.strip():
-            raise InputError("out must name a folder on the server, got an empty text")
-        if self.target and self.target in list_of("drop", self.drop):
-            raise InputError(f"drop names the target {self.target!r}, which is needed")
-
-    def _check_secure(self) -> None:
-        """Refuse, before anything is asked of a site, what cannot be had by sums alone."""
-        for name in ("standardise", "impute"):
-            if getattr(self, name):
-                raise InputError(f"{name} must be false with secure sums: it needs more than sums")
-        if self.method == "exact" and self.state != "clients":
-            raise InputError('method exact needs state="clients" with secure sums')
-        if self.threshold < 0:
-            raise InputError(f"threshold must be at least 0, got {self.threshold}")
-        Secure(self.threshold or None).check_names([*self.names])
+        check_settings(self)
 
     def made_secure(self) -> Secure | None:
         return Secure(self.threshold or None, AT_NODE) if self.secure else None
 
     @property
     def keeps_state(self) -> bool:
-        """Whether each site saves its part of the method in a folder of its own."""
-        return self.method == "exact" and self.state == "clients"
+        """Whether each site saves its part of the method, or the key of its noise, in a folder of its own."""
+        return (self.method == "exact" and self.state == "clients") or bool(self.privacy)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -184,11 +141,17 @@ class RunSettings:
 
     @property
     def cells(self) -> dict[str, Any]:
-        """How tables are read."""
+        """How tables are read, by the names of the parameters of ``Sites``."""
         lists = ("drop", "columns", "categories", "missing")
-        return {"impute": self.impute} | {
+        shifts = {name: getattr(self, name) or None for name in ("offset", "exposure")}
+        return {"impute": self.impute, **shifts} | {
             name: list_of(name, getattr(self, name)) for name in lists
         }
+
+    @property
+    def read(self) -> Cells:
+        """The same, as a site takes it."""
+        return Cells(**self.cells)
 
     def made_loss(self) -> Loss:
         return loss_by_name(self.loss, LOSSES)
@@ -196,14 +159,30 @@ class RunSettings:
     def made_penalty(self) -> Penalty | None:
         return penalty_of(self.penalty) if self.penalty.strip() else None
 
+    def made_level(self) -> Level | None:
+        """The protected unit and its noise; None without privacy."""
+        names = ("clip", "epsilon", "noise", "delta", "noise_at")
+        given = {name: getattr(self, name) or None for name in names}
+        if not self.privacy:
+            for name in [name for name, value in given.items() if value is not None]:
+                raise InputError(
+                    f"{key_of(name)} is for differential privacy: give privacy as well"
+                )
+            return None
+        return level_of({"unit": self.privacy, **given})
+
+    def made_transport(self) -> object:
+        """A word, or one of TopK(share) and RandomK(share)."""
+        return (
+            call_of("transport", self.transport, SPARSE)
+            if "(" in self.transport
+            else self.transport
+        )
+
     def model(self, loss: Loss | None = None) -> Model:
         """What every site trains."""
-        cells = self.cells
-        read = Cells(
-            cells["impute"], *(cells[n] for n in ("drop", "columns", "categories", "missing"))
-        )
         checked = losses.check_loss(loss or self.made_loss())
-        return Model(checked, self.ridge, self.intercept, read)
+        return Model(checked, self.ridge, self.intercept, self.read)
 
     def solver(self, engine: Any) -> FederatedSolver:
         """The method with its settings."""
@@ -215,15 +194,18 @@ class RunSettings:
             "evaluate": self.evaluate or None,
         }  # fmt: skip
         if self.method == "exact":
-            more: dict[str, Any] = {"state": self.state, "on_lost": self.on_lost}
+            more: dict[str, Any] = {
+                "state": self.state, "on_lost": self.on_lost, "transport": self.made_transport(),
+            }  # fmt: skip
             if self.acceleration >= 0:
                 more["acceleration"] = self.acceleration
             return ExactFedRR(**common, **more)
+        if self.method == "newton":
+            return FedNewton(**common)
+        common |= {"batch_size": self.batch_size, "privacy": self.made_level()}
         if self.method == "fedso":
             return FedRR(order=ShuffleOnce(), **common)
-        kinds: dict[str, Any] = {"fedrr": FedRR, "local-sgd": LocalSGD, "newton": FedNewton}
-        made: FederatedSolver = kinds[self.method](**common)
-        return made
+        return FedRR(**common) if self.method == "fedrr" else LocalSGD(**common)
 
     @property
     def folder(self) -> Path:

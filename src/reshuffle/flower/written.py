@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from reshuffle import penalties
 from reshuffle.errors import InputError
 from reshuffle.penalties import Penalty
 
-NAMES = {kind.__name__: kind for kind in penalties.PENALTIES}
+Made = TypeVar("Made")
+NAMES: dict[str, Callable[..., Penalty]] = {kind.__name__: kind for kind in penalties.PENALTIES}
+EXAMPLES = {"penalty": "ElasticNet(l1=0.001, l2=0.01)", "transport": "TopK(0.1)"}
+"""What a setting that is a call looks like."""
 
 
 def penalty_of(text: str) -> Penalty:
@@ -19,6 +22,15 @@ def penalty_of(text: str) -> Penalty:
 
     >>> penalty_of("ElasticNet(l1=0.001, l2=0.01)")
     ElasticNet(l1=0.001, l2=0.01)
+    """
+    return call_of("penalty", text, NAMES)
+
+
+def call_of(key: str, text: str, makers: Mapping[str, Callable[..., Made]]) -> Made:
+    """What a call with plain values makes, of one of these makers; ``key`` names the setting in messages.
+
+    >>> call_of("penalty", "L1(0.1)", NAMES)
+    L1(l1=0.1)
     """
     try:
         call = ast.parse(text.strip(), mode="eval").body
@@ -29,15 +41,14 @@ def penalty_of(text: str) -> Penalty:
         named = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         raise InputError(
-            f'penalty must be written like "ElasticNet(l1=0.001, l2=0.01)", with plain values, got {text!r}: {error}'
+            f"{key} must be written like {EXAMPLES[key]!r}, with plain values, got {text!r}: {error}"
         ) from None
-    if name not in NAMES:
-        raise InputError(f"penalty: there is no {name}; there are {', '.join(sorted(NAMES))}")
+    if name not in makers:
+        raise InputError(f"{key}: there is no {name}; there are {', '.join(sorted(makers))}")
     try:
-        made: Penalty = NAMES[name](*given, **named)
+        return makers[name](*given, **named)
     except TypeError as error:
-        raise InputError(f"penalty: {text!r} cannot be made: {error}") from None
-    return made
+        raise InputError(f"{key}: {text!r} cannot be made: {error}") from None
 
 
 def list_of(name: str, text: str) -> tuple[str, ...]:

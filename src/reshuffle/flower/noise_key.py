@@ -1,0 +1,58 @@
+"""The key of a site's noise, which outlives its processes: Flower starts a new one for every message, and a node may be started again."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from reshuffle.engines import Task
+from reshuffle.errors import InputError
+from reshuffle.privacy.noise import KEY, RepeatedNoise
+
+NAME = "noise.key"
+"""The file in the folder of a site's state."""
+
+
+def kept_noise(folder: str | os.PathLike[str], task: Task) -> RepeatedNoise:
+    """The noise of a site in the run of a task: a question that is asked twice gets the same answer, whatever process answers.
+
+    Whoever has the file and the answers of a site can take the noise away. It lies with the site, readable for its owner alone.
+    Every run, and every work of a run, has noise of its own.
+    """
+    path = Path(folder) / NAME
+    try:
+        key = _read(path) or _made(path)
+    except OSError as error:
+        raise InputError(
+            f"state of the node configuration must be a folder in which a key can be kept: {error.strerror}"
+        ) from None
+    return RepeatedNoise(key).of(f"{task.run} {task.more.get('setup', '')}")
+
+
+def _read(path: Path) -> bytes | None:
+    if not path.exists():
+        return None
+    found = path.read_bytes()
+    if len(found) != KEY // 8:
+        raise InputError(
+            f"the file {NAME} of its state has {len(found)} bytes, and a key has {KEY // 8}: remove it"
+        )
+    return found
+
+
+def _made(path: Path) -> bytes:
+    """A new key. Of two processes that make one at the same time, one wins, and both read its key."""
+    key = secrets.token_bytes(KEY // 8)
+    own = path.with_name(f"{NAME}.{secrets.token_hex(8)}")
+    with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(key)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(own, path)
+    except FileExistsError:
+        return path.read_bytes()
+    finally:
+        own.unlink()
+    return key

@@ -1,0 +1,108 @@
+"""Which settings of a run go together: checked before anything is asked of a site."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from reshuffle.errors import InputError
+from reshuffle.federated import Secure
+from reshuffle.federated.transport import transport_of
+from reshuffle.flower.written import list_of
+
+if TYPE_CHECKING:
+    from reshuffle.flower.settings import RunSettings
+
+METHODS = ("exact", "fedrr", "fedso", "local-sgd", "newton")
+DECREASING = ("fedrr", "fedso", "local-sgd")
+"""Methods whose step decreases unless one is given, as in ``reshuffle federate``."""
+CHOICES = {
+    "state": ("server", "clients"), "on_missing": ("raise", "average"), "on_lost": ("raise", "restart"),
+}  # fmt: skip
+"""The words that a setting may be, whichever method is used."""
+
+
+def key_of(name: str) -> str:
+    """The key of the run configuration."""
+    return name.replace("_", "-")
+
+
+def check_settings(settings: RunSettings) -> None:
+    """Refuse settings that do not go together, before anything is asked of a site."""
+    if settings.method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, got {settings.method!r}")
+    settings.made_loss()  # it says so where there is none of this name
+    if settings.method == "newton" and not settings.objective:
+        raise InputError(
+            "method newton keeps the best point that it has seen, and needs the sites to tell the values of their "
+            "losses: objective must be true"
+        )
+    if not settings.names:
+        raise InputError('sites must name the sites, as in "north, south"')
+    if len(set(settings.names)) < len(settings.names):
+        raise InputError(f"sites must be different names, got {settings.sites!r}")
+    for name, allowed in CHOICES.items():
+        if getattr(settings, name) not in allowed:
+            raise InputError(
+                f"{key_of(name)} must be one of {', '.join(allowed)}, got {getattr(settings, name)!r}"
+            )
+    for name in ("wait", "round_timeout"):
+        seconds = getattr(settings, name)
+        if not 0 <= seconds < inf:
+            raise InputError(f"{key_of(name)} must be seconds, at least 0, got {seconds!r}")
+    if settings.acceleration < -1:
+        raise InputError(
+            f"acceleration must be at least 0, or -1 for the method's own, got {settings.acceleration}"
+        )
+    strangers = [name for name in settings.renewed if name not in settings.names]
+    if strangers:
+        raise InputError(
+            f"new-keys must name sites of this run ({settings.sites}), got {strangers[0]!r}"
+        )
+    if settings.secure:
+        _check_secure(settings)
+    if not settings.out.strip():
+        raise InputError("out must name a folder on the server, got an empty text")
+    if settings.target and settings.target in list_of("drop", settings.drop):
+        raise InputError(f"drop names the target {settings.target!r}, which is needed")
+    _check_cells(settings)
+    if settings.made_level() is not None:
+        _check_private(settings)
+    if settings.batch_size != 1 and settings.method not in DECREASING:
+        raise InputError(
+            f"batch-size is for methods {', '.join(DECREASING)}, got {settings.method}"
+        )
+    if transport_of(settings.made_transport()) is not None and settings.method != "exact":
+        raise InputError(
+            f"transport is for method exact, got {settings.transport!r} with {settings.method}"
+        )
+
+
+def _check_cells(settings: RunSettings) -> None:
+    """Refuse columns that cannot be what the settings say they are, before a site reads its table."""
+    for name, column in settings.read.shifts.items():
+        if column == settings.target:
+            raise InputError(f"{name} must be another column than the target, got {column!r}")
+
+
+def _check_private(settings: RunSettings) -> None:
+    """Refuse, before anything is asked of a site, what would be told of its rows without noise."""
+    if settings.method not in DECREASING:
+        raise InputError(
+            f"privacy is for methods {', '.join(DECREASING)}, got {settings.method}: it uses the data again and again without "
+            "a bound on one unit's influence"
+        )
+    if settings.standardise:
+        raise InputError("standardise must be false with privacy: it needs moments of the columns")
+
+
+def _check_secure(settings: RunSettings) -> None:
+    """Refuse, before anything is asked of a site, what cannot be had by sums alone."""
+    for name in ("standardise", "impute"):
+        if getattr(settings, name):
+            raise InputError(f"{name} must be false with secure sums: it needs more than sums")
+    if settings.method == "exact" and settings.state != "clients":
+        raise InputError('method exact needs state="clients" with secure sums')
+    if settings.threshold < 0:
+        raise InputError(f"threshold must be at least 0, got {settings.threshold}")
+    Secure(settings.threshold or None).check_names([*settings.names])
