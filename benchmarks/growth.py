@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import reshuffle as rs
 from benchmarks.figures import panels, save, style, tidy, write_points
@@ -40,7 +41,7 @@ def growth(quick: bool, out: Path | None = None) -> list[Finding]:
     return [Finding("fitted slope, log-log", float(slope), "", "at most", 1.15, detail)]
 
 
-def _seconds(X: object, y: object) -> float:
+def _seconds(X: object, y: ArrayLike) -> float:
     """Of some epochs, without what is evaluated for the trace."""
     problem = rs.Problem(X, y, penalty=rs.penalties.ElasticNet(l1=1e-4, l2=1e-4))
     with one_thread():

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.arrays import Ends, Noise
+from reshuffle.arrays import AnyArray, Ends, Noise
 from reshuffle.cached import cached_property, keep
 from reshuffle.core import native
 from reshuffle.datafit import ALONE, Copies, Datafit
@@ -258,7 +258,7 @@ class DiskDatafit(Datafit):
     def _filled(self, part: WindowPart, rows: Rows, count: int) -> Datafit:
         """The rows of a part with their targets, weights and offsets."""
 
-        def of(array: NDArray[Any]) -> NDArray[Any]:
+        def of(array: AnyArray) -> AnyArray:
             if not array.size:
                 return array
             found = np.empty((count, *array.shape[1:]), dtype=array.dtype)
@@ -353,7 +353,7 @@ class DiskDatafit(Datafit):
 
     # --- other samples, other features ---------------------------------------------------------
 
-    def fits_in(self, kept: NDArray[Any]) -> bool:
+    def fits_in(self, kept: AnyArray) -> bool:
         """Whether the rows fit into memory in these features alone, a mask or numbers of features."""
         each = (0 if self.rows.unit else self.rows.dtype.itemsize) + (0 if self.rows.dense else 4)
         stored = (
@@ -381,7 +381,9 @@ class DiskDatafit(Datafit):
         )  # fmt: skip
         return keep(fit, column_counts=counts[kept], column_squares=squares[kept])
 
-    def in_memory(self, pieces: Sequence[int], targets: Any, weights: Any, offsets: Any) -> Datafit:
+    def in_memory(
+        self, pieces: Sequence[int], targets: object, weights: object, offsets: object
+    ) -> Datafit:
         """The samples of these pieces, which stay in memory; no file is read whole for them."""
         return self._local(self.rows.glance(pieces), targets, weights, offsets)
 

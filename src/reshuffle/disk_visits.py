@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datafit import Datafit
 from reshuffle.errors import InputError
 from reshuffle.samples import Range
@@ -37,14 +38,14 @@ class WindowPart(NamedTuple):
     """For each piece its rows among all and its rows in ``fit``."""
     segment: Segment
 
-    def gather(self, table: NDArray[Any]) -> NDArray[Any]:
+    def gather(self, table: AnyArray) -> AnyArray:
         """The entries of these rows, of an array with one for each row."""
         found = np.empty((self.fit.n, *table.shape[1:]), dtype=table.dtype)
         for whole, local in self.stretches:
             local.of(found)[...] = whole.of(table)
         return found
 
-    def scatter(self, part: NDArray[Any], table: NDArray[Any]) -> None:
+    def scatter(self, part: AnyArray, table: AnyArray) -> None:
         """Put the entries back."""
         for whole, local in self.stretches:
             whole.of(table)[...] = local.of(part)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -24,7 +23,7 @@ class FederateCommand(click.Command):
         info_name: str | None,
         args: list[str],
         parent: click.Context | None = None,
-        **extra: Any,
+        **extra: object,
     ) -> click.Context:
         if args and args[0] == KEYS:
             return keys.make_context(f"{info_name} {KEYS}", args[1:], parent, **extra)

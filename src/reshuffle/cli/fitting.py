@@ -172,7 +172,7 @@ def _group_lasso(task: FitTask, choices: Choices, strength: float) -> GroupLasso
     return GroupLasso(strength, task.columns)
 
 
-def estimator(task: FitTask, choices: Choices, callbacks: Any = None) -> Any:
+def estimator(task: FitTask, choices: Choices, callbacks: object = None) -> Any:
     """One model at a given strength."""
     l1, l2 = choices.l1, choices.l2
     named = "elasticnet" if l1 and l2 else "l1" if l1 else "l2"

@@ -48,7 +48,7 @@ from reshuffle.cli.private import Private, privacy_options
 @path_options
 @out_option("reshuffle-fit")
 @output_options
-def fit(file: str, cv: bool, out: Path, output: Output, **options: Any) -> None:  # fmt: skip
+def fit(file: str, cv: bool, out: Path, output: Output, **options: object) -> None:  # fmt: skip
     """Fit a linear model to FILE and write it, with a report to look at.
 
     FILE is a CSV or Parquet table, LIBSVM text, or a sparse matrix (NPZ), also packed (.gz, .bz2, .xz); "-" is

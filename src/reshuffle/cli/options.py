@@ -27,12 +27,14 @@ class LossName(TextType):
 
     name = "loss"
 
-    def get_metavar(self, *_: Any, **__: Any) -> str:
+    def get_metavar(self, *_: object, **__: object) -> str:
         from reshuffle.losses.names import OF_CLASSES, OF_NUMBERS
 
         return f"[{'|'.join((*OF_CLASSES, *OF_NUMBERS))}]"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
         from reshuffle.errors import InputError
         from reshuffle.losses.names import OF_CLASSES, OF_NUMBERS, loss_by_name
 

@@ -129,7 +129,7 @@ def _rows(
     return (list(row) for row in zip(*columns, strict=True))
 
 
-def _cells(values: Any) -> list[Any]:
+def _cells(values: Any) -> list[object]:
     """A column as it was in the file: whole numbers without a decimal point, and empty cells left empty."""
     given = values.tolist() if hasattr(values, "tolist") else list(values)
     return [

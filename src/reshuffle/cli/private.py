@@ -58,7 +58,7 @@ class Private:
         settings = {n: v for n in NAMES if (v := options.pop(n, None)) is not None}
         return cls(options.pop("unit"), settings, options.pop("step"), options.pop("batch_size"))
 
-    def level(self, table: Mapping[str, Any] | None = None) -> Level | None:
+    def level(self, table: Mapping[str, object] | None = None) -> Level | None:
         """The level of the options, or of the table of a file; None where there is neither."""
         from reshuffle.errors import InputError
         from reshuffle.privacy import level_of

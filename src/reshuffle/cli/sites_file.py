@@ -132,7 +132,7 @@ def _toml(path: Path) -> tuple[dict[str, Any], list[Site]]:
     return settings, sites
 
 
-def _check(where: str, found: Any, known: dict[str, Any]) -> None:
+def _check(where: str, found: object, known: dict[str, Any]) -> None:
     """Refuse unknown keys and values of the wrong kind."""
     if not isinstance(found, dict):
         raise InputError(f"{where} must be a table, got {found!r}")

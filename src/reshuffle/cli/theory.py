@@ -7,6 +7,7 @@ from rich import box
 from rich.table import Table
 
 from reshuffle import datasets, losses, theory
+from reshuffle.arrays import AnyArray
 from reshuffle.cli.common import Output
 from reshuffle.cli.fitting import are_classes, labels
 from reshuffle.cli.tables import show
@@ -70,7 +71,7 @@ def run(
 
 def _data(
     file: str, reading: Reading, loss: str | None, output: Output
-) -> tuple[object, object, str]:
+) -> tuple[object, AnyArray, str]:
     """Rows, targets, and the loss for them."""
     if reading.target is None and reading.format in (None, "libsvm") and not _is_table(file):
         X, y = datasets.load_libsvm(file, progress=output.live)

@@ -236,7 +236,7 @@ class _HostActor:
     def sizes(self, data: list[object]) -> dict[int, int]:
         return self._fetched(data).sizes()
 
-    def work(self, data: list[Any], task: Task, timeout: float | None) -> list[Reply | Failure]:
+    def work(self, data: list[object], task: Task, timeout: float | None) -> list[Reply | Failure]:
         return list(answers(self.crew, [self._fetched(data)], task, timeout, timeout is not None))
 
     def _fetched(self, data: list[Any]) -> Host:

@@ -50,11 +50,11 @@ class LinearEstimator(Linear, Hooks, Nested):
     @with_callbacks
     def fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        offset: Any = None,
-        exposure: Any = None,
+        X: object,
+        y: object,
+        sample_weight: object = None,
+        offset: object = None,
+        exposure: object = None,
     ) -> Self:
         """Find the minimiser for these rows and targets.
 
@@ -169,7 +169,7 @@ class LinearEstimator(Linear, Hooks, Nested):
             f"callbacks must be a function of a result or a list of such, got {shown(self.callbacks)}"
         )
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

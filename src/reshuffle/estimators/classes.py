@@ -69,12 +69,12 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         x = super().solution()
         return x if self.classes_.size > 2 else np.ascontiguousarray(x[:, 0])
 
-    def decision_function(self, X: Any, offset: Any = None) -> Array:
+    def decision_function(self, X: object, offset: object = None) -> Array:
         """The margins aᵀw + b (+ offset): one per row for two classes, one per row and class for more."""
         margins = self._margins(X, offset)
         return margins if margins.shape[1] > 1 else margins.ravel()
 
-    def predict(self, X: Any, offset: Any = None) -> AnyArray:
+    def predict(self, X: object, offset: object = None) -> AnyArray:
         """The class with the largest margin; of two, the one that is more likely."""
         margins = self._margins(X, offset)
         if margins.shape[1] > 1:
@@ -84,14 +84,16 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         chosen: AnyArray = self.classes_[codes]
         return chosen
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+    def score(
+        self, X: object, y: object, sample_weight: object = None, offset: object = None
+    ) -> float:
         """The share of rows whose class is predicted."""
         from sklearn.metrics import accuracy_score
 
         return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     @available_if(_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any, offset: Any = None) -> Array:
+    def predict_proba(self, X: object, offset: object = None) -> Array:
         """The probability of each class, in the order of ``classes_``."""
         margins, mean = self._margins(X, offset), mean_of(self.loss_)
         if mean is None:
@@ -103,13 +105,13 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         return np.column_stack([other, mean(z)])
 
     @available_if(_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
+    def predict_log_proba(self, X: object, offset: object = None) -> Array:
         """The logarithms of the probabilities."""
         with np.errstate(divide="ignore"):  # log 0 = -inf
             logarithms: Array = np.log(self.predict_proba(X, offset))
         return logarithms
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = takes_more_classes(self.loss)
         return tags

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.estimators import inputs
 from reshuffle.estimators.column_penalties import by_columns
@@ -43,7 +44,7 @@ class Survival(NamedTuple):
             self.X, self.times, self.events, ties, self.strata, penalty, 0.0, self.weights
         )
 
-    def take(self, rows: NDArray[Any]) -> Survival:
+    def take(self, rows: AnyArray) -> Survival:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
         return Survival(
@@ -72,7 +73,7 @@ class CoxModel(Nested):
 
     ties: Any
     coef_: Array
-    strata_: NDArray[Any]
+    strata_: AnyArray
     baseline_: Baseline
     n_features_in_: int
     converged_: bool
@@ -86,7 +87,7 @@ class CoxModel(Nested):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
-    def prepared(self, X: Any, y: Any, sample_weight: Any, strata: Any) -> Survival:
+    def prepared(self, X: Any, y: object, sample_weight: object, strata: object) -> Survival:
         """Data as a problem takes them."""
         X = inputs.design(self, X, reset=True)
         times, events = parts(y)
@@ -112,18 +113,18 @@ class CoxModel(Nested):
 
     # --- predictions ---------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: object) -> Array:
         """Xw, the logarithm of the hazard of each row over that of a row of zeros: the higher, the earlier."""
         check_is_fitted(self)
         rows: Any = inputs.design(self, X, reset=False)
         return np.asarray(rows @ self.coef_)
 
-    def score(self, X: Any, y: Any, strata: Any = None) -> float:
+    def score(self, X: object, y: object, strata: object = None) -> float:
         """Harrell's C: the share of comparable pairs of which the one with the higher risk fails first."""
         times, events = parts(y)
         return concordance(times, events, self.predict(X), strata)
 
-    def predict_cumulative_hazard(self, X: Any, times: Any, strata: Any = None) -> Array:
+    def predict_cumulative_hazard(self, X: object, times: Any, strata: object = None) -> Array:
         """Λ(t)·exp(Xw), a row for each row of X and a column for each time; constant after the last event of the fit."""
         margins = self.predict(X)
         found = np.empty((margins.size, np.size(times)))
@@ -131,12 +132,12 @@ class CoxModel(Nested):
             found[own] = self.baseline_.cumulative_hazard(margins[own], times, code)
         return found
 
-    def predict_survival(self, X: Any, times: Any, strata: Any = None) -> Array:
+    def predict_survival(self, X: object, times: object, strata: object = None) -> Array:
         """The probability of no event until each of the times, a row for each row of X and a column for each time."""
         with np.errstate(under="ignore"):
             return np.exp(-self.predict_cumulative_hazard(X, times, strata))
 
-    def _by_stratum(self, strata: Any, n: int) -> list[tuple[int, NDArray[Any]]]:
+    def _by_stratum(self, strata: object, n: int) -> list[tuple[int, AnyArray]]:
         if self.strata_.size == 1 and strata is None:
             return [(0, np.arange(n))]
         if strata is None:
@@ -166,7 +167,7 @@ class CoxModel(Nested):
         check_is_fitted(self)
         return inference_of_cox(self, covariance, level)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
@@ -223,7 +224,9 @@ class RRCox(CoxModel):
     tol: float | None = None
     max_iter: int = 200
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, strata: Any = None) -> Self:
+    def fit(
+        self, X: object, y: object, sample_weight: object = None, strata: object = None
+    ) -> Self:
         """Find the minimiser for these rows, times and events; ``strata`` are labels, one per row."""
         inputs.check_flags(self, "positive")
         data = self.prepared(X, y, sample_weight, strata)

@@ -22,19 +22,19 @@ SCORES = ("concordance", "likelihood")
 
 
 def cox_path(
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     *,
-    penalty: Any = "l1",
+    penalty: object = "l1",
     l1_ratio: float = 0.5,
-    lambdas: Any = 100,
+    lambdas: object = 100,
     smallest: float = 0.01,
-    sample_weight: Any = None,
-    strata: Any = None,
-    penalty_factors: Any = None,
+    sample_weight: object = None,
+    strata: object = None,
+    penalty_factors: object = None,
     positive: bool = False,
     ties: str = "efron",
-    solver: Any = "newton",
+    solver: object = "newton",
     tol: float | None = None,
     max_iter: int = 200,
 ) -> Path:
@@ -161,7 +161,7 @@ class RRCoxCV(CoxModel):
         self._keep(whole, results[k], certificate_of(results[k], solver.tol))
         return self
 
-    def inference(self, **settings: Any) -> Any:
+    def inference(self, **settings: object) -> Any:
         """Refused: the strength was chosen by looking at the same data."""
         raise InputError(CHOSEN.format(type(self).__name__))
 
@@ -170,7 +170,7 @@ class RRCoxCV(CoxModel):
         data: Survival,
         whole: CoxProblem,
         rows: Fold,
-        solver: Any,
+        solver: object,
         given_up: Callable[[], bool],
     ) -> Array:
         """Minus the score of the held-out rows at each λ."""

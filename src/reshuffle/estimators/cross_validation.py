@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from itertools import takewhile
 from threading import Event
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from sklearn.metrics import check_scoring
@@ -27,6 +27,9 @@ from reshuffle.estimators.scaling import scaled
 from reshuffle.estimators.solver_names import ALONG_A_PATH, seed_of, solver_of, tol_of
 from reshuffle.problem import Problem
 from reshuffle.trace import Result
+
+Piece = TypeVar("Piece")
+Answer = TypeVar("Answer")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -101,7 +104,7 @@ class CrossValidated(Linear, Nested):
         self._keep(whole, results, best if self.rule == "min" else sparser, solver)
         return self
 
-    def inference(self, **settings: Any) -> Any:
+    def inference(self, **settings: object) -> Any:
         """Refused: the strength was chosen by looking at the same data."""
         raise InputError(CHOSEN.format(type(self).__name__))
 
@@ -163,7 +166,7 @@ class CrossValidated(Linear, Nested):
         shape = (whole.features, *whole.shape[1:])
         self.penalty_ = scaled(whole.penalty, self.lambda_, shape)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -191,8 +194,8 @@ def chosen(losses: Array) -> tuple[int, int]:
 
 
 def in_threads(
-    work: Callable[[Any, Callable[[], bool]], Any], pieces: list[Any], n_jobs: int | None
-) -> list[Any]:
+    work: Callable[[Piece, Callable[[], bool]], Answer], pieces: list[Piece], n_jobs: int | None
+) -> list[Answer]:
     """The result of the work on each piece, in order; the number of threads affects only the time.
 
     ``work`` also receives a function that tells whether the other pieces were given up, by Ctrl-C or an error; then it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reshuffle.callbacks import Callback
@@ -29,7 +29,7 @@ else:
         class CallbackSupportMixin:
             """scikit-learn's, where it has it."""
 
-        def with_callbacks(method: Callable[..., Any]) -> Callable[..., object]:
+        def with_callbacks(method: Callable[..., object]) -> Callable[..., object]:
             """Return the method as it is."""
             return method
 
@@ -37,7 +37,12 @@ else:
 class Hooks(CallbackSupportMixin):
     """An estimator whose epochs are tasks of which scikit-learn's callbacks are told."""
 
-    def _tasks(self, epochs: int, attributes: Callable[[Any], dict[str, Any]], data: Any) -> Tasks:
+    def _tasks(
+        self,
+        epochs: int,
+        attributes: Callable[[Any], dict[str, object]],
+        data: Mapping[str, object],
+    ) -> Tasks:
         """The tasks of which scikit-learn's callbacks are told; None if there is no callback."""
         heard = hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx")
         if not heard:
@@ -54,9 +59,9 @@ class Tasks:
     def __init__(
         self,
         whole: Any,
-        estimator: Any,
+        estimator: object,
         attributes: Callable[[object], dict[str, object]],
-        data: Any,
+        data: Mapping[str, object],
     ) -> None:
         self.whole, self.estimator, self.attributes, self.data = whole, estimator, attributes, data
         self.epoch: Any = None

@@ -74,7 +74,7 @@ def inference_of(model: Any, covariance: Any, method: Any, level: float) -> Infe
     return plain_table(problem, x, strengths, names, covariance, level, model)
 
 
-def check_choice(name: str, given: Any, known: tuple[str, ...]) -> None:
+def check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
     """None, or one of these words."""
     if given is not None and given not in known:
         raise InputError(
@@ -133,9 +133,9 @@ def plain_table(
     x: Array,
     l2: Array,
     names: list[str],
-    covariance: Any,
+    covariance: object,
     level: float,
-    model: Any,
+    model: object,
 ) -> Inference:
     """Without a penalty, or with a ridge."""
     if problem.datafit.outputs:
@@ -153,7 +153,7 @@ def plain_table(
     return Inference(every, x, found, level, df, MODEL, TRUE)
 
 
-def inference_of_cox(model: Any, covariance: Any, level: float) -> Inference:
+def inference_of_cox(model: Any, covariance: object, level: float) -> Inference:
     """The table of a fitted model of proportional hazards."""
     check_level(level)
     check_choice("covariance", covariance, COVARIANCES)
@@ -183,7 +183,7 @@ def contrasts(
     x: Array,
     l2: Array,
     names: list[str],
-    covariance: Any,
+    covariance: object,
     level: float,
     model: Any,
 ) -> Inference:
@@ -237,7 +237,7 @@ def by_splitting(model: Any, data: Prepared, covariance: Any, level: float) -> I
 
 
 def by_debiasing(
-    problem: Problem, x: Array, names: list[str], covariance: Any, level: float
+    problem: Problem, x: Array, names: list[str], covariance: object, level: float
 ) -> Inference:
     """The debiased lasso, of all features."""
     if covariance == "model":

@@ -67,7 +67,7 @@ class Prepared(NamedTuple):
         return (self.X.shape[1], *self.outputs)
 
 
-def offsets_of(offset: Any, exposure: Any, n: int, loss: Loss) -> Array | None:
+def offsets_of(offset: object, exposure: object, n: int, loss: Loss) -> Array | None:
     """offset + log(exposure), one number per row; nothing where neither is given."""
     if offset is None and exposure is None:
         return None
@@ -92,7 +92,7 @@ def origin_of(loss: Loss, y: Any, weights: Any, offsets: Any) -> float:
     return float(np.log(total) - np.log(of) - far - 1.0)
 
 
-def plain(column: Any) -> Any:
+def plain(column: object) -> Any:
     """A column of a table as an array."""
     return column.to_numpy() if hasattr(column, "to_numpy") else column
 

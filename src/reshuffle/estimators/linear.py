@@ -57,7 +57,12 @@ class Linear:
     """A part of the intercept that problems have as an offset."""
 
     def prepared(
-        self, X: Any, y: Any, sample_weight: Any, offset: Any = None, exposure: Any = None
+        self,
+        X: object,
+        y: object,
+        sample_weight: object,
+        offset: object = None,
+        exposure: object = None,
     ) -> inputs.Prepared:
         raise NotImplementedError  # a classifier and a regression have their own
 

@@ -23,7 +23,7 @@ class Nested(BaseEstimator):  # type: ignore[misc]
     These objects are values: setting one of their parameters replaces the object by a new one.
     """
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Parameters of this estimator and, where ``deep``, of its loss, penalty and solver."""
         found: dict[str, Any] = super().get_params(deep)
         if deep:
@@ -35,7 +35,7 @@ class Nested(BaseEstimator):  # type: ignore[misc]
             }
         return found
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Without the data of the fit."""
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name not in DATA}

@@ -50,7 +50,7 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
         self._origin = origin_of(loss, y, weights, offsets) if self.fit_intercept else 0.0
         return Prepared(X, y, loss, weights, y.shape[1:], None, offsets, self._origin)
 
-    def predict(self, X: Any, offset: Any = None, exposure: Any = None) -> Array:
+    def predict(self, X: object, offset: object = None, exposure: object = None) -> Array:
         """Xw + b + offset, or what the loss says it stands for: exposure·exp(Xw + b + offset) for losses with a log link.
 
         A model that was fitted to the logarithm of its target (``log_target_``) gives exp(Xw + b) too. Without an
@@ -64,11 +64,11 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
 
     def score(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        offset: Any = None,
-        exposure: Any = None,
+        X: object,
+        y: object,
+        sample_weight: object = None,
+        offset: object = None,
+        exposure: object = None,
     ) -> float:
         """R², or for losses with a log link D², the share of the deviance that the model explains, as scikit-learn's have them.
 
@@ -82,13 +82,13 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
 
         return float(r2_score(y, predicted, sample_weight=sample_weight))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = _is_positive(self.loss)
         return tags
 
 
-def _is_positive(loss: Any) -> bool:
+def _is_positive(loss: object) -> bool:
     """Whether a loss, by name or as an object, wants targets that are not negative."""
     if isinstance(loss, str):
         kind = OF_NUMBERS.get(split_name(loss)[0])
@@ -97,7 +97,7 @@ def _is_positive(loss: Any) -> bool:
 
 
 def explained_deviance(
-    loss: Loss, y: Any, predicted: Array, sample_weight: Any, offsets: Array | None = None
+    loss: Loss, y: object, predicted: Array, sample_weight: object, offsets: Array | None = None
 ) -> float:
     """D² = 1 - deviance of the predictions/deviance of the empty model, for half of which the loss stands.
 

@@ -7,7 +7,7 @@ from typing import Any
 from reshuffle.errors import InputError
 
 
-def is_private(solver: Any) -> bool:
+def is_private(solver: object) -> bool:
     """Whether a solver has differential privacy."""
     return getattr(solver, "privacy", None) is not None
 
@@ -30,7 +30,7 @@ def check_private_fit(model: Any) -> None:
         )
 
 
-def refuse_private(solver: Any, purpose: str) -> None:
+def refuse_private(solver: object, purpose: str) -> None:
     """Refuse a private solver where there is no account of what is done with it."""
     if is_private(solver):
         raise InputError(

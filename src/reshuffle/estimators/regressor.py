@@ -40,11 +40,11 @@ class RRRegressor(LinearRegression, LinearEstimator):
 
     def partial_fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        offset: Any = None,
-        exposure: Any = None,
+        X: object,
+        y: object,
+        sample_weight: object = None,
+        offset: object = None,
+        exposure: object = None,
     ) -> Self:
         """One shuffled pass over these rows and a prox (an epoch of ProxRR), from the model so far.
 

@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle.bands import band
 from reshuffle.callbacks import progress_bar
@@ -55,7 +56,7 @@ class CurveTask:
     minimum: float
 
 
-def task(X: object, y: object, k: float, store: RunCache) -> CurveTask:
+def task(X: object, y: ArrayLike, k: float, store: RunCache) -> CurveTask:
     """The elastic net with λ1 = λ_max/2^k and λ2 = L_f/n, solved by FISTA to 1e-12."""
     plain = Problem(X, y)
     l1 = strongest(plain) / 2**k
@@ -72,7 +73,7 @@ def strongest(plain: Problem) -> float:
     return float(np.abs(plain.gradient(np.zeros(plain.shape))).max())
 
 
-def given(X: object, y: object, l1: float, store: RunCache) -> CurveTask:
+def given(X: object, y: ArrayLike, l1: float, store: RunCache) -> CurveTask:
     """The task with the user's λ1."""
     largest = strongest(Problem(X, y))
     if not 0 < l1 < largest:
@@ -82,7 +83,7 @@ def given(X: object, y: object, l1: float, store: RunCache) -> CurveTask:
     return task(X, y, float(np.log2(largest / l1)), store)
 
 
-def choose(X: object, y: object, store: RunCache) -> CurveTask:
+def choose(X: object, y: ArrayLike, store: RunCache) -> CurveTask:
     """The weakest of these penalties under which fewer than half of the coordinates of x* are nonzero."""
     chosen = task(X, y, 0, store)
     for k in count(1):

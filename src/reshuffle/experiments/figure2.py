@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle.arrays import Array
 from reshuffle.bands import band
@@ -54,7 +55,7 @@ class SplitTask:
     minimum: float
 
 
-def task(X: object, y: object, store: RunCache, clients: int = CLIENTS) -> SplitTask:
+def task(X: object, y: ArrayLike, store: RunCache, clients: int = CLIENTS) -> SplitTask:
     """λ2 = L_f/N, split iid; the pooled problem solved by FISTA to 1e-12."""
     plain = Problem(X, y)
     l2 = plain.smoothness.L_f / plain.n

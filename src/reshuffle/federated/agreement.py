@@ -168,6 +168,6 @@ def _moments(said: Mapping[int, Record], factors: Array, features: int) -> dict[
     return {"mean": np.zeros(features) if sparse else mean, "deviation": scale}
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= 80 else f"{text[:60]}… (sha256 {digest(value)[:12]})"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.columns import Column
 from reshuffle.datasets.encoding import Number, TableEncoding, fill_of
 from reshuffle.datasets.reading import column_names, load_columns
@@ -143,7 +143,7 @@ class SiteColumns:
         counts = [np.count_nonzero(self.present(n) < t) for n, t in zip(names, at, strict=True)]
         return {"below": np.array(counts, dtype=np.int64)}
 
-    def encoded(self, encoding: TableEncoding) -> Any:
+    def encoded(self, encoding: TableEncoding) -> object:
         """The rows, as all sites have agreed to encode them."""
         absent = [part.name for part in encoding.columns if part.name not in self.columns]
         if absent:
@@ -163,7 +163,7 @@ class SiteColumns:
 
 def read(
     path: str | os.PathLike[str], target: str | None, cells: Cells, drop: Sequence[str] = ()
-) -> tuple[SiteColumns, NDArray[Any], dict[str, Array]]:
+) -> tuple[SiteColumns, AnyArray, dict[str, Array]]:
     """A CSV or Parquet file as columns, targets, and offset and exposure where these are columns.
 
     ``drop`` are columns of this site alone, which it must have; those of ``cells`` it may have.

@@ -67,7 +67,7 @@ class ExactDistributed(FederatedSolver):
         if self.step != Constant():
             raise InputError(f"ExactDistributed has no step to choose, got step={shown(self.step)}")
 
-    def solve(self, problem: Any, x0: Any = None, **settings: Any) -> FederatedResult:
+    def solve(self, problem: object, x0: object = None, **settings: object) -> FederatedResult:
         """Minimise P over the rows of a ``DividedFolder``."""
         if not isinstance(problem, DividedFolder):
             raise InputError(

@@ -80,7 +80,7 @@ class DividedFolder(Sites):
         self,
         folder: Location,
         loss: Loss | None = None,
-        penalty: Any = None,
+        penalty: object = None,
         ridge: float = 0.0,
         fit_intercept: bool = False,
         *,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.federation import Federation
 from reshuffle.problem import Problem
@@ -22,7 +23,7 @@ WAYS = ("iid", "label", "quantity", "dirichlet")
 def split(
     problem: Problem,
     clients: int = 10,
-    by: str | Sequence[Any] | NDArray[Any] = "iid",
+    by: str | Sequence[Any] | AnyArray = "iid",
     *,
     seed: int = 0,
     alpha: float = 0.5,
@@ -62,7 +63,7 @@ def split(
 
 
 def indices(
-    targets: NDArray[Any], clients: int, by: Any, *, seed: int = 0, alpha: float = 0.5
+    targets: AnyArray, clients: int, by: object, *, seed: int = 0, alpha: float = 0.5
 ) -> list[Indices]:
     """The samples of each client."""
     n = len(targets)
@@ -93,7 +94,7 @@ def indices(
 
 
 def _by_label_shares(
-    targets: NDArray[Any], clients: int, alpha: float, rng: np.random.Generator
+    targets: AnyArray, clients: int, alpha: float, rng: np.random.Generator
 ) -> list[Indices]:
     parts: list[list[Indices]] = [[] for _ in range(clients)]
     for label in np.unique(targets):

@@ -65,7 +65,7 @@ def check_private_rounds(solver: Any, *levels: type[Level]) -> None:
         )
 
 
-def check_public_penalty(sites: Any) -> None:
+def check_public_penalty(sites: object) -> None:
     """Refuse a penalty that is made of what sites tell: its strength would show L_f of the data without noise."""
     if getattr(sites, "choose_penalty", None) is not None:
         raise InputError(

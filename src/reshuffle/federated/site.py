@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.encoding import TableEncoding
 from reshuffle.design import check_rows
 from reshuffle.digests import digest
@@ -181,7 +182,7 @@ class Model:
         return problem if weight == 1.0 else problem.weighted(weight)
 
     def _of_labels(
-        self, X: Any, table: SiteTable, classes: Sequence[Any], convex: L2 | None
+        self, X: object, table: SiteTable, classes: Sequence[object], convex: L2 | None
     ) -> Problem:
         """One that knows all classes, also those that do not occur here."""
         signs = self.loss.targets == "signs"
@@ -200,13 +201,13 @@ class Model:
         return template.with_datafit(fit)
 
 
-def labels(y: NDArray[Any]) -> NDArray[Any]:
+def labels(y: AnyArray) -> AnyArray:
     """Labels as text or numbers; pandas has text as objects."""
     text = y.dtype == object and all(isinstance(label, str) for label in y.ravel())
     return y.astype(str) if text else y
 
 
-def labels_of(y: NDArray[Any]) -> list[Any]:
+def labels_of(y: AnyArray) -> list[object]:
     """The labels that occur, as JSON has them."""
     y = labels(y)
     if y.ndim != 1 or y.dtype.kind not in "fiubU":
@@ -224,7 +225,7 @@ def labels_of(y: NDArray[Any]) -> list[Any]:
     return classes
 
 
-def encoded(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+def encoded(y: AnyArray, classes: AnyArray) -> NDArray[np.int64]:
     """The place of each label among the classes."""
     y = labels(y)
     codes = np.searchsorted(classes, y).clip(max=classes.size - 1)
@@ -236,11 +237,11 @@ def encoded(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     return codes
 
 
-def _sparse(X: Any) -> bool:
+def _sparse(X: object) -> bool:
     return bool(sp.issparse(X))
 
 
-def _moments(X: Any, weights: NDArray[Any]) -> dict[str, Plain]:
+def _moments(X: Any, weights: AnyArray) -> dict[str, Plain]:
     """The mean of every feature, and Σ w·(x - mean)²; of sparse rows by Σ w·x², which loses no digits that matter."""
     w = weights if weights.size else np.ones(X.shape[0])
     if _sparse(X):
@@ -252,7 +253,7 @@ def _moments(X: Any, weights: NDArray[Any]) -> dict[str, Plain]:
     return {"means": mean, "squares": w @ (values - mean) ** 2}
 
 
-def standardised(X: Any, mean: NDArray[Any], scale: NDArray[Any]) -> Any:
+def standardised(X: Any, mean: AnyArray, scale: AnyArray) -> Any:
     """(X - mean)/scale; sparse data is scaled only, so that it stays sparse."""
     if _sparse(X):
         return sp.csr_matrix(X.multiply(1.0 / scale))

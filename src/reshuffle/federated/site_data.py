@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets import open_shards
 from reshuffle.datasets.npz_file import read_npz
 from reshuffle.datasets.reading import is_table
@@ -36,7 +36,7 @@ class SiteTable(NamedTuple):
     """
 
     X: Any
-    y: NDArray[Any]
+    y: AnyArray
     sample_weight: Any = None
     names: tuple[str, ...] = ()
     columns: SiteColumns | None = None
@@ -44,7 +44,7 @@ class SiteTable(NamedTuple):
     exposure: Any = None
 
     @property
-    def shifts(self) -> dict[str, Any]:
+    def shifts(self) -> dict[str, object]:
         """Offset and exposure, where there are some."""
         known = {"offset": self.offset, "exposure": self.exposure}
         return {name: values for name, values in known.items() if values is not None}
@@ -129,7 +129,7 @@ def _folder(path: Path) -> SiteTable:
     )
 
 
-def _given(given: Any) -> SiteTable:
+def _given(given: object) -> SiteTable:
     if isinstance(given, tuple) and 2 <= len(given) <= len(PARTS):
         given = dict(zip(PARTS, given, strict=False))
     if isinstance(given, Mapping) and "indptr" in given:
@@ -156,7 +156,7 @@ def _given(given: Any) -> SiteTable:
     return SiteTable(X, np.asarray(given["y"]), weights, _names(names, X), **shifts)
 
 
-def _sparse(given: Mapping[str, Any]) -> Any:
+def _sparse(given: Mapping[str, Any]) -> object:
     """A matrix of the parts that scipy's ``save_npz`` writes, which nobody has looked at yet."""
     try:
         parts = (given["data"], given["indices"], given["indptr"])

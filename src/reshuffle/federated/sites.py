@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class Sites:
         self,
         sites: Sequence[Site | Source] | Mapping[str, Source],
         loss: Loss | None = None,
-        penalty: Any = None,
+        penalty: object = None,
         ridge: float = 0.0,
         fit_intercept: bool = False,
         *,

@@ -154,7 +154,7 @@ class FederatedSolver(BaseSolver):
         """The constant step that is used where none is given: 1/L_max of the clients' steps."""
         return inverse(work.smoothness)
 
-    def check_problem(self, problem: Any) -> None:
+    def check_problem(self, problem: object) -> None:
         if not isinstance(problem, Federation):
             raise InputError(
                 f"{type(self).__name__} takes a Federation: reshuffle.federated.split(problem, ...), or "

@@ -17,11 +17,12 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, shown
 from reshuffle.objective import Array
 from reshuffle.randomness import generator
 
-Packed = dict[str, NDArray[Any]]
+Packed = dict[str, AnyArray]
 VALUES, PLACES = "packed", "places"
 """The names of a packed residual's parts in a reply."""
 
@@ -33,7 +34,7 @@ class Transport(Protocol):
         """The residual of the round ``number``, as it travels."""
         ...
 
-    def unpack(self, parts: Mapping[str, Any], shape: tuple[int, ...], number: int) -> Array:
+    def unpack(self, parts: Mapping[str, object], shape: tuple[int, ...], number: int) -> Array:
         """Q(r): what ``pack`` wrote; a ``ValueError`` where it wrote something else."""
         ...
 
@@ -49,7 +50,7 @@ class Digits:
     def pack(self, residual: Array, number: int) -> Packed:
         return {VALUES: written(residual.ravel(), self.kind)}
 
-    def unpack(self, parts: Mapping[str, Any], shape: tuple[int, ...], number: int) -> Array:
+    def unpack(self, parts: Mapping[str, object], shape: tuple[int, ...], number: int) -> Array:
         return read(_part(parts, VALUES, self.KINDS[self.kind], int(np.prod(shape)))).reshape(shape)
 
 
@@ -67,7 +68,7 @@ class TopK:
         places = np.sort(np.argpartition(-np.abs(flat), k - 1)[:k])
         return {VALUES: written(flat[places], "float32"), PLACES: places.astype(_places(flat.size))}
 
-    def unpack(self, parts: Mapping[str, Any], shape: tuple[int, ...], number: int) -> Array:
+    def unpack(self, parts: Mapping[str, object], shape: tuple[int, ...], number: int) -> Array:
         size = int(np.prod(shape))
         k = ceil(self.share * size)
         values = read(_part(parts, VALUES, np.float32, k))
@@ -89,7 +90,7 @@ class RandomK:
     def pack(self, residual: Array, number: int) -> Packed:
         return {VALUES: written(residual.ravel()[self._drawn(residual.size, number)], "float32")}
 
-    def unpack(self, parts: Mapping[str, Any], shape: tuple[int, ...], number: int) -> Array:
+    def unpack(self, parts: Mapping[str, object], shape: tuple[int, ...], number: int) -> Array:
         places = self._drawn(int(np.prod(shape)), number)
         return _spread(read(_part(parts, VALUES, np.float32, places.size)), places, shape)
 
@@ -125,7 +126,7 @@ def name_of(transport: Transport) -> str:
     return kind.kind if isinstance(kind, Digits) else f"{type(kind).__name__} {kind.share!r}"
 
 
-def written(values: Array, kind: str) -> NDArray[Any]:
+def written(values: Array, kind: str) -> AnyArray:
     """The numbers in another format, rounded to the nearest; one that overflows is refused."""
     with np.errstate(over="ignore", under="ignore"):
         single = values.astype(np.float32)
@@ -138,7 +139,7 @@ def written(values: Array, kind: str) -> NDArray[Any]:
     return rounded.astype(np.uint16)
 
 
-def read(values: NDArray[Any]) -> Array:
+def read(values: AnyArray) -> Array:
     """The numbers that ``written`` wrote."""
     if values.dtype == np.uint16:
         values = (values.astype(np.uint32) << 16).view(np.float32)
@@ -152,7 +153,7 @@ def _places(size: int) -> Any:
     return np.uint16 if size <= 1 << 16 else np.uint32
 
 
-def _part(parts: Mapping[str, Any], name: str, dtype: Any, size: int) -> NDArray[Any]:
+def _part(parts: Mapping[str, object], name: str, dtype: Any, size: int) -> AnyArray:
     found = parts.get(name)
     if not isinstance(found, np.ndarray) or found.dtype != dtype or found.shape != (size,):
         raise ValueError(f"its part {name!r} must be {np.dtype(dtype)} of length {size}")

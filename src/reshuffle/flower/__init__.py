@@ -8,7 +8,7 @@ writes such an app.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reshuffle.flower.client import client_app
@@ -21,7 +21,7 @@ __all__ = ["ProxFedAvg", "client_app", "server_app"]
 _HOMES = {"client_app": "client", "server_app": "server", "ProxFedAvg": "strategy"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -27,7 +27,7 @@ LONGEST = 40
 """Characters of a site's name in the name of a folder; each may take four bytes, and file systems allow 255."""
 
 
-def name_of(node: Mapping[str, Any], settings: RunSettings) -> str:
+def name_of(node: Mapping[str, object], settings: RunSettings) -> str:
     """Which site a node is; empty where its configuration does not say so."""
     if "site" in node:
         return str(node["site"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reshuffle.callbacks import Checkpoint
 from reshuffle.engines import Failure, Reply, Task
@@ -83,7 +83,7 @@ def server_app(loss: Loss | None = None, penalty: Penalty | None = None) -> Serv
 
 
 def train(
-    grid: Any, settings: RunSettings, loss: Loss | None = None, penalty: Penalty | None = None
+    grid: object, settings: RunSettings, loss: Loss | None = None, penalty: Penalty | None = None
 ) -> FederatedResult:
     """Find the nodes of all sites, train over them, and write the files of the run."""
     logging.basicConfig(format="%(message)s")

@@ -100,7 +100,7 @@ class RunSettings:
     """In a simulation: a file sites.toml, a folder with a file for each site, or the bundled set to be shared out."""
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> RunSettings:
+    def of(cls, config: Mapping[str, object]) -> RunSettings:
         """The settings of a run configuration; what is not known, or of another kind, is refused."""
         known = {field.name.replace("_", "-"): field for field in fields(cls)}
         found: dict[str, Any] = {}
@@ -184,7 +184,7 @@ class RunSettings:
         checked = losses.check_loss(loss or self.made_loss())
         return Model(checked, self.ridge, self.intercept, self.read)
 
-    def solver(self, engine: Any) -> FederatedSolver:
+    def solver(self, engine: object) -> FederatedSolver:
         """The method with its settings."""
         step: Any = self.step or (InverseTime() if self.method in DECREASING else None)
         common: dict[str, Any] = {

@@ -141,13 +141,13 @@ class DeviceClients:
         """Where the visits of each client begin and end, on the device."""
         return self.device.put(np.concatenate([[0], np.cumsum(counts)]), np.int64)
 
-    def in_order(self) -> Any:
+    def in_order(self) -> object:
         """The visits of every sample in the order of the rows, on the device."""
         return self.device.put(np.arange(self.first[-1]), np.uint32)
 
     def drawn(
-        self, order: str, bounds: Any, positions: Any, total: int, seed: int, *stream: int
-    ) -> Any:
+        self, order: str, bounds: object, positions: object, total: int, seed: int, *stream: int
+    ) -> object:
         """The visits of a round, drawn on the device: the same as on the processor.
 
         Client c draws from the numbers of the stream that begin at positions[c].
@@ -185,9 +185,9 @@ class DeviceClients:
         self,
         x: Array,
         step: float,
-        visits: Any,
-        bounds: Any,
-        averages: Any,
+        visits: object,
+        bounds: object,
+        averages: object,
         batch: int = 1,
         chosen: NDArray[np.int64] | None = None,
     ) -> Array:
@@ -201,14 +201,14 @@ class DeviceClients:
 
     def start_passes(
         self,
-        x: Any,
+        x: object,
         step: float,
-        visits: Any,
-        bounds: Any,
-        averages: Any,
+        visits: object,
+        bounds: object,
+        averages: object,
         batch: int = 1,
         chosen: NDArray[np.int64] | None = None,
-    ) -> Any:
+    ) -> object:
         """The same for an x on the device; the array on the device that will hold the sum."""
         count = self.clients if chosen is None else len(chosen)
         at, device, real = self.layout, self.device, self.number.type
@@ -248,7 +248,7 @@ class DeviceClients:
         )
         return self._out
 
-    def _keep(self, name: str, size: int, dtype: Any) -> Any:
+    def _keep(self, name: str, size: int, dtype: object) -> Any:
         """Room on the device, kept for the next round."""
         if name not in self._room or self._room[name].size < size:
             self._room[name] = self.device.room(size, dtype)

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, extra
 from reshuffle.gpu.device import Launch
 from reshuffle.gpu.source import kernel_source
@@ -84,14 +84,14 @@ class CudaDevice:
     def processor_memory(self) -> int:
         return self._attributes["MaxSharedMemoryPerMultiprocessor"]
 
-    def put(self, array: Any, dtype: Any) -> Any:
+    def put(self, array: object, dtype: object) -> Any:
         return self.cupy.ascontiguousarray(self.cupy.asarray(array, dtype=dtype))
 
-    def room(self, size: int, dtype: Any) -> Any:
+    def room(self, size: int, dtype: object) -> Any:
         return self.cupy.empty(max(size, 1), dtype=dtype)
 
-    def get(self, array: Any) -> NDArray[Any]:
-        found: NDArray[Any] = self.cupy.asnumpy(array)
+    def get(self, array: object) -> AnyArray:
+        found: AnyArray = self.cupy.asnumpy(array)
         return found
 
     def compile(self, settings: Mapping[str, str]) -> CudaModule:

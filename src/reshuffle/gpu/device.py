@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+
+from reshuffle.arrays import AnyArray
 
 
 class Launch(NamedTuple):
@@ -20,7 +21,7 @@ class Launch(NamedTuple):
 class Kernels(Protocol):
     """Compiled kernels."""
 
-    def run(self, name: str, launch: Launch, *arguments: Any) -> None:
+    def run(self, name: str, launch: Launch, *arguments: object) -> None:
         """Start a kernel. An argument is an array of the device, a numpy number, or None for no array."""
         ...
 
@@ -51,15 +52,15 @@ class Device(Protocol):
         """The bytes of shared memory that the blocks of a processor have together."""
         ...
 
-    def put(self, array: Any, dtype: Any) -> Any:
+    def put(self, array: object, dtype: object) -> Any:
         """An array on the device; one that is there already, with this type, is not copied."""
         ...
 
-    def room(self, size: int, dtype: Any) -> Any:
+    def room(self, size: int, dtype: object) -> Any:
         """An array on the device, whose contents do not matter."""
         ...
 
-    def get(self, array: Any) -> NDArray[Any]:
+    def get(self, array: object) -> AnyArray:
         """The array in the memory of the processor."""
         ...
 

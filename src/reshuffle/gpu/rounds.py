@@ -49,7 +49,7 @@ class DeviceRounds:
         count = self.clients.clients if chosen is None else len(chosen)
         return x + changes.reshape(x.shape) / count
 
-    def start(self, x: Any, step: float, number: int) -> Any:
+    def start(self, x: object, step: float, number: int) -> Any:
         """A round of all clients from an x on the device; the array that will hold Σ_m (x_m - x)."""
         visits = self.visits(number)
         return self.clients.start_passes(
@@ -64,10 +64,10 @@ class DeviceRounds:
         """Clients with the most visits first: those of a block wait for each other."""
         return chosen[np.argsort(-self.passes.visits[chosen], kind="stable")]
 
-    def _first_visits(self) -> Any:
+    def _first_visits(self) -> object:
         return self.clients.in_order() if self.passes.order == "cyclic" else self._drawn(0)
 
-    def _drawn(self, number: int) -> Any:
+    def _drawn(self, number: int) -> object:
         return self.clients.drawn(
             self.passes.order, self._bounds, self._positions, self._total, self.seed, number
         )

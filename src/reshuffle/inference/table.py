@@ -85,13 +85,13 @@ class Inference:
             for name, row in zip(self.names, rows, strict=True)
         }
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> object:
         """A DataFrame with a row per name; needs pandas."""
         from pandas import DataFrame
 
         return DataFrame({name: getattr(self, name) for name in COLUMNS}, index=self.names)
 
-    def transformed(self, matrix: Any, names: Sequence[str]) -> Inference:
+    def transformed(self, matrix: object, names: Sequence[str]) -> Inference:
         """The same for linear combinations of the coefficients: one row of the matrix and one name for each."""
         rows = as_array("matrix", matrix)
         if rows.shape != (len(names), len(self)) or rows.dtype.kind not in "fiub":
@@ -129,7 +129,7 @@ class Inference:
         return html_table("Coefficients", ("", *COLUMNS), rows, note)
 
 
-def check_level(level: Any) -> None:
+def check_level(level: object) -> None:
     """A probability."""
     if not (isinstance(level, (float, np.floating)) and 0.0 < level < 1.0):
         raise InputError(f"level must lie between 0 and 1, such as 0.95, got {shown(level)}")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from math import inf
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
+from numpy.typing import ArrayLike
+
+from reshuffle.arrays import Array, Mask
 from reshuffle.errors import InputError
 from reshuffle.losses.native import address_of
 from reshuffle.losses.targets import KINDS, Targets
@@ -66,10 +69,10 @@ class Loss:
     """The kind of targets: "signs" (-1/+1), "real" numbers, "rows" of them (one number per output), "counts"
     (not negative), "positive" numbers, "classes" 0 … K-1, or an object that checks."""
     vector: ClassVar[bool] = False
-    value: ClassVar[Callable[..., Any]]
-    derivative: ClassVar[Callable[..., Any]]
-    conjugate: ClassVar[Callable[..., Any] | None] = None
-    second: ClassVar[Callable[..., Any] | None] = None
+    value: ClassVar[Callable[..., float]]
+    derivative: ClassVar[Callable[..., float | Array]]
+    conjugate: ClassVar[Callable[..., float] | None] = None
+    second: ClassVar[Callable[..., float | Array] | None] = None
     core: ClassVar[str]
     """The name under which the core has this loss, compiled in; a loss of one's own has none."""
     self_concordance: ClassVar[float] = inf
@@ -86,21 +89,21 @@ class Loss:
     """Whether l'' is the same everywhere: Newton's model is then f itself, and one step is enough."""
     probabilities: ClassVar[bool] = False
     """For a vector loss: whether slopes are p - e_y with probabilities p, and l*(p - e_y) = Σ_k p_k log p_k."""
-    balanced: ClassVar[Callable[..., Any] | None] = None
+    balanced: ClassVar[Callable[..., Array] | None] = None
     """``balanced(slopes, y, weights)``, for a gap with an intercept: slopes near the given ones with Σ_i w_i s_i = 0.
     A loss of one output that has none gets those of one sign shortened; a vector loss has no gap then."""
     each: ClassVar[type[Loss] | None] = None
     """For a loss of several outputs that is a sum over them: the loss of one."""
-    recedes: ClassVar[Callable[..., Any] | None] = None
+    recedes: ClassVar[Callable[..., Mask] | None] = None
     """``recedes(z, y, clear)`` in plain numpy: for which samples l(tz, y) falls for all t ≥ 1, by margins above ``clear``."""
-    oracle: ClassVar[Callable[..., Any] | None] = None
+    oracle: ClassVar[Callable[..., Array] | None] = None
 
     @classmethod
     def examples(cls) -> list[Self]:
         """Instances that the conformance tests run with."""
         return [cls()]
 
-    def for_targets(self, y: Any) -> Loss:
+    def for_targets(self, y: ArrayLike) -> Loss:
         """This loss for these targets: another where y has a column for each of several outputs."""
         return self
 
@@ -125,7 +128,7 @@ class Loss:
         return f"{type(self).__name__}({', '.join(map(repr, self.params))})"
 
 
-def check_loss(loss: Any) -> Loss:
+def check_loss(loss: object) -> Loss:
     """An instance of a loss that has all it must have."""
     if not isinstance(loss, Loss):
         raise InputError(f"loss must be an instance of reshuffle.losses.Loss, got {loss!r}")

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from math import exp, expm1, log, log1p
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from reshuffle.arrays import Array, Mask
 from reshuffle.losses.base import Loss
 
 LOW = -40.0  # Below this exp(z) is lost beside 1.
@@ -66,11 +67,11 @@ class ComplementaryLogLog(Loss):
         return g * (g + u - 1.0)
 
     @staticmethod
-    def recedes(z: Any, y: Any, clear: float) -> Any:
+    def recedes(z: Array, y: Array, clear: float) -> Mask:
         return y * z > clear
 
     @staticmethod
-    def oracle(z: Any, y: Any) -> Any:
+    def oracle(z: Array, y: Array) -> Array:
         u = np.exp(np.asarray(z))
         with np.errstate(divide="ignore", invalid="ignore"):
             near = np.where(u < 1.0, -np.log(-np.expm1(-u)), -np.log1p(-np.exp(-u)))

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from math import exp, log
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.losses.base import Loss
 
 
@@ -47,5 +48,5 @@ class Gamma(Loss):
         return (u * log(u) if u > 0.0 else 0.0) + s + s * log(y)
 
     @staticmethod
-    def oracle(z: Any, y: Any) -> Any:
+    def oracle(z: Array, y: Array) -> Array:
         return y * np.exp(-z) + z - np.log(y) - 1.0

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.losses.base import Loss
 
@@ -56,6 +57,6 @@ class Huber(Loss):
         return 0.5 * s * s + s * y
 
     @staticmethod
-    def oracle(z: Any, y: Any, delta: float) -> Any:
+    def oracle(z: Array, y: Array, delta: float) -> Array:
         r = np.abs(z - y)
         return np.minimum(r, delta) * (r - np.minimum(r, delta) / 2.0)

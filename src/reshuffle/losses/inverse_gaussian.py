@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.losses.base import Loss
 from reshuffle.losses.tweedie import Tweedie
 
@@ -44,5 +45,5 @@ class InverseGaussian(Loss):
         return Tweedie.second(z, y, POWER)
 
     @staticmethod
-    def oracle(z: Any, y: Any) -> Any:
+    def oracle(z: Array, y: Array) -> Array:
         return (y - np.exp(z)) ** 2 / (2.0 * y * np.exp(2.0 * z))

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from math import exp, log, log1p
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from reshuffle.arrays import Array, Mask
 from reshuffle.losses.base import Loss
 
 
@@ -50,9 +51,9 @@ class Logistic(Loss):
         return (p * log(p) if p > 0.0 else 0.0) + (r * log(r) if r > 0.0 else 0.0)
 
     @staticmethod
-    def recedes(z: Any, y: Any, clear: float) -> Any:
+    def recedes(z: Array, y: Array, clear: float) -> Mask:
         return y * z > clear
 
     @staticmethod
-    def oracle(z: Any, y: Any) -> Any:
+    def oracle(z: Array, y: Array) -> Array:
         return np.logaddexp(0.0, -y * z)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from math import exp, log
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from reshuffle.arrays import Array, Labels, Mask
 from reshuffle.losses.base import Loss
 
 NEAR = 1e-13  # of all weights: what is left then costs nothing that can be seen
@@ -35,7 +36,7 @@ class Multinomial(Loss):
     probabilities = True
 
     @staticmethod
-    def value(z: Any, y: int) -> float:
+    def value(z: Array, y: int) -> float:
         top = z[0]
         for k in range(1, z.size):
             top = max(top, z[k])
@@ -46,7 +47,7 @@ class Multinomial(Loss):
         return loss
 
     @staticmethod
-    def derivative(z: Any, y: int) -> Any:
+    def derivative(z: Array, y: int) -> Array:
         top = z[0]
         for k in range(1, z.size):
             top = max(top, z[k])
@@ -60,7 +61,7 @@ class Multinomial(Loss):
         return z
 
     @staticmethod
-    def second(z: Any, y: int) -> Any:
+    def second(z: Array, y: int) -> Array:
         top = z[0]
         for k in range(1, z.size):
             top = max(top, z[k])
@@ -73,7 +74,7 @@ class Multinomial(Loss):
         return z
 
     @staticmethod
-    def conjugate(s: Any, y: int) -> float:
+    def conjugate(s: Array, y: int) -> float:
         total = 0.0
         for k in range(s.size):
             p = s[k] + (1.0 if k == y else 0.0)
@@ -82,14 +83,15 @@ class Multinomial(Loss):
         return total
 
     @staticmethod
-    def recedes(z: Any, y: Any, clear: float) -> Any:
+    def recedes(z: Array, y: Labels, clear: float) -> Mask:
         own = np.arange(len(z)), y
         others = z.copy()
         others[own] = -np.inf
-        return z[own] - others.max(axis=1) > clear
+        ahead: Array = z[own] - others.max(axis=1)
+        return ahead > clear
 
     @staticmethod
-    def balanced(slopes: Any, y: Any, weights: Any) -> Any:
+    def balanced(slopes: Array, y: Labels, weights: Array) -> Array:
         """Slopes near these with Σ_i w_i s_i = 0, as a dual point with an intercept has them.
 
         A slope is p - e_y with probabilities p. Let M_k be the weighted sum of p_k, N_k the weight of class k
@@ -99,24 +101,26 @@ class Multinomial(Loss):
         """
         n, classes = slopes.shape
         w = weights if weights.size else np.ones(n)
-        wanted, own, p = np.bincount(y, w, minlength=classes), (np.arange(n), y), slopes.copy()
+        wanted: Array = np.bincount(y, w, minlength=classes).astype(np.float64)
+        own, p = (np.arange(n), y), slopes.copy()
         p[own] += 1.0
         p = _shifted(p, w, wanted)
         sums = w @ p
         with np.errstate(over="ignore"):
             kept = min(1.0, float(np.min(wanted / np.maximum(sums, np.finfo(float).tiny))))
-        moved = kept * p + (wanted - kept * sums) / w.sum()
+        moved: Array = kept * p + (wanted - kept * sums) / w.sum()
         moved[own] -= 1.0
         return moved
 
     @staticmethod
-    def oracle(z: Any, y: Any) -> Any:
-        return np.log(np.exp(z - z.max(axis=-1, keepdims=True)).sum(axis=-1)) + (
-            z.max(axis=-1) - np.take_along_axis(z, np.asarray(y)[..., None], axis=-1)[..., 0]
-        )
+    def oracle(z: Array, y: Labels) -> Array:
+        most: Array = z.max(axis=-1)
+        own = np.take_along_axis(z, np.asarray(y)[..., None], axis=-1)[..., 0]
+        total: Array = np.exp(z - most[..., None]).sum(axis=-1)
+        return np.log(total) + (most - own)
 
 
-def _shifted(p: Any, w: Any, wanted: Any) -> Any:
+def _shifted(p: Array, w: Array, wanted: Array) -> Array:
     """p_ik e^{δ_k}/Σ_l p_il e^{δ_l}, with a δ for which the weighted sums over i are those wanted, or nearer to them.
 
     They are the gradient of Σ_i w_i log Σ_k p_ik e^{δ_k}, whose Hessian is Σ_i w_i (diag(p_i) - p_i p_iᵀ).

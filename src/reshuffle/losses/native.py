@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from reshuffle.core import native
 from reshuffle.errors import InputError, SpeedWarning, warn_user
 
 if TYPE_CHECKING:
+    from reshuffle.arrays import Array
     from reshuffle.losses.base import Loss
 
 PARTS = ("value", "derivative", "second", "conjugate")
@@ -32,8 +33,18 @@ CFunction = Scalar.__mro__[1]
 Pointer = ctypes.POINTER(ctypes.c_double)
 Block = ctypes.CFUNCTYPE(None, Pointer, Pointer, Pointer, ctypes.c_int64)
 
+Part = Callable[..., "float | Array"]
+"""A function of a loss, of one margin or of several, before it is compiled."""
 
-def native_loss(loss: Loss, classes: bool) -> Any:
+
+class Compiled(Protocol):
+    """A function that numba has compiled for calls by address."""
+
+    @property
+    def address(self) -> int: ...
+
+
+def native_loss(loss: Loss, classes: bool) -> native.Loss:
     """The loss as the core takes it; ``classes`` says that the targets of a vector loss are classes."""
     kind: Any = type(loss)
     return _native_loss(kind, loss.params, repr(loss), classes)
@@ -48,7 +59,9 @@ _ERRORS: dict[tuple[type[Loss], tuple[float, ...]], list[BaseException]] = {}
 
 
 @cache
-def _native_loss(kind: type[Loss], params: tuple[float, ...], name: str, classes: bool) -> Any:
+def _native_loss(
+    kind: type[Loss], params: tuple[float, ...], name: str, classes: bool
+) -> native.Loss:
     core = built_in(kind)
     if core is not None:
         return native.built_in_loss(core, list(params))
@@ -74,10 +87,10 @@ def built_in(kind: type[Loss]) -> str | None:
 
 
 def _scalar_addresses(
-    functions: list[Any], params: tuple[float, ...], name: str, kind: type[Loss]
-) -> tuple[list[int], list[int], Any]:
+    functions: list[Part | None], params: tuple[float, ...], name: str, kind: type[Loss]
+) -> tuple[list[int], list[int], list[object]]:
     known = [None if f is None else address_of(f) for f in functions]
-    kept: list[Any] = [functions]
+    kept: list[object] = [functions]
     addresses, blocks = [], []
     for function, at in zip(functions, known, strict=True):
         block = 0
@@ -100,34 +113,39 @@ def _scalar_addresses(
     return addresses, blocks, kept
 
 
-def _compiled(function: Callable[..., float], params: tuple[float, ...], name: str) -> Any:
+def _compiled(function: Part, params: tuple[float, ...], name: str) -> Compiled:
     """The function with its parameters, compiled for a call by address."""
     numba: Any = import_module("numba")
     with compiling(name):
         inner = _jitted(function)
 
         @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
-        def with_params(z: float, y: float) -> Any:
+        def with_params(z: float, y: float) -> float | Array:
             return inner(z, y, *params)
 
-        def closed(z: float, y: float) -> Any:
+        def closed(z: float, y: float) -> float | Array:
             try:
-                return with_params(z, y)
+                found: float | Array = with_params(z, y)
+                return found
             except Exception:  # else numba prints it for every sample, and 0 is returned
                 return np.nan
 
-        return numba.cfunc("float64(float64, float64)", error_model="numpy")(closed)
+        made: Compiled = numba.cfunc("float64(float64, float64)", error_model="numpy")(closed)
+        return made
 
 
-def _jitted(function: Any) -> Any:
+def _jitted(function: Part) -> Part:
     """The function for calls from compiled ones; one that its author has compiled already stays as it is."""
     numba: Any = import_module("numba")
-    return function if hasattr(function, "py_func") else numba.njit(error_model="numpy")(function)
+    if hasattr(function, "py_func"):
+        return function
+    jitted: Part = numba.njit(error_model="numpy")(function)
+    return jitted
 
 
 def _called(
-    function: Callable[..., Any], params: tuple[float, ...], errors: list[BaseException]
-) -> tuple[Any, Any]:
+    function: Part, params: tuple[float, ...], errors: list[BaseException]
+) -> tuple[ctypes._FuncPointer, ctypes._FuncPointer | None]:
     """The function as it is, for one sample and (where it takes arrays) for many."""
 
     def one(z: float, y: float) -> float:
@@ -137,7 +155,7 @@ def _called(
             errors.append(error)
             return np.nan
 
-    def many(z: Any, y: Any, out: Any, n: int) -> None:
+    def many(z: object, y: object, out: object, n: int) -> None:
         at, targets, found = (np.ctypeslib.as_array(a, (n,)) for a in (z, y, out))
         try:
             found[:] = function(at, targets, *params)
@@ -148,7 +166,7 @@ def _called(
     return Scalar(one), Block(many) if _takes_arrays(function, params) else None
 
 
-def _takes_arrays(function: Callable[..., Any], params: tuple[float, ...]) -> bool:
+def _takes_arrays(function: Part, params: tuple[float, ...]) -> bool:
     """Whether the function gives for arrays what it gives for their entries."""
     z, y = np.array([0.3, -1.2, 2.5]), np.array([1.0, -1.0, 1.0])
     try:
@@ -166,11 +184,15 @@ IN_PLACE = ("derivative", "second")
 
 
 def _vector_addresses(
-    functions: list[Any], params: tuple[float, ...], name: str, classes: bool, kind: type[Loss]
-) -> tuple[list[int], Any]:
+    functions: list[Part | None],
+    params: tuple[float, ...],
+    name: str,
+    classes: bool,
+    kind: type[Loss],
+) -> tuple[list[int], list[object]]:
     target = ctypes.c_int32 if classes else ctypes.c_double
     call = ctypes.CFUNCTYPE(ctypes.c_double, Pointer, ctypes.c_int64, ctypes.POINTER(target))
-    kept: list[Any] = [functions]
+    kept: list[object] = [functions]
     addresses = []
     for part, function in zip(PARTS, functions, strict=True):
         at = 0
@@ -181,15 +203,16 @@ def _vector_addresses(
         elif function is not None:
             warn_slow(name)
             errors = _ERRORS.setdefault((kind, params), [])
-            kept.append(call(_called_vector(function, params, classes, part in IN_PLACE, errors)))
-            at = _pointer(kept[-1])
+            called = call(_called_vector(function, params, classes, part in IN_PLACE, errors))
+            kept.append(called)
+            at = _pointer(called)
         addresses.append(at)
     return addresses, kept
 
 
 def _compiled_vector(
-    function: Callable[..., Any], params: tuple[float, ...], name: str, classes: bool, changes: bool
-) -> Any:
+    function: Part, params: tuple[float, ...], name: str, classes: bool, changes: bool
+) -> Compiled:
     numba: Any = import_module("numba")
     carray, njit, types = numba.carray, numba.njit, numba.types
     with compiling(name):
@@ -199,16 +222,17 @@ def _compiled_vector(
         target = njit(lambda y, k: y[0]) if classes else njit(lambda y, k: carray(y, (k,)))
 
         @njit(error_model="numpy")  # type: ignore[untyped-decorator]
-        def with_params(z: Any, y: Any) -> Any:
+        def with_params(z: Array, y: Array) -> float | Array:
             return inner(z, y, *params)
 
-        def returned(z: Any, k: int, y: Any) -> Any:
+        def returned(z: object, k: int, y: object) -> float:
             try:
-                return with_params(carray(z, (k,)), target(y, k))
+                found: float = with_params(carray(z, (k,)), target(y, k))
+                return found
             except Exception:
                 return np.nan
 
-        def changed(z: Any, k: int, y: Any) -> Any:
+        def changed(z: object, k: int, y: object) -> float:
             at = carray(z, (k,))
             try:
                 with_params(at, target(y, k))
@@ -217,17 +241,18 @@ def _compiled_vector(
             return 0.0
 
         wrap = numba.cfunc(types.float64(*kinds), error_model="numpy")
-        return wrap(changed if changes else returned)
+        made: Compiled = wrap(changed if changes else returned)
+        return made
 
 
 def _called_vector(
-    function: Callable[..., Any],
+    function: Part,
     params: tuple[float, ...],
     classes: bool,
     changes: bool,
     errors: list[BaseException],
 ) -> Callable[..., float]:
-    def call(z: Any, k: int, y: Any) -> float:
+    def call(z: object, k: int, y: ctypes._Pointer[ctypes.c_double]) -> float:
         at = np.ctypeslib.as_array(z, (k,))
         try:
             found = function(at, y[0] if classes else np.ctypeslib.as_array(y, (k,)), *params)
@@ -315,7 +340,7 @@ class compiling:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is None or not type(error).__module__.startswith("numba."):
             return
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp, log, log1p
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
+from reshuffle.arrays import Array, Mask
 from reshuffle.errors import InputError, shown
 from reshuffle.losses.base import Loss
 
@@ -84,11 +85,13 @@ class NegativeBinomial(Loss):
         return (y + k) * entropy - (s + y) * log(dispersion) - own
 
     @staticmethod
-    def recedes(z: Any, y: Any, clear: float) -> Any:
-        return (y == 0) & (z < -clear)
+    def recedes(z: Array, y: Array, clear: float) -> Mask:
+        zero: Mask = y == 0
+        return zero & (z < -clear)
 
     @staticmethod
-    def oracle(z: Any, y: Any, dispersion: float) -> Any:
+    def oracle(z: Array, y: Array, dispersion: float) -> Array:
         k, mu = 1.0 / dispersion, np.exp(z)
         grown = np.logaddexp(0.0, z + np.log(dispersion)) - np.log1p(dispersion * y)
-        return y * (np.log(np.where(y > 0, y, mu)) - z) + (y + k) * grown
+        found: Array = y * (np.log(np.where(y > 0, y, mu)) - z) + (y + k) * grown
+        return found

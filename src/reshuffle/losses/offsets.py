@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +12,7 @@ from reshuffle.validation import as_array, check_finite, read_only
 Array = NDArray[np.float64]
 
 
-def check_offsets(offset: Any, exposure: Any, n: int, loss: Loss) -> Array:
+def check_offsets(offset: object, exposure: object, n: int, loss: Loss) -> Array:
     """o_i = offset_i + log(exposure_i), one per row; empty where neither is given, or all are 0."""
     if offset is None and exposure is None:
         return read_only(np.empty(0))
@@ -31,7 +29,7 @@ def check_offsets(offset: Any, exposure: Any, n: int, loss: Loss) -> Array:
     return read_only(total if total.any() else total[:0])
 
 
-def log_of_exposure(exposure: Any, n: int, loss: Loss) -> Array:
+def log_of_exposure(exposure: object, n: int, loss: Loss) -> Array:
     """log(exposure_i), refused where the mean of the loss is not the exponential of the margin."""
     if not loss.log_link:
         raise InputError(
@@ -47,7 +45,7 @@ def log_of_exposure(exposure: Any, n: int, loss: Loss) -> Array:
     return np.log(times)
 
 
-def _numbers(name: str, given: Any, n: int) -> Array:
+def _numbers(name: str, given: object, n: int) -> Array:
     numbers = as_array(name, given)
     if numbers.shape != (n,) or numbers.dtype.kind not in "fiub":
         raise InputError(

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from math import exp, log
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from reshuffle.arrays import Array, Mask
 from reshuffle.losses.base import Loss
 
 
@@ -48,9 +49,10 @@ class Poisson(Loss):
         return own - (y * log(y) - y if y > 0.0 else 0.0)
 
     @staticmethod
-    def recedes(z: Any, y: Any, clear: float) -> Any:
-        return (y == 0) & (z < -clear)
+    def recedes(z: Array, y: Array, clear: float) -> Mask:
+        zero: Mask = y == 0
+        return zero & (z < -clear)
 
     @staticmethod
-    def oracle(z: Any, y: Any) -> Any:
+    def oracle(z: Array, y: Array) -> Array:
         return np.exp(z) - y * z + y * np.log(np.where(y > 0, y, 1.0)) - y

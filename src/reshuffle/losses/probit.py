@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from math import erfc, exp, log, log1p, sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from reshuffle.arrays import Array, Mask
 from reshuffle.losses.base import Loss
 
 ROOT_HALF = sqrt(0.5)
@@ -63,11 +64,11 @@ class Probit(Loss):
         return min(r * (r + m), 1.0)
 
     @staticmethod
-    def recedes(z: Any, y: Any, clear: float) -> Any:
+    def recedes(z: Array, y: Array, clear: float) -> Mask:
         return y * z > clear
 
     @staticmethod
-    def oracle(z: Any, y: Any) -> Any:
+    def oracle(z: Array, y: Array) -> Array:
         from scipy.special import log_ndtr
 
         return -log_ndtr(y * z)

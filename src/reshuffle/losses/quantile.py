@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.losses.base import Loss
 
@@ -67,7 +68,7 @@ class Quantile(Loss):
         return s * y + 0.5 * width * s * s
 
     @staticmethod
-    def oracle(z: Any, y: Any, level: float, width: float) -> Any:
+    def oracle(z: Array, y: Array, level: float, width: float) -> Array:
         r = z - y
         below, above = -level * width, (1.0 - level) * width
         linear = np.where(r < 0, -level * r, (1.0 - level) * r)

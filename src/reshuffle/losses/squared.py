@@ -1,9 +1,11 @@
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from reshuffle.arrays import Array
 from reshuffle.losses.base import Loss
 
 
@@ -30,7 +32,7 @@ class Squared(Loss):
     curvature = 1.0
     quadratic = True
 
-    def for_targets(self, y: Any) -> Loss:
+    def for_targets(self, y: ArrayLike) -> Loss:
         return SquaredOutputs() if np.ndim(y) == 2 else self
 
     @staticmethod
@@ -50,12 +52,12 @@ class Squared(Loss):
         return 0.5 * s * s + s * y
 
     @staticmethod
-    def balanced(slopes: Any, y: Any, weights: Any) -> Any:
+    def balanced(slopes: Array, y: Array, weights: Array) -> Array:
         """Slopes less their weighted mean, which are those at the best intercept."""
         return without_mean(slopes, weights)
 
     @staticmethod
-    def oracle(z: Any, y: Any) -> Any:
+    def oracle(z: Array, y: Array) -> Array:
         return (z**2 - 2.0 * z * y + y**2) / 2.0
 
 
@@ -73,39 +75,40 @@ class SquaredOutputs(Loss):
     each = Squared
 
     @staticmethod
-    def value(z: Any, y: Any) -> float:
+    def value(z: Array, y: Array) -> float:
         total = 0.0
         for k in range(z.size):
             total += (z[k] - y[k]) * (z[k] - y[k])
         return 0.5 * total
 
     @staticmethod
-    def derivative(z: Any, y: Any) -> Any:
+    def derivative(z: Array, y: Array) -> Array:
         for k in range(z.size):
             z[k] -= y[k]
         return z
 
     @staticmethod
-    def conjugate(s: Any, y: Any) -> float:
+    def conjugate(s: Array, y: Array) -> float:
         total = 0.0
         for k in range(s.size):
             total += 0.5 * s[k] * s[k] + s[k] * y[k]
         return total
 
     @staticmethod
-    def balanced(slopes: Any, y: Any, weights: Any) -> Any:
+    def balanced(slopes: Array, y: Array, weights: Array) -> Array:
         """Slopes less their weighted mean, output by output, which are those at the best intercepts."""
         return without_mean(slopes, weights)
 
     @staticmethod
-    def oracle(z: Any, y: Any) -> Any:
-        return ((z**2 - 2.0 * z * y + y**2) / 2.0).sum(axis=-1)
+    def oracle(z: Array, y: Array) -> Array:
+        found: Array = ((z**2 - 2.0 * z * y + y**2) / 2.0).sum(axis=-1)
+        return found
 
     def __repr__(self) -> str:
         return "Squared()"
 
 
-def without_mean(slopes: Any, weights: Any) -> Any:
+def without_mean(slopes: Array, weights: Array) -> Array:
     """s_i - Σ_k w_k s_k/Σ_k w_k, so that Σ_i w_i s_i = 0: every slope is one that the square can have.
 
     Twice, since the rounding of a large mean would stay in the small slopes that are left.

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.losses.base import Loss
 
 
@@ -40,5 +41,5 @@ class SquaredHinge(Loss):
         return 0.5 * s * s + s * y
 
     @staticmethod
-    def oracle(z: Any, y: Any) -> Any:
+    def oracle(z: Array, y: Array) -> Array:
         return np.where(y * z < 1.0, (1.0 - y * z) ** 2 / 2.0, 0.0)

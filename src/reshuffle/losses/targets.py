@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError
 from reshuffle.validation import as_array, check_finite, laid_out, read_only
 
-SMALLEST = (
-    1e-150  # the square of less, times the share of one row in many, is no longer a normal number
-)
+if TYPE_CHECKING:
+    from reshuffle.losses.base import Loss
+
+SMALLEST = 1e-150
+"""The square of a smaller number, times the share of one row among many, is no longer a normal number."""
 ENCODE = "encode labels first: y, classes = reshuffle.encode_labels(labels)"
 
 
 class Targets(Protocol):
     """A kind of targets."""
 
-    def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
+    def check(self, y: AnyArray, loss: object) -> AnyArray:
         """y as the kernels take it, or an ``InputError`` that names y, what it holds and what is wanted."""
         ...
 
-    def outputs(self, y: NDArray[Any]) -> tuple[int, ...]:
+    def outputs(self, y: AnyArray) -> tuple[int, ...]:
         """The shape of one margin: () for a number, (K,) for one per class."""
         ...
 
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+    def sample(self, n: int, rng: np.random.Generator) -> AnyArray:
         """n targets of this kind, for the tests."""
         ...
 
@@ -35,7 +37,7 @@ class Targets(Protocol):
 class Real:
     """Any finite numbers."""
 
-    def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
+    def check(self, y: AnyArray, loss: object) -> AnyArray:
         targets = laid_out(y, np.float64)
         check_finite("y", targets)
         largest = float(np.abs(targets).max(initial=0.0))
@@ -46,10 +48,10 @@ class Real:
             )
         return read_only(targets)
 
-    def outputs(self, y: NDArray[Any]) -> tuple[int, ...]:
+    def outputs(self, y: AnyArray) -> tuple[int, ...]:
         return ()
 
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+    def sample(self, n: int, rng: np.random.Generator) -> AnyArray:
         return rng.standard_normal(n)
 
 
@@ -58,17 +60,17 @@ class RealRows(Real):
 
     dimensions = 2
 
-    def outputs(self, y: NDArray[Any]) -> tuple[int, ...]:
+    def outputs(self, y: AnyArray) -> tuple[int, ...]:
         return (int(y.shape[1]),)
 
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+    def sample(self, n: int, rng: np.random.Generator) -> AnyArray:
         return rng.standard_normal((n, 3))
 
 
 class Signs(Real):
     """-1 and +1, or 0 and 1, both of which must be there."""
 
-    def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
+    def check(self, y: AnyArray, loss: object) -> AnyArray:
         targets = super().check(y, loss)
         least, most = targets.min(), targets.max()
         if least == 0.0 and most == 1.0 and ((targets == 0.0) | (targets == 1.0)).all():
@@ -88,27 +90,27 @@ class Signs(Real):
             )
         raise InputError(f"y holds one class only ({y[0]}); {loss!r} needs two")
 
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+    def sample(self, n: int, rng: np.random.Generator) -> AnyArray:
         return np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
 
 
 class Counts(Real):
     """Numbers that are not negative: counts, or rates."""
 
-    def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
+    def check(self, y: AnyArray, loss: object) -> AnyArray:
         targets = super().check(y, loss)
         if targets.size and targets.min() < 0:
             raise InputError(f"y must not be negative for {loss!r}, got {targets.min():g}")
         return targets
 
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+    def sample(self, n: int, rng: np.random.Generator) -> AnyArray:
         return rng.poisson(1.5, n).astype(np.float64)
 
 
 class Positive(Real):
     """Numbers above zero."""
 
-    def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
+    def check(self, y: AnyArray, loss: object) -> AnyArray:
         targets = super().check(y, loss)
         if targets.size and not targets.min() > 0:
             at = int(np.argmin(targets))
@@ -122,14 +124,14 @@ class Positive(Real):
             )
         return targets
 
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+    def sample(self, n: int, rng: np.random.Generator) -> AnyArray:
         return rng.gamma(2.0, 1.0, n) + 0.01
 
 
 class Classes:
     """0 … K-1, each at least once."""
 
-    def check(self, y: NDArray[Any], loss: object) -> NDArray[Any]:
+    def check(self, y: AnyArray, loss: object) -> AnyArray:
         present = np.unique(y)
         if not np.array_equal(present, np.arange(present.size)):
             some = ", ".join(str(v) for v in present[:6])
@@ -140,10 +142,10 @@ class Classes:
             raise InputError(f"y holds one class only ({y[0]}); at least two are needed")
         return read_only(y.astype(np.int32))
 
-    def outputs(self, y: NDArray[Any]) -> tuple[int, ...]:
+    def outputs(self, y: AnyArray) -> tuple[int, ...]:
         return (int(y.max()) + 1,)
 
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+    def sample(self, n: int, rng: np.random.Generator) -> AnyArray:
         return np.arange(n) % 3
 
 
@@ -154,7 +156,7 @@ KINDS: dict[str, Targets] = {
 """The kinds by the names that a loss may use."""
 
 
-def check_targets(y: Any, n: int, loss: Any) -> NDArray[Any]:
+def check_targets(y: object, n: int, loss: Loss) -> AnyArray:
     """y as the loss wants it."""
     given = as_array("y", y)
     matrix = getattr(loss.kind, "dimensions", 1) == 2
@@ -163,4 +165,4 @@ def check_targets(y: Any, n: int, loss: Any) -> NDArray[Any]:
         raise InputError(f"y must have shape {wanted} per row of X, got {given.shape}")
     if given.dtype.kind not in "fiub":
         raise InputError(f"y must hold numbers, got dtype {given.dtype}; {ENCODE}")
-    return loss.kind.check(given, loss)  # type: ignore[no-any-return]
+    return loss.kind.check(given, loss)

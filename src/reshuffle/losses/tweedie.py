@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp, log
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from reshuffle.arrays import Array, Mask
 from reshuffle.errors import InputError, shown
 from reshuffle.losses.base import Loss
 from reshuffle.losses.gamma import Gamma
@@ -65,7 +67,7 @@ class Tweedie(Loss):
     def examples(cls) -> list[Self]:
         return [cls(1.5), cls(1.1)]
 
-    def for_targets(self, y: Any) -> Loss:
+    def for_targets(self, y: ArrayLike) -> Loss:
         return Gamma() if self.power == 2.0 else self
 
     @staticmethod
@@ -89,11 +91,12 @@ class Tweedie(Loss):
         return found if found > 0.0 else high  # what it is where y = μ
 
     @staticmethod
-    def recedes(z: Any, y: Any, clear: float) -> Any:
-        return (y == 0) & (z < -clear)
+    def recedes(z: Array, y: Array, clear: float) -> Mask:
+        zero: Mask = y == 0
+        return zero & (z < -clear)
 
     @staticmethod
-    def oracle(z: Any, y: Any, power: float) -> Any:
+    def oracle(z: Array, y: Array, power: float) -> Array:
         if power == 2.0:
             return Gamma.oracle(z, y)
         p, positive = power, np.where(y > 0, y, 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from typing import Self
 
 from reshuffle.errors import InputError, shown
 
@@ -54,7 +54,7 @@ class Guarantee:
             ) from None
 
     @classmethod
-    def from_record(cls, record: Any) -> Self:
+    def from_record(cls, record: object) -> Self:
         """The guarantee of a record as ``asdict`` gives it; a ``ValueError`` where it is none."""
         names = {field.name for field in fields(cls)}
         if not isinstance(record, dict) or set(record) != names:

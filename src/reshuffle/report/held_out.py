@@ -14,7 +14,7 @@ from reshuffle.arrays import AnyArray, Array
 from reshuffle.estimators.numbers import explained_deviance
 from reshuffle.losses import Loss
 
-NOTHING: Mapping[str, NDArray[Any]] = MappingProxyType({})
+NOTHING: Mapping[str, AnyArray] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)

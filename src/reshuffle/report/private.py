@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from reshuffle.report import html
 
 
-def privacy_part(model: Any) -> Iterator[html.Markup]:
+def privacy_part(model: object) -> Iterator[html.Markup]:
     """ε and δ, the neighbouring relation and what was assumed; nothing for a model without privacy."""
     spent = getattr(model, "privacy_", None)
     if spent is None:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import FileError
 from reshuffle.rows import UNIT, Rows
 from reshuffle.shards.layout import REMEDY, Manifest, Shard, StoredFile
@@ -29,7 +30,7 @@ PIECE = 8 << 20
 """Bytes that one call reads: large enough for the disk to read ahead, small enough that Ctrl-C is heard."""
 NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
 
-Buffers = dict[str, NDArray[Any]]
+Buffers = dict[str, AnyArray]
 
 
 class Piece(NamedTuple):
@@ -101,7 +102,7 @@ class ShardReader:
         return Rows(read_only(values), read_only(indices), read_only(indptr))
 
     def _pointers(
-        self, spans: Sequence[Piece], out: NDArray[Any], verify: bool
+        self, spans: Sequence[Piece], out: AnyArray, verify: bool
     ) -> tuple[list[int], int]:
         """Fill in where the rows of a window begin; the first value of each span in its file, and the number of all."""
         firsts, row, stored = list[int](), 0, 0
@@ -139,9 +140,7 @@ class ShardReader:
 
     # --- one file ------------------------------------------------------------------------------
 
-    def _fill(
-        self, shard: int, name: str, out: NDArray[Any], first: int, verify: bool = True
-    ) -> None:
+    def _fill(self, shard: int, name: str, out: AnyArray, first: int, verify: bool = True) -> None:
         """Read entries (rows, of a matrix) of an array of a shard, from ``first`` on.
 
         A file that has not been compared with its checksum since it was changed is read whole for that.
@@ -213,10 +212,10 @@ class ShardReader:
     def _damaged(self, name: str) -> str:
         return f"{self.folder / name} is damaged: its content is not that which was written (CRC-32): {REMEDY}"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"folder": self.folder, "manifest": self.manifest}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__init__(state["folder"], state["manifest"])  # type: ignore[misc]
 
 
@@ -253,7 +252,7 @@ def _header(kind: str, shape: tuple[int, ...]) -> bytes:
     return out.getvalue()
 
 
-def _room(buffers: Buffers, name: str, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
+def _room(buffers: Buffers, name: str, shape: tuple[int, ...], kind: str) -> AnyArray:
     """An array of this shape in a buffer, which is made anew only where the old one is too small."""
     size, dtype = int(np.prod(shape)), np.dtype(kind)
     if name not in buffers or buffers[name].size < size or buffers[name].dtype != dtype:

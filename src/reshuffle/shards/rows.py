@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, shown
 from reshuffle.rows import Rows
 from reshuffle.shards.layout import Manifest
@@ -42,7 +43,7 @@ class Shards:
     """Rows on disk are not walked one by one."""
 
     @property
-    def identity(self) -> tuple[Any, ...]:
+    def identity(self) -> tuple[object, ...]:
         """What tells these rows from others: the checksums of the files, and which rows are looked at."""
         crcs = [file.crc32 for shard in self.manifest.shards for file in shard.files.values()]
         return "shards", crcs, [] if self.kept is None else list(self.kept)
@@ -185,7 +186,7 @@ class Shards:
         ]
         return np.concatenate(some).astype(np.uint32)
 
-    def owners(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+    def owners(self, rows: AnyArray) -> NDArray[np.int64]:
         """The piece of each of these rows."""
         each = self.pieces[0].rows
         if (
@@ -202,7 +203,7 @@ class Shards:
             return whole
         return whole[self._places(range(len(self.counts)))]
 
-    def __matmul__(self, other: Any) -> NDArray[np.float64]:
+    def __matmul__(self, other: object) -> NDArray[np.float64]:
         """The product with a vector or a matrix, by one pass over the files."""
         whole: Any = other.toarray() if hasattr(other, "toarray") else other
         right = np.asarray(whole, dtype=np.float64)
@@ -220,7 +221,7 @@ class Shards:
         for begin, end, rows in self.in_turn():
             yield begin, _matrix(rows, end - begin, self.shape[1])
 
-    def __getitem__(self, rows: Any) -> Shards:
+    def __getitem__(self, rows: object) -> Shards:
         """Some of the rows, still on disk: a mask, or numbers that rise."""
         chosen = np.arange(self.shape[0])[rows] if isinstance(rows, slice) else np.asarray(rows)
         if chosen.dtype == bool:
@@ -249,7 +250,7 @@ class Shards:
         return replace(self, kept=kept)
 
 
-def _matrix(rows: Rows, n: int, features: int) -> Any:
+def _matrix(rows: Rows, n: int, features: int) -> object:
     """The rows as numpy or scipy has them."""
     if rows.dense:
         return rows.values

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import FileError
 from reshuffle.files import replacing
 from reshuffle.shards.layout import Manifest, Shard, StoredFile, write_manifest
@@ -27,10 +28,10 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class Block(NamedTuple):
     """Some rows: ``values`` is a matrix where they are dense, and ``indptr`` begins with 0 where they are sparse."""
 
-    values: NDArray[Any]
-    indices: NDArray[Any] | None
-    indptr: NDArray[Any] | None
-    targets: NDArray[Any]
+    values: AnyArray
+    indices: AnyArray | None
+    indptr: AnyArray | None
+    targets: AnyArray
 
     @property
     def rows(self) -> int:
@@ -51,7 +52,7 @@ class Block(NamedTuple):
             self.values[first:last], self.indices[first:last], pointers, self.targets[start:stop]
         )
 
-    def take(self, order: NDArray[Any]) -> Block:
+    def take(self, order: AnyArray) -> Block:
         """These rows, in this order (a copy)."""
         if self.indptr is None or self.indices is None:
             return Block(self.values[order], None, None, self.targets[order])
@@ -106,7 +107,7 @@ class ShardWriter:
                 written += 1
         return written
 
-    def note(self, **source: Any) -> None:
+    def note(self, **source: object) -> None:
         """Say in the manifest where a conversion that is ended now would go on."""
         self.manifest = replace(self.manifest, source=self.manifest.source | source)
         self._guarded(lambda: write_manifest(self.folder, self.manifest))
@@ -132,7 +133,7 @@ class ShardWriter:
         )  # fmt: skip
 
     def _arrays(self, block: Block, number: int) -> dict[str, StoredFile]:
-        found: dict[str, NDArray[Any]] = {"targets": block.targets.astype(np.float64, copy=False)}
+        found: dict[str, AnyArray] = {"targets": block.targets.astype(np.float64, copy=False)}
         if block.indptr is None or block.indices is None:
             found["values"] = np.ascontiguousarray(block.values, dtype=self.manifest.number)
         else:
@@ -144,7 +145,7 @@ class ShardWriter:
             name: self._write(f"{number:05d}.{name}.npy", array) for name, array in found.items()
         }
 
-    def _write(self, name: str, array: NDArray[Any]) -> StoredFile:
+    def _write(self, name: str, array: AnyArray) -> StoredFile:
         header = io.BytesIO()
         np.lib.format.write_array_header_1_0(
             header, np.lib.format.header_data_from_array_1_0(array)

@@ -17,7 +17,6 @@ and P* ≥ -f*(αs) - ψ*(-α∇f(x)).
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import Any
 
 import numpy as np
 
@@ -73,7 +72,7 @@ def proved_decrement(problem: TwiceDifferentiable, h: Array, H: Array) -> float:
 
 
 @singledispatch
-def residual(form: Any, x: Array, g: Array) -> tuple[Array, Array | float]:
+def residual(form: object, x: Array, g: Array) -> tuple[Array, Array | float]:
     """h = ∇f(x) + ξ, ξ the ξ in ∂ψ(x) that makes it small, and the curvature of ψ: l2 of each coordinate."""
     raise TypeError(f"a compiled penalty is Coordinates or Groups, got {type(form).__name__}")
 

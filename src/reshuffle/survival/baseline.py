@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +40,7 @@ class Baseline:
             centres.append(at.shift + float(centre @ x))
         return cls(times, hazards, np.array(centres))
 
-    def cumulative_hazard(self, margins: Array, times: Any, stratum: int = 0) -> Array:
+    def cumulative_hazard(self, margins: Array, times: object, stratum: int = 0) -> Array:
         """Λ(t)·exp(margin), a row for each margin and a column for each time."""
         when = as_array("times", times)
         if when.ndim != 1 or when.dtype.kind not in "fiub":
@@ -53,7 +52,7 @@ class Baseline:
             found = np.exp(margins - self.centres[stratum])[:, None] * base
         return np.where(base > 0.0, found, 0.0)
 
-    def survival(self, margins: Array, times: Any, stratum: int = 0) -> NDArray[np.float64]:
+    def survival(self, margins: Array, times: object, stratum: int = 0) -> NDArray[np.float64]:
         """exp(-Λ(t)·exp(margin)): the probability of no event until t."""
         with np.errstate(under="ignore"):
             return np.exp(-self.cumulative_hazard(margins, times, stratum))

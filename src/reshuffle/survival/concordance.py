@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +12,7 @@ from reshuffle.validation import as_array, check_finite
 Numbers = NDArray[np.int64]
 
 
-def concordance(time: Any, event: Any, risk: Any, strata: Any = None) -> float:
+def concordance(time: object, event: object, risk: object, strata: object = None) -> float:
     """(concordant pairs + half of those with equal risks)/comparable pairs.
 
     A pair is comparable where one row has an event and the other is known to have none until later; of rows of the same

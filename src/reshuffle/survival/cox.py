@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -77,14 +76,14 @@ class CoxProblem(TwiceDifferentiable):
 
     def __init__(
         self,
-        X: Any,
-        time: Any,
-        event: Any,
+        X: object,
+        time: object,
+        event: object,
         ties: str = "efron",
-        strata: Any = None,
-        penalty: Any = None,
+        strata: object = None,
+        penalty: object = None,
         ridge: float = 0.0,
-        sample_weight: Any = None,
+        sample_weight: object = None,
     ) -> None:
         if ties not in TIES:
             raise InputError(f"ties must be one of {', '.join(map(repr, TIES))}, got {shown(ties)}")
@@ -231,7 +230,7 @@ class CoxProblem(TwiceDifferentiable):
             "ridge": digest(self.ridge),
         }
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Without what is computed on demand."""
         found = on_demand(type(self))
         return {name: value for name, value in vars(self).items() if name not in found}

@@ -20,7 +20,7 @@ BLOCK = 1 << 22
 """Numbers of a dense block of rows at most where squares of sparse rows are computed: 32 MB."""
 
 
-def is_sparse(values: Any) -> bool:
+def is_sparse(values: object) -> bool:
     """Whether this is a sparse matrix of scipy."""
     return bool(sp.issparse(values))
 

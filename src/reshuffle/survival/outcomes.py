@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, shown
 from reshuffle.validation import as_array, check_finite
 
@@ -14,7 +15,7 @@ Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-def check_times(name: str, given: Any, n: int) -> Array:
+def check_times(name: str, given: object, n: int) -> Array:
     """One time per row, finite and not negative."""
     times = as_array(name, given)
     if times.dtype.kind in "mM":
@@ -32,7 +33,7 @@ def check_times(name: str, given: Any, n: int) -> Array:
     return times
 
 
-def check_events(name: str, given: Any, n: int) -> Flags:
+def check_events(name: str, given: object, n: int) -> Flags:
     """Whether the event of each row was observed: True or 1; False or 0 where the row is censored."""
     events = as_array(name, given)
     if events.shape != (n,) or events.dtype.kind not in "fiub":
@@ -51,7 +52,7 @@ def check_events(name: str, given: Any, n: int) -> Flags:
     return found
 
 
-def check_strata(given: Any, n: int) -> NDArray[np.int64]:
+def check_strata(given: object, n: int) -> NDArray[np.int64]:
     """The number of the stratum of each row; 0 for all where none are given."""
     if given is None:
         return np.zeros(n, dtype=np.int64)
@@ -68,7 +69,7 @@ def check_strata(given: Any, n: int) -> NDArray[np.int64]:
         raise InputError("strata must be labels of one type, got several") from None
 
 
-def outcome(time: Any, event: Any) -> NDArray[Any]:
+def outcome(time: Any, event: Any) -> AnyArray:
     """Times and events as the one array y of an estimator: its fields are ``event`` and ``time``.
 
     scikit-survival writes its targets the same way, so that they can be exchanged.
@@ -86,7 +87,7 @@ def outcome(time: Any, event: Any) -> NDArray[Any]:
     return both
 
 
-def parts(y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def parts(y: object) -> tuple[AnyArray, AnyArray]:
     """The times and the events of such an array; of a matrix with two columns, time and event."""
     given = as_array("y", y) if not hasattr(y, "iloc") else np.asarray(y)
     if given.dtype.names is not None and len(given.dtype.names) == 2:

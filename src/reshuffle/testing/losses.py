@@ -77,11 +77,11 @@ def _at(loss: Any, name: str, z: Array, y: Array) -> Array:
     return np.array([float(function(a, b, *loss.params)) for a, b in pairs])
 
 
-def _slope(loss: Any, name: str, z: Array, y: Array) -> Array:
+def _slope(loss: object, name: str, z: Array, y: Array) -> Array:
     return (_at(loss, name, z + STEP, y) - _at(loss, name, z - STEP, y)) / (2 * STEP)
 
 
-def _derivative(loss: Any, z: Array, y: Array) -> None:
+def _derivative(loss: object, z: Array, y: Array) -> None:
     given, true = _at(loss, "derivative", z, y), _slope(loss, "value", z, y)
     wrong = np.abs(given - true) > NEAR * (1.0 + np.abs(true))
     if not wrong.any():
@@ -131,7 +131,7 @@ def _pairs(z: Array) -> tuple[Array, Array]:
     return z, z + np.where(np.arange(z.size) % 2, 1e-2, 1.0) * rng.standard_normal(z.size)
 
 
-def _convex(loss: Any, z: Array, y: Array) -> None:
+def _convex(loss: object, z: Array, y: Array) -> None:
     if not getattr(loss, "convex", True):
         return  # It says so itself, and the methods that need convexity refuse it.
     a, b = _pairs(z)
@@ -157,7 +157,7 @@ def _curvature(loss: Any, z: Array, y: Array) -> None:
         )
 
 
-def _second(loss: Any, z: Array, y: Array) -> None:
+def _second(loss: object, z: Array, y: Array) -> None:
     given = _at(loss, "second", z, y)
     left = (_at(loss, "derivative", z, y) - _at(loss, "derivative", z - STEP, y)) / STEP
     right = (_at(loss, "derivative", z + STEP, y) - _at(loss, "derivative", z, y)) / STEP
@@ -175,7 +175,7 @@ def _second(loss: Any, z: Array, y: Array) -> None:
         )
 
 
-def _conjugate(loss: Any, z: Array, y: Array) -> None:
+def _conjugate(loss: object, z: Array, y: Array) -> None:
     slopes, values = _at(loss, "derivative", z, y), _at(loss, "value", z, y)
     given, true = _at(loss, "conjugate", slopes, y), slopes * z - values
     of = f"conjugate(s, y) of {loss!r}"

@@ -61,7 +61,7 @@ class ProxRR(torch.optim.Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: object,
         lr: float,
         *,
         penalty: Penalty | None = None,
@@ -118,7 +118,7 @@ class ProxRR(torch.optim.Optimizer):
             for w in group["params"]
         )
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """The state in numbers alone, which ``torch.load(weights_only=True)`` reads; penalties are not part of it."""
         found: dict[str, Any] = super().state_dict()
         for group in found["param_groups"]:

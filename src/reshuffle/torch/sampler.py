@@ -68,7 +68,7 @@ class OrderSampler(Sampler[int]):
         self._epoch = _count("epoch", epoch)
         self._position, self._begun = 0, False
 
-    def state_dict(self, used: int | None = None) -> dict[str, Any]:
+    def state_dict(self, used: int | None = None) -> dict[str, object]:
         """Where the sampler stands, in numbers and words that any format can keep.
 
         Parameters
@@ -79,7 +79,7 @@ class OrderSampler(Sampler[int]):
         position = self._position if used is None else _count("used", used, self.n)
         return {**self._identity(), "epoch": self._epoch, "position": position}
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, object]) -> None:
         """Let the next loop go on where the saved one stood; at the end of an epoch, that is the next epoch."""
         for name, mine in self._identity().items():
             if name not in state_dict or state_dict[name] != mine:
@@ -90,7 +90,7 @@ class OrderSampler(Sampler[int]):
         position = _count("state_dict: position", state_dict.get("position"), self.n)
         self._epoch, self._position, self._begun = epoch, position, False
 
-    def _identity(self) -> dict[str, Any]:
+    def _identity(self) -> dict[str, object]:
         order = repr(self.order) if is_dataclass(self.order) else type(self.order).__name__
         return {"n": self.n, "order": order, "seed": self.seed}
 

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.conversion.source import Place, Placed, Source, identity_of
 from reshuffle.datasets.matrix_file import TARGET
 from reshuffle.errors import InputError
@@ -36,7 +37,7 @@ class _Array:
         if (fortran and len(self.shape) > 1) or self.dtype.kind not in "fiub":
             raise ValueError(f"{name} must be an array of numbers, row by row")
 
-    def take(self, count: int) -> NDArray[Any]:
+    def take(self, count: int) -> AnyArray:
         """The next entries (rows, of a matrix)."""
         each = self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
         content = self.file.read(count * each)
@@ -120,7 +121,7 @@ class NpzSource:
         before, done = int(starts.take(1)[0]), 0
         if before or starts.shape != (self.rows + 1,):
             raise ValueError("indptr does not begin with 0 or has another length")
-        held: NDArray[Any] = np.empty(0, dtype=np.int64)
+        held: AnyArray = np.empty(0, dtype=np.int64)
         while done < self.rows:
             if not held.size:
                 held = starts.take(min(BLOCK // 8, self.rows - done)).astype(np.int64)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.datasets.conversion.source import Placed
 from reshuffle.errors import InputError
 from reshuffle.shards import Block
@@ -88,7 +88,7 @@ class Buckets:
     # --- a piece of a bucket: two counts, then arrays ------------------------------------------------
 
     def _write(self, file: BinaryIO, block: Block) -> None:
-        arrays: list[NDArray[Any]] = [
+        arrays: list[AnyArray] = [
             np.array([block.rows, block.values.size], dtype=np.int64), block.targets.astype(np.float64),
         ]  # fmt: skip
         if block.indptr is not None and block.indices is not None:
@@ -98,7 +98,7 @@ class Buckets:
             file.write(np.ascontiguousarray(array).data)
 
     def _read(self, file: BinaryIO, path: Path) -> Iterator[Block]:
-        def take(count: int, kind: Any) -> NDArray[Any]:
+        def take(count: int, kind: Any) -> AnyArray:
             found = np.fromfile(file, dtype=kind, count=count)
             if found.size < count:
                 raise InputError(f"{path} is damaged: delete the folder, and convert again")

@@ -38,7 +38,7 @@ class Source:
     """What the file is, to be compared when a conversion goes on."""
 
 
-def identity_of(path: str | os.PathLike[str], **options: Any) -> dict[str, Any]:
+def identity_of(path: str | os.PathLike[str], **options: object) -> dict[str, object]:
     """The file by name, size and time, with the options that it is read with."""
     about = os.stat(path)
     shown = {name: value for name, value in options.items() if value not in (None, (), False)}

@@ -141,7 +141,7 @@ class _Run:
         return count
 
     def _write(
-        self, manifest: Manifest | None, blocks: Iterator[Placed], what: str, **source: Any
+        self, manifest: Manifest | None, blocks: Iterator[Placed], what: str, **source: object
     ) -> Manifest:
         writer = None if manifest is None else ShardWriter(self.folder, manifest)
         skip = 0 if manifest is None else int(manifest.source["skip"])
@@ -175,7 +175,7 @@ class _Run:
     def _noted(self, manifest: Manifest | None) -> int:
         return 0 if manifest is None else int(manifest.source.get("features", 0))
 
-    def _first(self, block: Any, source: dict[str, Any]) -> Manifest:
+    def _first(self, block: Any, source: dict[str, object]) -> Manifest:
         """The manifest of a folder in which there is no shard yet."""
         rows = self.how.shard_rows or rows_of_a_shard(block)
         about = {"identity": self.identity, "place": {}, "skip": 0} | source

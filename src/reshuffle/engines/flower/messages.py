@@ -35,7 +35,7 @@ def task_content(task: Task, client: int) -> Any:
     return content
 
 
-def task_of(content: Any) -> Task:
+def task_of(content: object) -> Task:
     """The task of a message, for its one client."""
     head: Any = get_record(content, "task")
     client = int(head["client"])
@@ -69,7 +69,7 @@ def answer_content(answer: Reply | Failure) -> Any:
     return content
 
 
-def answer_of(content: Any, client: int, largest: int, task: Task) -> Reply | Failure:
+def answer_of(content: object, client: int, largest: int, task: Task) -> Reply | Failure:
     """The answer of a message to a task, refused unless it is in the name of the client that was asked, of a size to be
     expected, and has the parts that the task asks for."""
     size = size_of(content)

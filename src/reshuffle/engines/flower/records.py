@@ -8,8 +8,8 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.engines.base import Plain, Record
 from reshuffle.errors import InputError
 
@@ -38,7 +38,7 @@ def add_record(content: Any, name: str, record: Record) -> None:
         )
 
 
-def get_record(content: Any, name: str) -> dict[str, Plain]:
+def get_record(content: object, name: str) -> dict[str, Plain]:
     """The record of this name in a ``RecordDict``; one of another kind is refused."""
     found: dict[str, Plain] = dict(_typed(content, "config_records").get(name, {}))
     wrong = [key for key, value in found.items() if type(value) not in (str, int, float)]
@@ -55,7 +55,7 @@ def size_of(content: Any) -> int:
     return sum(int(record.count_bytes()) for record in content.values())
 
 
-def received(name: str, array: Any) -> NDArray[Any]:
+def received(name: str, array: Any) -> AnyArray:
     """The numbers of an array that came over the network, once its header agrees with its length.
 
     numpy reserves what a header announces before it reads, so that a header is not believed.
@@ -88,13 +88,13 @@ def received(name: str, array: Any) -> NDArray[Any]:
     return np.frombuffer(body, dtype).reshape(shape, order=order)
 
 
-def _sent(value: NDArray[Any]) -> Any:
+def _sent(value: AnyArray) -> object:
     from flwr.app import Array
 
     return Array(np.ascontiguousarray(value) if value.ndim else value)
 
 
-def _scalar(key: str, value: Any) -> str | int | float:
+def _scalar(key: str, value: object) -> str | int | float:
     if isinstance(value, (bool, np.bool_, np.integer, int)):
         return int(value)
     if isinstance(value, (float, np.floating)):
@@ -106,6 +106,6 @@ def _scalar(key: str, value: Any) -> str | int | float:
     )
 
 
-def _typed(content: Any, kind: str) -> Mapping[str, Any]:
+def _typed(content: object, kind: str) -> Mapping[str, Any]:
     found: Mapping[str, Any] = getattr(content, kind)
     return found

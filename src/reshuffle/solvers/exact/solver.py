@@ -181,7 +181,7 @@ class ExactProxRR(Solver):
         return ExactMethod(self, table, largest, self._able(problem))
 
 
-def checked_phases(phases: Any) -> tuple[str | Phase, ...]:
+def checked_phases(phases: object) -> tuple[str | Phase, ...]:
     """Names and phases, refused where one is neither or a name is there twice."""
     known = [phase.name for phase in PHASES]
     if isinstance(phases, str) or not isinstance(phases, Sequence) or not phases:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.objective import Array, Visits
 from reshuffle.penalties.abilities import rows
 from reshuffle.solvers.exact.movement_monitor import MovementMonitor
@@ -105,7 +105,7 @@ class ExactState:
     def x(self) -> Array:
         return self.point.x
 
-    def arrays(self, phases: Sequence[str]) -> dict[str, NDArray[Any]]:
+    def arrays(self, phases: Sequence[str]) -> dict[str, AnyArray]:
         """The state as a run saves it."""
         made = np.array([self.made.get(name, 0) for name in phases], dtype=np.float64)
         warm = {} if self.warm is None else self.warm.arrays()
@@ -116,7 +116,7 @@ class ExactState:
         }  # fmt: skip
 
     @classmethod
-    def of(cls, arrays: Mapping[str, NDArray[Any]], phases: Sequence[str]) -> ExactState:
+    def of(cls, arrays: Mapping[str, AnyArray], phases: Sequence[str]) -> ExactState:
         """The state that was saved so."""
         made = {name: int(count) for name, count in zip(phases, arrays["made"], strict=True)}
         return cls(
