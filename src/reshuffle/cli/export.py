@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from reshuffle.datasets import Reading, stream_parts
 from reshuffle.datasets.encoding import TableEncoding
 from reshuffle.errors import InputError
 from reshuffle.estimators import load
+from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.onnx_export import OnnxAgreement, agreement, made_up
 from reshuffle.estimators.onnx_graph import onnx_graph
 from reshuffle.files import check_apart, write_atomically
@@ -58,7 +58,7 @@ def export(model: str, onnx: Path, rows: str | None, reading: Reading, output: O
     )  # fmt: skip
 
 
-def _made_up(model: Any, encoding: object) -> object:
+def _made_up(model: Linear, encoding: object) -> object:
     if isinstance(encoding, TableEncoding):
         return made_up(encoding)
     return np.random.default_rng(0).normal(size=(200, model.n_features_in_))

@@ -20,6 +20,7 @@ from reshuffle.cli.private import Private
 from reshuffle.cli.sites_file import is_sites, privacy_table, sites_of
 from reshuffle.cli.tables import show
 from reshuffle.errors import InputError
+from reshuffle.estimators.linear import Linear
 from reshuffle.federated import (
     ExactFedRR,
     FederatedResult,
@@ -122,7 +123,7 @@ def run(options: Options, output: Output) -> int:
 
 
 def _document(
-    result: FederatedResult, model: Any, board: Board, options: Options
+    result: FederatedResult, model: Linear, board: Board, options: Options
 ) -> dict[str, object]:
     """The JSON document of the run."""
     ended = {"message": result.message, "digest": result.digest, "out": options.out}

@@ -25,6 +25,8 @@ from reshuffle.cli.live import LiveLine
 from reshuffle.cli.private_fit import check_public_encoding, with_held_out
 from reshuffle.datasets import Data, Reading
 from reshuffle.errors import held_warnings
+from reshuffle.estimators.cross_validation import CrossValidated
+from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import loss_word, loss_words
 from reshuffle.estimators.outcome import ended
 from reshuffle.estimators.private_fit import is_private
@@ -122,7 +124,7 @@ def folds_words(task: FitTask, choices: Choices) -> str:
 
 
 def _about(
-    file: str, data: Data, task: FitTask, choices: Choices, model: Any, seconds: float
+    file: str, data: Data, task: FitTask, choices: Choices, model: Linear, seconds: float
 ) -> dict[str, str]:
     return {
         "file": file,
@@ -138,9 +140,9 @@ def _about(
     }
 
 
-def _say(model: Any, held: HeldOut | None, names: list[str], out: Path, output: Output) -> None:
+def _say(model: Linear, held: HeldOut | None, names: list[str], out: Path, output: Output) -> None:
     output.line(model.summary(8, names))
-    if hasattr(model, "lambda_"):
+    if isinstance(model, CrossValidated):
         best = f"λ = {model.lambda_min_:.4g} has the lowest held-out loss"
         if model.lambda_ == model.lambda_min_:
             output.line(
@@ -163,7 +165,7 @@ def _say(model: Any, held: HeldOut | None, names: list[str], out: Path, output: 
 
 
 def _document(
-    model: Any, held: HeldOut | None, data: Data, out: Path, seconds: float
+    model: Linear, held: HeldOut | None, data: Data, out: Path, seconds: float
 ) -> dict[str, Any]:
     coef = np.atleast_2d(dense(model.coef_))
     found = {
@@ -188,12 +190,12 @@ def _document(
         "classes": getattr(model, "classes_", None),
         "privacy": None if model.privacy_ is None else asdict(model.privacy_),
     }
-    if hasattr(model, "lambda_"):
+    if isinstance(model, CrossValidated):
         found |= {n: getattr(model, f"{n}_") for n in ("lambda", "lambda_min", "lambda_1se")}
     return found
 
 
-def _ended(model: Any, output: Output) -> int:
+def _ended(model: Linear, output: Output) -> int:
     if model.message_.startswith("interrupted"):
         output.note(f"{model.message_}: what was found so far is written")
         return INTERRUPTED

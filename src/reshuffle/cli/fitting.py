@@ -21,6 +21,7 @@ from reshuffle.estimators import (
     RRRegressorCV,
     TimeFolds,
 )
+from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import OF_CLASSES
 from reshuffle.estimators.penalty_names import STRENGTH
 from reshuffle.estimators.summary import dense
@@ -227,7 +228,7 @@ def counting(data: Data) -> list[str]:
     return found
 
 
-def equip(model: Any, data: Data, log_target: bool = False) -> Any:
+def equip(model: Linear, data: Data, log_target: bool = False) -> Any:
     """Give the model what its file holds besides coefficients: feature names, the reading of rows, the unit of the target."""
     model.encoding_ = data.encoding
     if log_target:

@@ -22,7 +22,7 @@ from reshuffle.datasets.reading import Part
 from reshuffle.datasets.shifts import numbers_of
 from reshuffle.errors import InputError
 from reshuffle.estimators import load
-from reshuffle.estimators.linear import for_encoded_rows
+from reshuffle.estimators.linear import Linear, for_encoded_rows
 from reshuffle.files import check_apart, replacing
 
 
@@ -102,7 +102,7 @@ def _check_kept(keep: tuple[str, ...], header: list[str]) -> None:
         )
 
 
-def _predictions(model: Any, X: Any, proba: bool, shift: Mapping[str, Any]) -> tuple[Any, Any]:
+def _predictions(model: Linear, X: Any, proba: bool, shift: Mapping[str, Any]) -> tuple[Any, Any]:
     """Predictions, and probabilities where they are wanted and the model has them."""
     if "exposure" in shift and hasattr(model, "classes_"):
         raise InputError("--exposure is for models of numbers with a log link: give an --offset")

@@ -14,6 +14,7 @@ from reshuffle.datasets.columns import number_name
 from reshuffle.datasets.numbers import as_numbers
 from reshuffle.datasets.reading import Part
 from reshuffle.errors import InputError
+from reshuffle.estimators.linear import Linear
 from reshuffle.report.held_out import HeldOut, deviance_of, scored, shift_of
 
 FITTED = "If the model was fitted to some of these rows, it does better on them than on new ones."
@@ -22,7 +23,7 @@ FITTED = "If the model was fitted to some of these rows, it does better on them 
 class Scores:
     """Collects targets and predictions part by part: 16 bytes per row, and its probabilities."""
 
-    def __init__(self, model: object, encoding: object) -> None:
+    def __init__(self, model: Linear, encoding: object) -> None:
         self.model, self.target = model, str(getattr(encoding, "target", ""))
         self.columns = (self.target,) if self.target else ()
         self.missing = frozenset(getattr(encoding, "missing", ()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,8 +10,11 @@ from reshuffle.errors import InputError
 from reshuffle.estimators.loss_names import MEANS, sigmoid, softmax
 from reshuffle.estimators.summary import dense
 
+if TYPE_CHECKING:
+    from reshuffle.estimators.linear import Linear
 
-def to_sklearn(model: Any) -> Any:
+
+def to_sklearn(model: Linear) -> Any:
     """A fitted model of scikit-learn with the same coefficients, and so the same predictions.
 
     It is fitted to one made-up row per class, so that it has every attribute of its version of scikit-learn, and
@@ -32,7 +35,7 @@ def to_sklearn(model: Any) -> Any:
     return other
 
 
-def _kind(model: Any) -> Any:
+def _kind(model: Linear) -> Any:
     """The class of scikit-learn whose predictions follow from the margins as ours do."""
     from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
     from sklearn.svm import LinearSVC

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.estimators.inputs import Prepared
-from reshuffle.estimators.outcome import ended, endless
+from reshuffle.estimators.outcome import Fitted, ended, endless
 from reshuffle.estimators.solver_names import TIGHT, seed_of
 from reshuffle.inference import Inference
 from reshuffle.inference.after_selection import debiased, halves
@@ -20,6 +20,9 @@ from reshuffle.penalties import Penalty, Zero
 from reshuffle.penalties.abilities import compiled_form
 from reshuffle.problem import Problem
 from reshuffle.solvers import ExactProxRR
+
+if TYPE_CHECKING:
+    from reshuffle.estimators.linear import Linear
 
 Array = NDArray[np.float64]
 INTERCEPT = "(intercept)"
@@ -37,7 +40,7 @@ MODEL_OF_RIDGE = (
 )
 
 
-def inference_of(model: Any, covariance: Any, method: Any, level: float) -> Inference:
+def inference_of(model: Linear, covariance: Any, method: Any, level: float) -> Inference:
     """The table of a fitted linear model."""
     check_level(level)
     check_choice("covariance", covariance, COVARIANCES)
@@ -82,15 +85,15 @@ def check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
         )
 
 
-def data_of(model: Any) -> Prepared:
+def data_of(model: Linear) -> Prepared:
     """The data of the fit, of a model at a minimiser."""
-    if model.early_stopping:
+    if getattr(model, "early_stopping", False):
         raise InputError("inference needs a minimiser, and early_stopping ends before it")
     kept: Prepared = kept_of(model, "data_")
     return kept
 
 
-def kept_of(model: Any, name: str) -> Any:
+def kept_of(model: Fitted, name: str) -> Any:
     """What a fit kept of its data under this name, of a model at a minimiser."""
     kept = getattr(model, name, None)
     if kept is None:
@@ -122,7 +125,7 @@ def _is_none(penalty: Penalty) -> bool:
     return each is not None and bool(each.free.all())
 
 
-def names_of(model: Any) -> list[str]:
+def names_of(model: Linear) -> list[str]:
     """The names of the features, or x0, x1, …"""
     d = model.n_features_in_
     return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(d)])]
@@ -135,7 +138,7 @@ def plain_table(
     names: list[str],
     covariance: object,
     level: float,
-    model: object,
+    model: Linear,
 ) -> Inference:
     """Without a penalty, or with a ridge."""
     if problem.datafit.outputs:
@@ -153,7 +156,7 @@ def plain_table(
     return Inference(every, x, found, level, df, MODEL, TRUE)
 
 
-def inference_of_cox(model: Any, covariance: object, level: float) -> Inference:
+def inference_of_cox(model: Linear, covariance: object, level: float) -> Inference:
     """The table of a fitted model of proportional hazards."""
     check_level(level)
     check_choice("covariance", covariance, COVARIANCES)
@@ -185,7 +188,7 @@ def contrasts(
     names: list[str],
     covariance: object,
     level: float,
-    model: Any,
+    model: Linear,
 ) -> Inference:
     """Of softmax: the logarithm of the odds of each class against the first, which a common shift does not change."""
     if not problem.loss.probabilities:
@@ -209,7 +212,7 @@ def contrasts(
     return Inference(labels, estimate, found, level, np.inf, kind, about)
 
 
-def by_splitting(model: Any, data: Prepared, covariance: Any, level: float) -> Inference:
+def by_splitting(model: Linear, data: Prepared, covariance: Any, level: float) -> Inference:
     """Half of the rows choose the features, and the other half gives their intervals."""
     first, second = halves(data.y.shape[0], seed_of(model.random_state))
     names = names_of(model)

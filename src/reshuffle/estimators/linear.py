@@ -25,11 +25,14 @@ from reshuffle.trace import Trace
 class Linear:
     """The attributes of a fitted linear model, and predictions from them."""
 
+    solver: object
+    random_state: object
     fit_intercept: bool
     coef_: Any
     intercept_: Any
     classes_: AnyArray
     n_features_in_: int
+    feature_names_in_: AnyArray
     n_iter_: int
     n_samples_fit_: int
     converged_: bool
@@ -41,6 +44,8 @@ class Linear:
     """What a private solver guarantees; None for every other."""
     data_: inputs.Prepared | None
     """The data of the fit, for ``inference``; neither pickled nor saved."""
+    log_target_: bool
+    """True where a command fitted the logarithm of the target."""
     loss_: Loss
     penalty_: Penalty
     validation_losses_: Array
@@ -64,6 +69,10 @@ class Linear:
         offset: object = None,
         exposure: object = None,
     ) -> inputs.Prepared:
+        raise NotImplementedError  # a classifier and a regression have their own
+
+    def predict(self, X: object, offset: object = None) -> AnyArray:
+        """A prediction for each row."""
         raise NotImplementedError  # a classifier and a regression have their own
 
     def __sklearn_is_fitted__(self) -> bool:

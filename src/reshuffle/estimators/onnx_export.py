@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from reshuffle.datasets.frames import chunk_of, is_table
 from reshuffle.errors import InputError, extra
 from reshuffle.estimators.linear import Linear, for_encoded_rows
 from reshuffle.estimators.onnx_graph import onnx_graph
+
+if TYPE_CHECKING:
+    from reshuffle.estimators.linear import Linear
 
 NEAR = 1e-9
 """Relative difference up to which two double-precision computations in different orders count as equal."""
@@ -98,7 +101,7 @@ def run(graph: Any, feeds: dict[str, AnyArray]) -> dict[str, AnyArray]:
     return dict(zip(names, session.run(None, feeds), strict=True))
 
 
-def compared(found: dict[str, AnyArray], model: Any, X: Any, near: float) -> OnnxAgreement:
+def compared(found: dict[str, AnyArray], model: Any, X: object, near: float) -> OnnxAgreement:
     """Compare the outputs of a graph with the model's predictions for the same rows."""
     bare = for_encoded_rows(model) if isinstance(model, Linear) else model
     first, *others = found.values()
@@ -135,7 +138,7 @@ def _labels(values: Any) -> AnyArray:
     return np.array([str(value) for value in array.tolist()])
 
 
-def _tied(model: Any, X: Any, near: float) -> NDArray[np.bool_]:
+def _tied(model: Any, X: object, near: float) -> NDArray[np.bool_]:
     """The rows whose two largest margins are equal up to rounding."""
     margins = np.asarray(model.decision_function(X))
     if margins.ndim == 1:

@@ -12,7 +12,7 @@ with probabilities where the loss has them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from reshuffle.errors import InputError, extra
 from reshuffle.estimators.loss_names import MEANS
 from reshuffle.estimators.summary import dense
 from reshuffle.losses.native import built_in
+
+if TYPE_CHECKING:
+    from reshuffle.estimators.linear import Linear
 
 OPSET, ML_OPSET, IR = 17, 3, 9
 """Versions of the operators and of the format: those of 2022, so that older runtimes read them, too."""
@@ -77,7 +80,7 @@ def element_type(kind: str) -> int:
     return int(types[kind])
 
 
-def onnx_graph(model: Any) -> Any:
+def onnx_graph(model: Linear) -> Any:
     """The ONNX model of a fitted estimator, with its encoder where it has one."""
     with extra("export", "onnx", "export to ONNX"):
         from onnx import checker, helper
@@ -106,7 +109,7 @@ def onnx_graph(model: Any) -> Any:
     return made
 
 
-def _features(graph: Graph, model: Any) -> str:
+def _features(graph: Graph, model: Linear) -> str:
     encoding = getattr(model, "encoding_", None)
     if not isinstance(encoding, TableEncoding):
         return graph.input("X", "number", model.n_features_in_)
@@ -147,7 +150,7 @@ def _category(graph: Graph, part: Category, missing: set[str]) -> str:
 Outputs = list[tuple[str, str, list[int | None]]]
 
 
-def _numbers(graph: Graph, model: Any, margins: str) -> Outputs:
+def _numbers(graph: Graph, model: Linear, margins: str) -> Outputs:
     single = np.ndim(model.intercept_) == 0
     if getattr(model, "log_target_", False) or model.loss_.log_link:
         margins = graph.op("Exp", margins)
@@ -158,7 +161,7 @@ def _numbers(graph: Graph, model: Any, margins: str) -> Outputs:
     return [("prediction", "number", [None, np.size(model.intercept_)])]
 
 
-def _classes(graph: Graph, model: Any, margins: str) -> Outputs:
+def _classes(graph: Graph, model: Linear, margins: str) -> Outputs:
     classes: AnyArray = model.classes_
     count = classes.size
     kind = {"i": "whole number", "u": "whole number", "b": "whole number", "f": "number"}.get(

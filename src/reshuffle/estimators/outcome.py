@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -52,7 +52,14 @@ def certificate_of(result: Result, tol: float) -> Certificate:
     return Certificate(measure, value, float(tol), trace.header.get("certificate", measure))
 
 
-def ended(model: Any) -> Ending:
+class Fitted(Protocol):
+    """A model that says how its fit ended."""
+
+    converged_: bool
+    message_: str
+
+
+def ended(model: Fitted) -> Ending:
     """'converged' if the requested accuracy is proved, 'stationary' if only the gradient mapping reached it."""
     if model.converged_:
         return "converged"

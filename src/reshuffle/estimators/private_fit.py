@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from reshuffle.errors import InputError
+
+if TYPE_CHECKING:
+    from reshuffle.estimators.linear import Linear
 
 
 def is_private(solver: object) -> bool:
@@ -12,7 +15,7 @@ def is_private(solver: object) -> bool:
     return getattr(solver, "privacy", None) is not None
 
 
-def check_private_fit(model: Any) -> None:
+def check_private_fit(model: Linear) -> None:
     """Refuse what looks at the data beside the noised steps of a private solver."""
     if not is_private(model.solver):
         return

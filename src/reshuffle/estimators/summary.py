@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,11 +11,14 @@ from reshuffle.errors import InputError
 from reshuffle.estimators.loss_names import loss_words
 from reshuffle.estimators.outcome import ended, endless
 
+if TYPE_CHECKING:
+    from reshuffle.estimators.linear import Linear
+
 LONGEST = 80
 """Names are cut after this many characters, so that a coefficient stands on the same line as its name."""
 
 
-def summary_of(model: Any, largest: int, names: object = None) -> str:
+def summary_of(model: Linear, largest: int, names: object = None) -> str:
     """Lines about the fit, then the coefficients of largest size, by name.
 
     ``names`` may be a fitted transformer, such as the steps of a Pipeline before the model.

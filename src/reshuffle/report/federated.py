@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.outcome import ended
 from reshuffle.federated import FederatedResult, Quality
 from reshuffle.federated.quality import ALL
@@ -37,7 +38,11 @@ MEANING = {
 
 
 def federated_page(
-    model: Any, result: FederatedResult, names: list[str], about: Mapping[str, object], target: str
+    model: Linear,
+    result: FederatedResult,
+    names: list[str],
+    about: Mapping[str, object],
+    target: str,
 ) -> str:
     """The whole page; ``names`` are the features' names, ``about`` holds the settings and what was read, by name."""
     tally, held = result.tally, result.held_out
@@ -60,7 +65,7 @@ def federated_page(
     return html.page(title, lead, parts, words.made_with())
 
 
-def _tiles(model: Any, result: FederatedResult) -> Iterator[tuple[str, str]]:
+def _tiles(model: Linear, result: FederatedResult) -> Iterator[tuple[str, str]]:
     held, kinds = result.held_out, result.tally.by_kind().values()
     if ALL in held:
         row = held[ALL]

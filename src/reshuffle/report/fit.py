@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.outcome import ended
 from reshuffle.estimators.summary import dense
 from reshuffle.report import html, pictures, words
@@ -21,7 +22,7 @@ MANY = 12
 
 
 def fit_page(
-    model: Any, names: list[str], held: HeldOut | None, about: Mapping[str, object], target: str
+    model: Linear, names: list[str], held: HeldOut | None, about: Mapping[str, object], target: str
 ) -> str:
     """The whole page; ``about`` holds the settings and what was read, by name."""
     title = f"A model of {target}" if target else "A linear model"
@@ -38,7 +39,7 @@ def fit_page(
     return html.page(title, lead, parts, words.made_with())
 
 
-def tiles(model: Any, held: HeldOut | None) -> Iterator[tuple[str, str]]:
+def tiles(model: Linear, held: HeldOut | None) -> Iterator[tuple[str, str]]:
     """The numbers to see first."""
     if held is not None:
         name, value = next(iter(held.scores.items()))
@@ -147,7 +148,7 @@ def _mistakes(held: HeldOut, classes: Any) -> tuple[html.Markup, str]:
     return html.table(["true class", "predicted", "rows"], rows), "The most frequent mistakes."
 
 
-def coefficients_part(model: Any, names: list[str]) -> html.Markup:
+def coefficients_part(model: Linear, names: list[str]) -> html.Markup:
     """The largest coefficients, by name."""
     coef = np.atleast_2d(dense(model.coef_))
     sizes = np.abs(coef).max(axis=0)
@@ -203,7 +204,7 @@ def _comparable(model: object) -> str:
     return "Each coefficient is for one unit of its column, so that coefficients of columns in different units cannot be compared."
 
 
-def proof_part(model: Any, counted: str = "epochs", advice: str = "") -> html.Markup:
+def proof_part(model: Linear, counted: str = "epochs", advice: str = "") -> html.Markup:
     """How near the model is to the best of its kind, and how the run got there."""
     text, good = words.proof(model)
     found: list[Any] = [html.tag("p", text + advice, class_="proof" if good else "proof open")]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray, Array
+from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.numbers import explained_deviance
 from reshuffle.losses import Loss
 
@@ -47,8 +47,8 @@ class HeldOut:
 
 
 def held_out_numbers(
-    model: Any,
-    X: Any,
+    model: Linear,
+    X: object,
     y: AnyArray,
     trained_on: AnyArray,
     known: Mapping[str, AnyArray] = NOTHING,
@@ -63,12 +63,12 @@ def held_out_numbers(
     return scored(y, predicted, proba, classes, trained_on, log=log, deviance=deviance, shift=shift)
 
 
-def deviance_of(model: Any) -> Loss | None:
+def deviance_of(model: Linear) -> Loss | None:
     """The loss, where it is half of a deviance."""
     return model.loss_ if getattr(model.loss_, "log_link", False) else None
 
 
-def shift_of(known: Mapping[str, Any]) -> NDArray[np.float64] | None:
+def shift_of(known: Mapping[str, AnyArray]) -> NDArray[np.float64] | None:
     """What offset and exposure add to the margins."""
     if not known:
         return None
@@ -77,11 +77,11 @@ def shift_of(known: Mapping[str, Any]) -> NDArray[np.float64] | None:
 
 
 def scored(
-    y: Any,
-    predicted: Any,
-    proba: object,
-    classes: object,
-    trained_on: Any,
+    y: AnyArray,
+    predicted: AnyArray,
+    proba: AnyArray | None,
+    classes: AnyArray | None,
+    trained_on: AnyArray,
     *,
     log: bool = False,
     deviance: Loss | None = None,
@@ -108,7 +108,13 @@ def scored(
     return _classes(y, predicted, proba, classes, trained_on)
 
 
-def _classes(y: Any, predicted: Any, proba: Any, classes: Any, trained_on: Any) -> HeldOut:
+def _classes(
+    y: AnyArray,
+    predicted: AnyArray,
+    proba: AnyArray | None,
+    classes: AnyArray,
+    trained_on: AnyArray,
+) -> HeldOut:
     from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 
     counts = np.array([np.count_nonzero(trained_on == c) for c in classes])
@@ -128,8 +134,8 @@ def _classes(y: Any, predicted: Any, proba: Any, classes: Any, trained_on: Any) 
     return HeldOut(y.size, scores, constant, y, predicted, proba, classes)
 
 
-def _numbers(y: Any, predicted: Any, trained_on: Any) -> HeldOut:
-    def scores(guess: Any) -> dict[str, float]:
+def _numbers(y: AnyArray, predicted: AnyArray, trained_on: AnyArray) -> HeldOut:
+    def scores(guess: AnyArray) -> dict[str, float]:
         error = y - guess
         found = {
             "root mean squared error": float(np.sqrt(np.mean(error**2))),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reshuffle import plotting
+from reshuffle.estimators.cross_validation import CrossValidated
 from reshuffle.estimators.folds import Paired, readable
 from reshuffle.report import html, pictures, words
 from reshuffle.report.fit import coefficients_part, held_out_part, proof_part, tiles
@@ -22,7 +23,11 @@ ROWS = 15
 
 
 def path_page(
-    model: Any, names: list[str], held: HeldOut | None, about: Mapping[str, object], target: str
+    model: CrossValidated,
+    names: list[str],
+    held: HeldOut | None,
+    about: Mapping[str, object],
+    target: str,
 ) -> str:
     """The whole page."""
     title = f"A path of models of {target}" if target else "A path of models"
@@ -41,7 +46,7 @@ def path_page(
     return html.page(title, lead, parts, words.made_with())
 
 
-def choice_part(model: Any, names: list[str]) -> html.Markup:
+def choice_part(model: CrossValidated, names: list[str]) -> html.Markup:
     """Which λ was chosen, and why."""
     means = model.cv_losses_.mean(axis=1)
     nonzeros = model.path_.nonzeros
@@ -89,7 +94,7 @@ def comparison(paired: Paired, same: bool) -> str:
     return f": simpler. The folds do not show whether it is worse: {higher}; {bound}."
 
 
-def _error(model: Any) -> Any:
+def _error(model: CrossValidated) -> Any:
     folds = model.cv_losses_.shape[1]
     return (
         model.cv_losses_.std(axis=1, ddof=1) / np.sqrt(folds)
@@ -98,7 +103,7 @@ def _error(model: Any) -> Any:
     )
 
 
-def _losses(model: Any, ax: Axes) -> None:
+def _losses(model: CrossValidated, ax: Axes) -> None:
     means, error = model.cv_losses_.mean(axis=1), _error(model)
     ax.fill_between(model.lambdas_, means - error, means + error, color=ACCENT, alpha=0.2, lw=0)
     ax.plot(model.lambdas_, means, color=ACCENT, lw=1.8)
@@ -111,7 +116,7 @@ def _losses(model: Any, ax: Axes) -> None:
     ax.grid(lw=0.6)
 
 
-def _path(model: Any, names: list[str], ax: Axes) -> None:
+def _path(model: CrossValidated, names: list[str], ax: Axes) -> None:
     short = [name if len(name) <= 22 else name[:21] + "…" for name in names]
     plotting.plot_path(model.path_, names=short, mark=model.lambda_, ax=ax, largest=7)
     ax.grid(alpha=1.0, lw=0.6)

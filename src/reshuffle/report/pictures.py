@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reshuffle import plotting
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import extra
 from reshuffle.report.html import Markup, safe
+from reshuffle.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +66,7 @@ def _themed(svg: str, title: str) -> str:
 
 
 def convergence(
-    trace: Any, measure: str, tol: float, counted: str = "epochs"
+    trace: Trace, measure: str, tol: float, counted: str = "epochs"
 ) -> Iterator[tuple[Markup, str]]:
     """The objective and the certificate, epoch by epoch or round by round."""
     from matplotlib.ticker import MaxNLocator
@@ -73,7 +75,7 @@ def convergence(
     above = values - np.min(values, where=np.isfinite(values), initial=np.inf)
     known = trace[measure] if measure in trace else np.full(epochs.size, np.nan)
 
-    def draw(ax: Axes, values: Any, name: str, line: float) -> None:
+    def draw(ax: Axes, values: Array, name: str, line: float) -> None:
         good = np.isfinite(values) & (values > 0)
         ax.plot(epochs[good], values[good], color=ACCENT, lw=1.8, marker="o", ms=3)
         if line > 0:
@@ -109,7 +111,7 @@ def by_site(names: list[str], values: list[float], overall: float | None, label:
     return drawn(draw, "quality by site", (4.6, 1.2 + 0.3 * len(names)))
 
 
-def by_rounds(rounds: Any, values: Any, label: str) -> Markup:
+def by_rounds(rounds: AnyArray, values: Array, label: str) -> Markup:
     """A number as it was after some of the rounds."""
 
     def draw(ax: Axes) -> None:
@@ -120,7 +122,7 @@ def by_rounds(rounds: Any, values: Any, label: str) -> Markup:
     return drawn(draw, "held out by rounds")
 
 
-def calibration(said: Any, found: Any, counts: Any) -> Markup:
+def calibration(said: Array, found: Array, counts: Array) -> Markup:
     """Probabilities that were predicted, against how often they came true."""
 
     def draw(ax: Axes) -> None:
@@ -133,7 +135,7 @@ def calibration(said: Any, found: Any, counts: Any) -> Markup:
     return drawn(draw, "calibration")
 
 
-def cloud(predicted: Any, true: Any) -> Markup:
+def cloud(predicted: AnyArray, true: AnyArray) -> Markup:
     """Predictions against the truth."""
 
     def draw(ax: Axes) -> None:
@@ -146,7 +148,7 @@ def cloud(predicted: Any, true: Any) -> Markup:
     return drawn(draw, "predictions")
 
 
-def residuals(values: Any) -> Markup:
+def residuals(values: Array) -> Markup:
     """A histogram of the errors."""
 
     def draw(ax: Axes) -> None:

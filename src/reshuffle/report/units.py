@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from reshuffle.estimators.folds import readable
+from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import loss_word
 from reshuffle.estimators.summary import dense
 
@@ -44,7 +45,7 @@ def units(model: object, names: Sequence[str]) -> list[Unit]:
     return found
 
 
-def meaning(model: Any, unit: Unit, value: float) -> str:
+def meaning(model: Linear, unit: Unit, value: float) -> str:
     """A coefficient as a sentence: how the prediction changes with its feature."""
     classes = getattr(model, "classes_", None)
     word = loss_word(model.loss_)
@@ -58,14 +59,14 @@ def meaning(model: Any, unit: Unit, value: float) -> str:
     return f"{begin} adds {readable(value)} to the prediction."
 
 
-def _logarithm(model: Any) -> str:
+def _logarithm(model: Linear) -> str:
     """The quantity whose logarithm the model predicts linearly, or None."""
     if getattr(model, "log_target_", False):
         return "the target"
     return "the mean of the target" if getattr(model.loss_, "log_link", False) else ""
 
 
-def intercept(model: Any) -> str:
+def intercept(model: Linear) -> str:
     """The constant term, and where the prediction equals it."""
     values = np.atleast_1d(dense(model.intercept_))
     if not model.fit_intercept:

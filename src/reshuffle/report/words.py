@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from reshuffle import __version__
+from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import loss_words
 from reshuffle.estimators.outcome import ended
 
 
-def proof(model: Any) -> tuple[str, bool]:
+def proof(model: Linear) -> tuple[str, bool]:
     """What the certificate means, and whether it reaches the requested accuracy."""
     found = model.certificate_
     convex = "its penalty may have several minima" in model.message_
@@ -43,12 +44,12 @@ def proof(model: Any) -> tuple[str, bool]:
     )
 
 
-def loss(model: Any) -> str:
+def loss(model: Linear) -> str:
     """The name of the loss as the options spell it."""
     return loss_words(model.loss_)
 
 
-def penalty(model: Any, most: int = 160) -> str:
+def penalty(model: Linear, most: int = 160) -> str:
     """ψ as text, shortened if it is long."""
     text = " ".join(repr(model.penalty_).split())
     return text if len(text) <= most else text[: most - 1] + "…"
