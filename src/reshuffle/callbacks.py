@@ -89,7 +89,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             self._show(result)
 
     def _show(self, result: Result, end: str = "", **change: Any) -> None:
-        row: dict[str, Any] = result.trace.last()
+        row = result.trace.last()
         known = [value for value in result.trace["objective"][-2:] if value == value]
         sent = row.get("bytes_up", 0.0) + row.get("bytes_down", 0.0)
         traffic = f", {sent / 1e6:.1f} MB" if "bytes_up" in row else ""

@@ -88,7 +88,7 @@ def _attributes(value: object) -> dict[str, object]:
         return {f.name: getattr(value, f.name) for f in fields(value) if f.init}
     kind: Any = type(value)
     kinds, computed = kind.__mro__, on_demand(kind)
-    held: dict[str, Any] = getattr(value, "__dict__", {})
+    held = getattr(value, "__dict__", {})
     slots = [n for kind in kinds for n in getattr(kind, "__slots__", ()) if hasattr(value, n)]
     named = {name: held[name] for name in sorted(held) if name not in computed}
     return named | {name: getattr(value, name) for name in slots if not name.startswith("__")}

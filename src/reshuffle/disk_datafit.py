@@ -82,7 +82,7 @@ class DiskDatafit(Datafit):
         """The sum of what ``work`` makes of every window."""
         total: Any = None
         for part, fit in self.windows():
-            found: Any = work(part, fit)
+            found = work(part, fit)
             total = found if total is None else total + found
         whole: T = total
         return whole

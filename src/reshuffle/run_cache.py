@@ -49,7 +49,7 @@ class RunCache:
         self.reused += 1
         return result
 
-    def path(self, label: str, solver: Any, problem: Any) -> Path:
+    def path(self, label: str, solver: object, problem: Any) -> Path:
         """The file of a run."""
         about = digest(
             solver, dict(problem.fingerprint), _own_code(solver), _own_code(problem), sources()

@@ -228,7 +228,7 @@ class Result:
             "fingerprint": dict(self.fingerprint),
             "header": self.trace.header,
         }
-        arrays: dict[str, Any] = {"x": self.x}
+        arrays = {"x": self.x}
         arrays |= {f"{TRACE}{name}": column for name, column in self.trace.items()}
         arrays |= {f"{STATE}{name}": value for name, value in self.state.items()}
         write_archive(path, KIND, VERSION, about, arrays)

@@ -214,7 +214,7 @@ def _level(options: Options) -> Level | None:
 def _solver(options: Options, level: Level | None, secure: bool) -> FederatedSolver:
     """The method with its settings."""
     private, sampled = options.private, options.method in SAMPLED
-    step: Any = private.step or (InverseTime() if sampled else None)
+    step = private.step or (InverseTime() if sampled else None)
     more: dict[str, Any] = {"state": "clients"} if secure and options.method == "exact" else {}
     if private.batch_size is not None and not sampled:
         raise InputError("--batch-size is for --method fedrr or local-sgd")

@@ -189,7 +189,7 @@ def cross_validated(task: FitTask, choices: Choices) -> Any:
     """The model on a path that does best on held-out folds."""
     if choices.l1 is not None or choices.l2 is not None:
         raise InputError("--l1 and --l2 are found by cross-validation here: leave them out")
-    penalty: Any = choices.penalty or "l1"
+    penalty: object = choices.penalty or "l1"
     if penalty not in ("l1", "elasticnet", "group"):
         raise InputError(f"a path goes down from the λ that holds every feature at zero: --penalty l1, elasticnet or group, got {penalty}")  # fmt: skip
     if penalty == "group":

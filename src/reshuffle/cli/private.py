@@ -48,7 +48,7 @@ class Private:
     """What the command was given about privacy and its steps."""
 
     unit: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     step: float | None = None
     batch_size: int | None = None
 

@@ -107,7 +107,7 @@ class Scores:
         held = self.held()
         if held is None:
             return {"rows": 0, "without_target": self.unknown}
-        found: dict[str, Any] = {"rows": held.rows, "without_target": self.unknown} | held.scores
+        found = {"rows": held.rows, "without_target": self.unknown} | held.scores
         return found | {"constant": held.constant}
 
     def text(self) -> str:

@@ -51,7 +51,7 @@ def sites_of(data: str, l1: float, l2: float | None) -> Sites:
         made = loss_by_name(loss, LOSSES)
     except InputError as error:
         raise InputError(f"{data}: {error}") from None
-    common: dict[str, Any] = {
+    common = {
         "loss": made,
         "fit_intercept": settings.get("intercept", False),
         "standardise": settings.get("standardise", False),

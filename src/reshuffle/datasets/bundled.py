@@ -37,7 +37,7 @@ def synthetic(
     rng = np.random.default_rng(seed)
     truth = rng.standard_normal(features)
     if stored is None:
-        X: Any = rng.standard_normal((n, features), dtype=dtype)
+        X: object = rng.standard_normal((n, features), dtype=dtype)
         X /= dtype(np.sqrt(features))
     else:
         check_positive("stored", stored, integer=True)

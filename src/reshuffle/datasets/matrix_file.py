@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,7 +40,7 @@ def read_matrix(file: BinaryIO, where: str) -> tuple[sp.csr_matrix, dict[str, An
     others = {name: array for name, array in arrays.items() if name not in OWN}
     try:
         check_room(f"{where}: a matrix of so many rows", 8 * int(arrays["shape"].flat[0]))
-        X: Any = sp.csr_matrix(sp.load_npz(io.BytesIO(content)))
+        X = sp.csr_matrix(sp.load_npz(io.BytesIO(content)))
         X.check_format(full_check=True)
     except DAMAGE as error:
         if isinstance(error, InputError):

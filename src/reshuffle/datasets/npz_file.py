@@ -60,7 +60,7 @@ def _size(stream: Any) -> int:
     version = npy.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"an array is of version {version}")
-    read: Any = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, _, dtype = read(stream)
     if dtype.hasobject:
         raise ValueError("an array holds objects of Python")

@@ -35,7 +35,7 @@ class RowsEncoding:
                 f"{where} has the feature index {X.shape[1] - 1}; the model knows those up to {last - 1} and passes over "
                 "the others"
             )
-        wide: Any = X[:, self.first : last]
+        wide = X[:, self.first : last]
         return sp.csr_matrix((wide.data, wide.indices, wide.indptr), (X.shape[0], self.features))
 
     def to_json(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class Cuda:
         self, sizes: Sequence[int], make_host: Callable[[Sequence[int]], Host]
     ) -> DeviceSession:
         device = self.device()
-        host: Any = make_host(range(len(sizes)))
+        host = make_host(range(len(sizes)))
         aboard = getattr(host, "aboard", None)
         if aboard is None:
             raise InputError(

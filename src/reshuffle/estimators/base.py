@@ -29,8 +29,8 @@ from reshuffle.trace import Result
 class LinearEstimator(Linear, Hooks, Nested):
     """Minimises the mean loss plus a penalty. The parameters are described in ``RRClassifier``."""
 
-    loss: Any = None
-    penalty: Any = "l2"
+    loss: object = None
+    penalty: object = "l2"
     l1: float | None = None
     l2: float | None = None
     penalty_factors: object = None

@@ -29,7 +29,7 @@ def _probabilities(model: LinearClassifier) -> bool:
 class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
     """The inputs and the predictions of a linear classifier."""
 
-    loss: Any
+    loss: object
     class_weight: object
 
     def prepared(

@@ -69,7 +69,7 @@ class RRClassifier(LinearClassifier, LinearEstimator):
     (True, 18, 0.98)
     """
 
-    loss: Any = "logistic"
+    loss: object = "logistic"
     class_weight: object = None
 
     def partial_fit(
@@ -77,8 +77,8 @@ class RRClassifier(LinearClassifier, LinearEstimator):
         X: Any,
         y: object,
         classes: object = None,
-        sample_weight: Any = None,
-        offset: Any = None,
+        sample_weight: object = None,
+        offset: object = None,
     ) -> Self:
         """One shuffled pass over these rows and a prox (an epoch of ProxRR), from the model so far.
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from reshuffle.estimators.classes import LinearClassifier
 from reshuffle.estimators.cross_validation import CrossValidated
@@ -49,5 +48,5 @@ class RRClassifierCV(LinearClassifier, CrossValidated):
     (True, True)
     """
 
-    loss: Any = "logistic"
+    loss: object = "logistic"
     class_weight: object = None

@@ -52,7 +52,7 @@ class Survival(NamedTuple):
         )
 
 
-def solver_for(problem: CoxProblem, given: Any, tol: Any, max_iter: Any, tight: float) -> Any:
+def solver_for(problem: CoxProblem, given: object, tol: Any, max_iter: Any, tight: float) -> Any:
     """``ProxNewton``, or FISTA for a penalty that is not convex; an object keeps its own limits."""
     check_positive("max_iter", max_iter, integer=True)
     convex = not weak_convexity(problem.penalty) > 0.0
@@ -71,7 +71,7 @@ def solver_for(problem: CoxProblem, given: Any, tol: Any, max_iter: Any, tight: 
 class CoxModel(Nested):
     """A fitted model of proportional hazards, and predictions from it."""
 
-    ties: Any
+    ties: object
     coef_: Array
     strata_: AnyArray
     baseline_: Baseline
@@ -217,7 +217,7 @@ class RRCox(CoxModel):
     penalty: Any = "none"
     l1: float | None = None
     l2: float | None = None
-    penalty_factors: Any = None
+    penalty_factors: object = None
     positive: bool = False
     ties: Any = "efron"
     solver: Any = "newton"

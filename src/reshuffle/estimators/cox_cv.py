@@ -101,14 +101,14 @@ class RRCoxCV(CoxModel):
     (True, (10, 5))
     """
 
-    penalty: Any = "l1"
+    penalty: object = "l1"
     l1_ratio: float = 0.5
-    lambdas: Any = 50
+    lambdas: object = 50
     smallest: float = 0.01
-    cv: Any = None
-    scoring: Any = "concordance"
+    cv: object = None
+    scoring: object = "concordance"
     rule: str = "min"
-    penalty_factors: Any = None
+    penalty_factors: object = None
     positive: bool = False
     ties: Any = "efron"
     solver: Any = "newton"
@@ -118,7 +118,12 @@ class RRCoxCV(CoxModel):
     n_jobs: int | None = None
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, strata: Any = None, groups: Any = None
+        self,
+        X: object,
+        y: object,
+        sample_weight: object = None,
+        strata: object = None,
+        groups: object = None,
     ) -> Self:
         """Follow a path on each fold and on all rows, and keep the model at the best strength."""
         inputs.check_flags(self, "positive")

@@ -36,8 +36,8 @@ Answer = TypeVar("Answer")
 class CrossValidated(Linear, Nested):
     """The model on a path that does best on held-out rows. The parameters are described in ``RRClassifierCV``."""
 
-    loss: Any = None
-    penalty: Any = "l1"
+    loss: object = None
+    penalty: object = "l1"
     l1_ratio: float = 0.5
     lambdas: object = 50
     smallest: float = 1e-3
@@ -47,7 +47,7 @@ class CrossValidated(Linear, Nested):
     penalty_factors: object = None
     positive: bool = False
     fit_intercept: bool = True
-    solver: Any = "exact"
+    solver: object = "exact"
     tol: float | None = None
     max_iter: int = 1000
     random_state: object = 0
@@ -55,12 +55,12 @@ class CrossValidated(Linear, Nested):
 
     def fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        groups: Any = None,
-        offset: Any = None,
-        exposure: Any = None,
+        X: object,
+        y: object,
+        sample_weight: object = None,
+        groups: object = None,
+        offset: object = None,
+        exposure: object = None,
     ) -> Self:
         """Follow a path on each fold and on all rows, and keep the model at the best strength.
 

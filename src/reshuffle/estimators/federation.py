@@ -51,7 +51,7 @@ def from_federation(result: Result) -> Any:
         "penalty": learned.penalty,
         "fit_intercept": learned.intercept,
     }
-    model: Any = RRClassifier(**settings) if learned.classes else RRRegressor(**settings)
+    model = RRClassifier(**settings) if learned.classes else RRRegressor(**settings)
     if learned.classes:
         model.classes_ = as_written(np.array(learned.classes))
     model.n_features_in_ = learned.features

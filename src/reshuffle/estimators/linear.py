@@ -78,7 +78,7 @@ class Linear:
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
-    def _margins(self, X: Any, offset: Any = None, exposure: Any = None) -> Array:
+    def _margins(self, X: Any, offset: object = None, exposure: object = None) -> Array:
         """Xw + b and the offsets, one column per row of ``coef_`` where that is a matrix."""
         check_is_fitted(self)
         X = inputs.design(self, X, reset=False)

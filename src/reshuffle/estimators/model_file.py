@@ -36,7 +36,7 @@ def save(model: Any, path: Location, X: object = None, y: object = None) -> None
         raise InputError(
             f"loss {model.loss_!r} has its own mean(z), which is code and cannot be kept in a file"
         )
-    arrays: dict[str, Any] = {
+    arrays = {
         "coef": dense(model.coef_),
         "intercept": np.asarray(model.intercept_),
         "scalar": np.array(np.ndim(model.intercept_) == 0),

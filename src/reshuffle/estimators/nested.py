@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 from sklearn.base import BaseEstimator
 
@@ -25,7 +25,7 @@ class Nested(BaseEstimator):  # type: ignore[misc]
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
         """Parameters of this estimator and, where ``deep``, of its loss, penalty and solver."""
-        found: dict[str, Any] = super().get_params(deep)
+        found: dict[str, object] = super().get_params(deep)
         if deep:
             found |= {
                 f"{part}__{name}": getattr(found[part], name)
@@ -37,7 +37,7 @@ class Nested(BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, object]:
         """Without the data of the fit."""
-        state: dict[str, Any] = super().__getstate__()
+        state = super().__getstate__()
         return {name: value for name, value in state.items() if name not in DATA}
 
     def set_params(self, **params: object) -> Self:

@@ -23,7 +23,7 @@ from reshuffle.problem import Problem
 class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
     """The inputs and the predictions of a linear regression."""
 
-    loss: Any
+    loss: object
     log_target_: bool = False
     """Whether the model was fitted to the logarithm of its target, as by ``reshuffle fit --log-target``."""
 
@@ -33,7 +33,7 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
         y: Any,
         sample_weight: Any,
         offset: Any = None,
-        exposure: Any = None,
+        exposure: object = None,
         reset: bool = True,
     ) -> Prepared:
         """Data as a problem takes them."""

@@ -177,7 +177,7 @@ def made_up(encoding: TableEncoding, rows: int = 200, seed: int = 0) -> Chunk:
     columns: dict[str, Any] = {}
     for part in encoding.columns:
         if isinstance(part, Category):
-            known: list[Any] = [*part.levels, "no such category"]
+            known = [*part.levels, "no such category"]
             columns[part.name] = rng.choice(
                 np.array(known + [None] * (part.fill is not None), dtype=object), rows
             ).tolist()

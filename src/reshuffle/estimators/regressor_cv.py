@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from reshuffle.estimators.cross_validation import CrossValidated
 from reshuffle.estimators.numbers import LinearRegression
@@ -26,4 +25,4 @@ class RRRegressorCV(LinearRegression, CrossValidated):
     ((30, 5), 0.52)
     """
 
-    loss: Any = "squared"
+    loss: object = "squared"

@@ -43,7 +43,7 @@ class Settings:
 class RecipeData(NamedTuple):
     """The data of a recipe."""
 
-    X: Any
+    X: object
     y: Any
     label: str
     """Its name: that of a known data set if the sha256 agrees."""

@@ -36,7 +36,7 @@ class Agreement:
     weights: list[float]
     """The factor of each client's sample weights: over the federation, their mean is 1."""
     names: tuple[str, ...]
-    classes: tuple[Any, ...]
+    classes: tuple[object, ...]
     outputs: tuple[int, ...]
     data: list[str]
     """Fingerprints."""
@@ -67,7 +67,7 @@ def agree(
     tables = next(iter(said.values()))["form"] == "table"
     classes = _classes(said, called, model)
     sizes = np.array([record["samples"] for record in said.values()])
-    means: Any = np.array([record["weight"] for record in said.values()])
+    means = np.array([record["weight"] for record in said.values()])
     alike = bool(np.all(means == means[0]))
     factors = np.ones(len(said)) if alike else means / (means @ sizes / sizes.sum())
     encoding = None
@@ -121,7 +121,7 @@ def _warn_of_copies(data: Mapping[int, str], called: Callable[[int], str]) -> No
 
 def _features(said: Mapping[int, Record], called: Callable[[int], str]) -> int:
     """The number of features: of sparse data the largest, since trailing zeros are not written."""
-    counts: Any = {c: record["features"] for c, record in said.items()}
+    counts = {c: record["features"] for c, record in said.items()}
     dense = {c: counts[c] for c in counts if not said[c]["sparse"]}
     _same("features", dense, called) if len(dense) > 1 else None
     most = max(counts, key=lambda c: counts[c])
@@ -158,7 +158,7 @@ def _classes(said: Mapping[int, Record], called: Callable[[int], str], model: Mo
 def _moments(said: Mapping[int, Record], factors: Array, features: int) -> dict[str, Plain]:
     """Mean and standard deviation of every feature over the federation; sparse data has no mean taken off."""
     sparse = any(record["sparse"] for record in said.values())
-    sizes: Any = np.array([record["samples"] for record in said.values()]) * factors
+    sizes = np.array([record["samples"] for record in said.values()]) * factors
     means, squares = np.zeros((len(said), features)), np.zeros(features)
     for at, record, factor in zip(means, said.values(), factors, strict=True):
         own: Any = record["means"], record["squares"]

@@ -9,7 +9,6 @@ Where the server shortens the step to a part of it, z_m ← x - (τ⁺/τ)(x - z
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -99,7 +98,7 @@ def _round(
     images, residuals = np.empty((0, *x.shape)), np.empty((0, *x.shape))
     z, h = x, None
     if state is not None:
-        more: Any = task.more
+        more = task.more
         kept = slice(int(more["start"]), int(more["stop"]))
         base, ratio = int(more["base"]), float(more["ratio"])
         z = Choice(base, np.asarray(more["weights"]), kept).point(state.images)

@@ -6,7 +6,6 @@ import tempfile
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -166,7 +165,7 @@ class ClientStateServer(Server):
         """From the x and h_m of this round (``back``) or of the next, with half the step."""
         z, last = state["point"] if back else image, len(state["norms"])
         x = self.prox(z, length)
-        none: Any = np.empty(0)
+        none = np.empty(0)
         return slots("image", [], self.memory, x.shape) | {
             "x": x, "point": x - 0.5 * (x - z), "norms": none, "gram": none, "weights": none,
             "kept": np.array([last, last + 1, last + 1]),

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -154,7 +153,7 @@ class SiteColumns:
 
     def content(self) -> str:
         """The sha256 of what the columns hold."""
-        parts: list[Any] = []
+        parts: list[object] = []
         for name, column in self.columns.items():
             category = self.kind(name) == CATEGORY
             parts += [name, *(column.categories() if category else [column.numbers()])]

@@ -58,7 +58,7 @@ class ExactDistributed(FederatedSolver):
 
     rounds: int = 300
     tol: float = 1e-6
-    engine: Any = "ray"
+    engine: object = "ray"
 
     needs_all: ClassVar[bool] = True
 

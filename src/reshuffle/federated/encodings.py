@@ -75,7 +75,7 @@ def _columns_of(record: Record, name: str, cells: Cells) -> dict[str, str]:
         unused = set(json.loads(str(record["unused"])))
         texts = [name for name, kind in columns.items() if kind == CATEGORY]
         numbers = len(columns) - len(texts)
-        arrays: list[Any] = [record[n] for n in ("filled", "means", "squares") if n in record]
+        arrays = [record[n] for n in ("filled", "means", "squares") if n in record]
         good = (
             set(columns.values()) <= {NUMBER, CATEGORY, EMPTY}
             and set(levels) == set(counts) == set(texts)
@@ -181,7 +181,7 @@ def _by_name(
     found = np.zeros((len(said), len(names)))
     for row, (client, record) in zip(found, said.items(), strict=True):
         own = [name for name, kind in columns[client].items() if kind != CATEGORY]
-        place: Any = dict(zip(own, np.asarray(record[part]), strict=True))
+        place = dict(zip(own, np.asarray(record[part]), strict=True))
         row[:] = [place[name] for name in names]
     return found
 

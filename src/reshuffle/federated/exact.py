@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 
@@ -104,7 +104,7 @@ class ExactFedRR(FederatedSolver):
     acceleration: int = 10
     state: Literal["server", "clients"] = "server"
     on_lost: Literal["raise", "restart"] = "raise"
-    transport: Any = "float64"
+    transport: object = "float64"
     scales: Literal["agreed"] | None = "agreed"
 
     def __post_init__(self) -> None:

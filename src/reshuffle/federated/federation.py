@@ -239,7 +239,7 @@ class Federation(Objective):
 
     def mean_of(self, found: Mapping[int, Record], name: str) -> Array | float:
         """(1/N) Σ_m N_m·(what client m says under this name), added in the order of the clients."""
-        total: Any = np.zeros(np.shape(found[0][name]))
+        total = np.zeros(np.shape(found[0][name]))
         for c in range(self.count):
             total += self.sizes[c] / self.n * np.asarray(found[c][name])
         return total if total.ndim else float(total)

@@ -100,7 +100,7 @@ class Local(ABC):
     """The seed of the run, from which the random numbers of every client come."""
     tells_constants: ClassVar[bool] = True
     """Whether a client may tell the constants of its functions (L_max, L_f), from which steps are chosen."""
-    solver: Any = None
+    solver: object = None
     """The solver with its hyper-parameters, where the work was made by ``local_class``."""
 
     def __init__(self, solver: Any) -> None:

@@ -19,7 +19,7 @@ def mean_of_round(
     session: Session, server: Server, policy: Policy, engine: str
 ) -> MeanOfRound | None:
     """The server's step from the mean, where the session has ``mean``; refused where either asks for more."""
-    mean: Any = getattr(session, "mean", None)
+    mean = getattr(session, "mean", None)
     if mean is None:
         return None
     wrong = ""

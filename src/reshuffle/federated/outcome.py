@@ -30,7 +30,7 @@ class Learned:
     intercept: bool
     samples: int
     features: int
-    classes: tuple[Any, ...] = ()
+    classes: tuple[object, ...] = ()
     names: tuple[str, ...] = ()
     encoding: Encoding | None = None
     """How rows come from a file. That of a table has its scales."""

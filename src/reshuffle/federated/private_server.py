@@ -79,7 +79,7 @@ def check_sites(federation: Federation) -> None:
     agreed = getattr(federation, "agreed", None)
     if agreed is None:
         return
-    record: Any = agreed.record
+    record = agreed.record
     if record.get("mean") is not None or record.get("deviation") is not None:
         raise InputError(
             "sites must not be standardised with privacy: means and deviations of the columns leave them without noise; "

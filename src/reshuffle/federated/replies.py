@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -187,13 +187,13 @@ def refusal(
 
 
 def _no_model(reply: Reply, shape: tuple[int, ...]) -> str:
-    model: Any = reply.model
+    model = reply.model
     if type(model) is not np.ndarray:  # a mask would be lost
         return f"its model must be an array, got a {type(model).__name__}"
     if model.dtype != np.float64 or model.shape != shape:
         got = f"{model.dtype} of shape {model.shape}"
         return f"its model must be float64 of shape {shape}, got {got}"
-    more: Any = reply.more
+    more = reply.more
     if more and not (isinstance(more, Mapping) and all(map(is_plain, more, more.values()))):
         return "its reply must hold arrays, numbers and strings by name, and holds something else"
     if reply.check is not None and reply.check != checksum(model, more):

@@ -161,7 +161,7 @@ class Model:
 
     def problem(self, table: SiteTable, agreed: Record, weight: float = 1.0) -> Problem:
         """The client's problem, as all sites have agreed on it."""
-        X: Any = table.X
+        X = table.X
         d = int(agreed["features"])
         if table.columns is not None:
             X = table.columns.encoded(TableEncoding.from_json(json.loads(str(agreed["encoding"]))))
@@ -216,7 +216,7 @@ def labels_of(y: AnyArray) -> list[object]:
         raise InputError("y must hold labels, got NaN or infinity")
     found = y if y.dtype.kind == "U" else y.astype(np.float64)
     check_apart(found)
-    classes: list[Any] = np.unique(found).tolist()
+    classes: list[object] = np.unique(found).tolist()
     if len(classes) > FEW_LABELS and any(isinstance(c, float) and c % 1.0 for c in classes):
         raise InputError(
             f"y must hold labels, got {len(classes):,} different numbers like {classes[0]:g}: for a target of numbers "

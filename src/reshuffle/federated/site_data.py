@@ -37,11 +37,11 @@ class SiteTable(NamedTuple):
 
     X: Any
     y: AnyArray
-    sample_weight: Any = None
+    sample_weight: object = None
     names: tuple[str, ...] = ()
     columns: SiteColumns | None = None
-    offset: Any = None
-    exposure: Any = None
+    offset: object = None
+    exposure: object = None
 
     @property
     def shifts(self) -> dict[str, object]:
@@ -160,7 +160,7 @@ def _sparse(given: Mapping[str, Any]) -> object:
     """A matrix of the parts that scipy's ``save_npz`` writes, which nobody has looked at yet."""
     try:
         parts = (given["data"], given["indices"], given["indptr"])
-        X: Any = sp.csr_matrix(parts, (int(given["shape"][0]), int(given["shape"][1])))
+        X = sp.csr_matrix(parts, (int(given["shape"][0]), int(given["shape"][1])))
         X.check_format(full_check=True)
     except (ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError) as error:
         raise InputError(

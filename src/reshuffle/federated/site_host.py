@@ -220,7 +220,7 @@ class SiteHost:
         problems = [self._problem(c, task) for c in clients]
         key = (f"host {task.more['setup']}", clients)
         if key not in self._ready:
-            own: Any = [task.own[c] for c in clients]
+            own = [task.own[c] for c in clients]
             self._ready[key] = ClientHost(
                 clients,
                 [*map(Held, problems)],

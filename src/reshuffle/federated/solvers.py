@@ -57,7 +57,7 @@ class FederatedSolver(BaseSolver):
     """
 
     rounds: int = 100
-    engine: Any = "threads"
+    engine: object = "threads"
     participation: float = 1.0
     retries: int = 2
     round_timeout: float | None = None
@@ -105,7 +105,7 @@ class FederatedSolver(BaseSolver):
         lost: Any = getattr(self, "on_lost", "raise")
         return Policy(self.participation, self.retries, self.round_timeout, self.on_missing, lost)
 
-    def solve(self, problem: Any, x0: Any = None, **settings: Any) -> FederatedResult:
+    def solve(self, problem: Any, x0: object = None, **settings: Any) -> FederatedResult:
         """Minimise P over a federation, as ``Solver.solve`` does; sites are asked for what they have first."""
         gather = getattr(problem, "gather", None)
         if gather is None:

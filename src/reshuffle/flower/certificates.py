@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reshuffle.errors import InputError, extra
 from reshuffle.files import write_atomically
@@ -182,7 +182,7 @@ def _pem(certificate: Certificate) -> bytes:
 def _private(key: EllipticCurvePrivateKey, openssh: bool = False) -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-    form: Any = PrivateFormat.OpenSSH if openssh else PrivateFormat.PKCS8
+    form = PrivateFormat.OpenSSH if openssh else PrivateFormat.PKCS8
     return key.private_bytes(Encoding.PEM, form, NoEncryption())
 
 

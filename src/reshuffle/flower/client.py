@@ -56,7 +56,7 @@ def answered(message: Message, context: Context, loss: Loss | None = None) -> Me
     from flwr.app import ConfigRecord, Message, RecordDict
 
     content = message.content
-    node: Any = context.node_config
+    node = context.node_config
     settings = RunSettings.of(context.run_config)
     if get_record(content, "task").get("kind") == WHO:
         content = RecordDict()

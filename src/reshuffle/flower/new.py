@@ -105,7 +105,7 @@ def new_app(
 
 
 def _settings(folder: Path, sites: str | None, names: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"out": str(folder.resolve() / "result")}
+    found: dict[str, object] = {"out": str(folder.resolve() / "result")}
     if sites is None:
         return found | ({"sites": names} if names else {})
     told, described = settings_of(sites)

@@ -186,7 +186,7 @@ class RunSettings:
 
     def solver(self, engine: object) -> FederatedSolver:
         """The method with its settings."""
-        step: Any = self.step or (InverseTime() if self.method in DECREASING else None)
+        step = self.step or (InverseTime() if self.method in DECREASING else None)
         common: dict[str, Any] = {
             "rounds": self.rounds, "tol": self.tol, "seed": self.seed, "step": step, "engine": engine,
             "retries": self.retries, "round_timeout": self.round_timeout or None,

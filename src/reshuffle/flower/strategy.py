@@ -44,7 +44,7 @@ class ProxFedAvg(FedAvg):
 
     def __init__(
         self,
-        penalty: Any,
+        penalty: object,
         length: float,
         *,
         penalised: Sequence[str] | None = None,

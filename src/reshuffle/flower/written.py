@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from reshuffle import penalties
 from reshuffle.errors import InputError
@@ -59,7 +59,7 @@ def list_of(name: str, text: str) -> tuple[str, ...]:
     """
     if text.lstrip().startswith("["):
         try:
-            found: Any = json.loads(text)
+            found = json.loads(text)
         except json.JSONDecodeError as error:
             raise InputError(f"{name} is not a list in JSON: {error}") from None
         if not all(isinstance(one, str) for one in found):

@@ -46,7 +46,7 @@ class Compiled(Protocol):
 
 def native_loss(loss: Loss, classes: bool) -> native.Loss:
     """The loss as the core takes it; ``classes`` says that the targets of a vector loss are classes."""
-    kind: Any = type(loss)
+    kind: object = type(loss)
     return _native_loss(kind, loss.params, repr(loss), classes)
 
 
@@ -115,7 +115,7 @@ def _scalar_addresses(
 
 def _compiled(function: Part, params: tuple[float, ...], name: str) -> Compiled:
     """The function with its parameters, compiled for a call by address."""
-    numba: Any = import_module("numba")
+    numba = import_module("numba")
     with compiling(name):
         inner = _jitted(function)
 
@@ -136,7 +136,7 @@ def _compiled(function: Part, params: tuple[float, ...], name: str) -> Compiled:
 
 def _jitted(function: Part) -> Part:
     """The function for calls from compiled ones; one that its author has compiled already stays as it is."""
-    numba: Any = import_module("numba")
+    numba = import_module("numba")
     if hasattr(function, "py_func"):
         return function
     jitted: Part = numba.njit(error_model="numpy")(function)
@@ -213,7 +213,7 @@ def _vector_addresses(
 def _compiled_vector(
     function: Part, params: tuple[float, ...], name: str, classes: bool, changes: bool
 ) -> Compiled:
-    numba: Any = import_module("numba")
+    numba = import_module("numba")
     carray, njit, types = numba.carray, numba.njit, numba.types
     with compiling(name):
         inner = _jitted(function)

@@ -130,7 +130,7 @@ def ability(penalty: Penalty, name: str) -> Callable[..., Any] | None:
     A subclass that has a ``value`` or ``prox`` of its own loses the abilities it inherits from a penalty, because
     they describe that penalty. Methods inherited from a class that is not a penalty are kept.
     """
-    found: Callable[..., Any] | None = getattr(penalty, name, None)
+    found = getattr(penalty, name, None)
     return None if found is None or _is_foreign(type(penalty), name) else found
 
 
@@ -161,7 +161,7 @@ def compiled_form(penalty: Penalty, shape: tuple[int, ...], ridge: float = 0.0) 
         lengths = {"l1": size, "strengths": np.size(groups.strengths)}
         _check_groups(name, groups, size)
     for part, length in lengths.items():
-        array: Any = getattr(form, part)
+        array = getattr(form, part)
         good = isinstance(array, np.ndarray) and array.dtype == np.float64
         if not (good and array.shape == (length,) and array.flags.c_contiguous):
             raise InputError(f"{name}: {part} must be {length} float64 numbers in one piece")

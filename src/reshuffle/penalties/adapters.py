@@ -114,7 +114,7 @@ class FromCvxpy:
 
     def _model(self, shape: tuple[int, ...]) -> Any:
         if shape not in self._models:
-            cp: Any = import_module("cvxpy")
+            cp = import_module("cvxpy")
             variable, point = cp.Variable(shape), cp.Parameter(shape)
             weight = cp.Parameter(nonneg=True)
             built = self.build(variable)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -106,7 +105,7 @@ def _quality_part(held: Quality, trace: Trace) -> html.Markup:
             ),
         )
     scores = html.table(["site", *held.metrics], held.cells())
-    shown: list[Any] = [(scores, _explained(held))]
+    shown = [(scores, _explained(held))]
     metric = next(m for m in LABELS if m in held.metrics)
     own = {name: row[metric] for name, row in held.items() if name != ALL and metric in row}
     if 1 < len(own) <= MOST_BARS:

@@ -207,7 +207,7 @@ def _comparable(model: object) -> str:
 def proof_part(model: Linear, counted: str = "epochs", advice: str = "") -> html.Markup:
     """How near the model is to the best of its kind, and how the run got there."""
     text, good = words.proof(model)
-    found: list[Any] = [html.tag("p", text + advice, class_="proof" if good else "proof open")]
+    found = [html.tag("p", text + advice, class_="proof" if good else "proof open")]
     trace, certificate = model.trace_, model.certificate_
     if trace.rows() > 2:
         found.append(

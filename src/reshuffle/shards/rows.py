@@ -205,7 +205,7 @@ class Shards:
 
     def __matmul__(self, other: object) -> NDArray[np.float64]:
         """The product with a vector or a matrix, by one pass over the files."""
-        whole: Any = other.toarray() if hasattr(other, "toarray") else other
+        whole = other.toarray() if hasattr(other, "toarray") else other
         right = np.asarray(whole, dtype=np.float64)
         if right.ndim not in (1, 2) or right.shape[0] != self.shape[1]:
             raise InputError(

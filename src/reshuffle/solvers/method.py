@@ -47,7 +47,7 @@ class Check(NamedTuple):
     value: float
     gradients: int
     prox_evals: int
-    state: Any
+    state: object
     """The state, with what the method remembers of the check."""
 
 

@@ -69,7 +69,7 @@ def check_strata(given: object, n: int) -> NDArray[np.int64]:
         raise InputError("strata must be labels of one type, got several") from None
 
 
-def outcome(time: Any, event: Any) -> AnyArray:
+def outcome(time: Any, event: object) -> AnyArray:
     """Times and events as the one array y of an estimator: its fields are ``event`` and ``time``.
 
     scikit-survival writes its targets the same way, so that they can be exchanged.

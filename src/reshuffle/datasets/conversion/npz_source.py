@@ -32,7 +32,7 @@ class _Array:
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         self.file = archive.open(f"{name}.npy")
         version = npy.read_magic(self.file)
-        read: Any = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         self.shape, fortran, self.dtype = read(self.file)
         if (fortran and len(self.shape) > 1) or self.dtype.kind not in "fiub":
             raise ValueError(f"{name} must be an array of numbers, row by row")
@@ -134,7 +134,7 @@ class NpzSource:
             columns, numbers = indices.take(stored), values.take(stored)
             if stored and not 0 <= int(columns.min()) <= int(columns.max()) < self.features:
                 raise ValueError("a column index lies beyond the features")
-            X: Any = sp.csr_matrix(
+            X = sp.csr_matrix(
                 (numbers.astype(self.number), columns.astype(np.int32), indptr),
                 (count, self.features),
             )
@@ -159,7 +159,7 @@ class _Targets:
         self.whole: Any = (
             None if source.inside else np.load(source.target, mmap_mode="r", allow_pickle=False)
         )
-        shape: Any = self.member.shape if self.member is not None else np.asarray(self.whole).shape
+        shape = self.member.shape if self.member is not None else np.asarray(self.whole).shape
         if shape != (source.rows,):
             raise InputError(
                 f"target {source.target!r} must hold {source.rows} entries, one per row, got shape {shape}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reshuffle.shards import Block
 
@@ -34,7 +34,7 @@ class Source:
     classes: Callable[[], tuple[str, ...]] = tuple
     """Labels that are texts, in the order in which they came."""
     names: tuple[str, ...] = ()
-    about: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, object] = field(default_factory=dict)
     """What the file is, to be compared when a conversion goes on."""
 
 

@@ -232,7 +232,7 @@ def _batches(data: RowBatches, how: Conversion) -> Source:
     return BatchesSource(data, how.number, how.target, how.drop).source()
 
 
-def _earlier(folder: Path, identity: dict[str, Any], how: Conversion) -> Manifest | None:
+def _earlier(folder: Path, identity: dict[str, object], how: Conversion) -> Manifest | None:
     """What an earlier call has left in the folder; a folder that holds something else is refused."""
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)

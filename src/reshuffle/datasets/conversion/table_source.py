@@ -66,7 +66,7 @@ class TableSource:
         )  # fmt: skip
 
     def progress(self) -> tuple[int, int]:
-        raw: Any = self._raw
+        raw = self._raw
         return (0 if raw is None or raw.closed else raw.tell()), os.stat(self.path).st_size
 
     def blocks(self, place: Place) -> Iterator[Placed]:

@@ -76,7 +76,7 @@ def answer_of(content: object, client: int, largest: int, task: Task) -> Reply |
     if size > largest:
         return Failure(client, f"its answer has {size:,} bytes, and at most {largest:,} are taken")
     try:
-        failure: Any = get_record(content, "failure")
+        failure = get_record(content, "failure")
         head: Any = failure or get_record(content, "reply")
         if not head:
             raise InputError("it holds neither a reply nor a failure")

@@ -66,7 +66,7 @@ def received(name: str, array: Any) -> AnyArray:
     try:
         file = BytesIO(data[:HEADER])
         version = np.lib.format.read_magic(file)
-        read: Any = {
+        read = {
             (1, 0): np.lib.format.read_array_header_1_0,
             (2, 0): np.lib.format.read_array_header_2_0,
         }[version]
@@ -107,5 +107,5 @@ def _scalar(key: str, value: object) -> str | int | float:
 
 
 def _typed(content: object, kind: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = getattr(content, kind)
+    found: Mapping[str, object] = getattr(content, kind)
     return found

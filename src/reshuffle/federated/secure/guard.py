@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Any
 
 import numpy as np
 
@@ -205,7 +204,7 @@ class Guard:
         return json.dumps({"rounds": rounds, "finished": finished})
 
     def restore(self, state: str) -> None:
-        found: dict[str, Any] = json.loads(state)
+        found = json.loads(state)
         self.rounds = {int(client): of_text(text) for client, text in found["rounds"].items()}
         self.finished = {int(client): set(labels) for client, labels in found["finished"].items()}
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from reshuffle.cached import cached_property
 from reshuffle.digests import digest
@@ -61,7 +60,7 @@ class SumHeader:
     @classmethod
     def of(cls, text: str) -> SumHeader:
         try:
-            found: dict[str, Any] = json.loads(text)
+            found = json.loads(text)
             sites = tuple((int(client), str(name)) for client, name in found["sites"])
             ranges = {str(name): int(found["ranges"][name]) for name in found["ranges"]}
             whole = {name: int(found[name]) for name in WHOLE}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ def is_added(name: str) -> bool:
 
 def parts_of(reply: Reply, share: float, blocks: Sequence[int] = ()) -> dict[str, Array]:
     """What a site adds to the sum, by names in a fixed order; the array in blocks of these lengths."""
-    named: dict[str, Any] = {}
+    named: dict[str, object] = {}
     if len(blocks) > 1:
         pieces = np.split(reply.model, np.cumsum(blocks)[:-1])
         named = {f"{MODEL} {k}": piece for k, piece in enumerate(pieces)}

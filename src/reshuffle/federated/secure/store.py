@@ -6,7 +6,6 @@ They hold secrets: they belong into the memory of the site's own node, and neith
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from reshuffle.federated.secure.header import SumHeader
 from reshuffle.federated.secure.protocol import SiteRound
@@ -26,7 +25,7 @@ def to_text(one: SiteRound) -> str:
 
 def of_text(text: str) -> SiteRound:
     """The same, in another process of the site."""
-    found: dict[str, Any] = json.loads(text)
+    found = json.loads(text)
     sealing, masking, own = (bytes.fromhex(seed) for seed in found["seeds"])
     return SiteRound(
         SumHeader.of(found["header"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -115,7 +115,7 @@ class ExactMethod(Method):
 
     def _slopes_at(self, point: Point) -> tuple[Array, Array]:
         """Slopes and their mean gradient; with the Hessian, where the first step on disk will want it."""
-        problem: Any = self.problem
+        problem = self.problem
         if NewtonOnDisk.name in self.run.names and not leaves_the_disk(problem, point.x):
             at = self.run.tool(DiskHessian, problem).at(point.x)
             point.slopes, point.gradient = at.slopes, at.gradient
@@ -124,7 +124,7 @@ class ExactMethod(Method):
     @cached_property
     def _sampled(self) -> SampleStart:
         """Where a run on rows that lie on disk begins."""
-        problem: Any = self.problem
+        problem = self.problem
         return sample_start(problem, self.solver)
 
     def advance(self, state: ExactState, epoch: int, step: float) -> Epoch:
