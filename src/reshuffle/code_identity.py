@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
-Function = Callable[..., Any]
+Function = Callable[..., object]
 
 
 def code_parts(function: Function) -> Iterator[str]:

@@ -22,6 +22,7 @@ from reshuffle.digests import digest
 from reshuffle.disk_visits import WindowPart, segments_of
 from reshuffle.errors import InputError
 from reshuffle.interruption import listen
+from reshuffle.losses import Loss
 from reshuffle.penalties.forms import NO_PENALTY, Form
 from reshuffle.rows import Rows
 from reshuffle.samples import Range
@@ -54,7 +55,7 @@ class DiskDatafit(Datafit):
 
     # --- windows -------------------------------------------------------------------------------
 
-    def _local(self, rows: Rows, targets: Any, weights: Any, offsets: Any) -> Datafit:
+    def _local(self, rows: Rows, targets: AnyArray, weights: Array, offsets: Array) -> Datafit:
         fit = Datafit(
             rows, read_only(targets), read_only(weights), self.loss, self.bias, self.features, self.outputs, self.threads,
             read_only(offsets),
@@ -382,7 +383,7 @@ class DiskDatafit(Datafit):
         return keep(fit, column_counts=counts[kept], column_squares=squares[kept])
 
     def in_memory(
-        self, pieces: Sequence[int], targets: object, weights: object, offsets: object
+        self, pieces: Sequence[int], targets: AnyArray, weights: Array, offsets: Array
     ) -> Datafit:
         """The samples of these pieces, which stay in memory; no file is read whole for them."""
         return self._local(self.rows.glance(pieces), targets, weights, offsets)
@@ -398,7 +399,7 @@ class DiskDatafit(Datafit):
             self.rows[start:stop], self.targets[start:stop], self.weights[start:stop], self.offsets[start:stop]
         )  # fmt: skip
 
-    def _on(self, rows: Shards, targets: Any, weights: Any, offsets: Any) -> Self:
+    def _on(self, rows: Shards, targets: AnyArray, weights: Array, offsets: Array) -> Self:
         found: Any = datafit_on(
             rows, read_only(targets), read_only(weights), self.loss, self.bias, self.features, self.outputs,
             read_only(offsets),
@@ -432,9 +433,16 @@ def _joined_ones(parts: list[Rows]) -> Rows:
     return whole._replace(values=parts[0].values)
 
 
+def on_disk(fit: Datafit) -> DiskDatafit:
+    """The same samples, for code that is reached only where their rows are in files."""
+    if not isinstance(fit, DiskDatafit):
+        raise TypeError(f"the rows are in memory: {fit!r}")
+    return fit
+
+
 def datafit_on(
-    rows: Rows | Shards, targets: Any, weights: Any, loss: Any, bias: bool, features: int,
-    outputs: tuple[int, ...], offsets: Any,
+    rows: Rows | Shards, targets: AnyArray, weights: Array, loss: Loss, bias: bool, features: int,
+    outputs: tuple[int, ...], offsets: Array,
 ) -> Datafit:  # fmt: skip
     """The samples with their loss: rows on disk that fit into memory are read there."""
     if isinstance(rows, Rows):

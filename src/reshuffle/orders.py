@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from reshuffle.arrays import Array, Visits
 from reshuffle.core import native
 from reshuffle.datafit import Datafit
+from reshuffle.disk_datafit import on_disk
 from reshuffle.errors import InputError, shown
 from reshuffle.validation import check_positive, check_visits
 
@@ -176,7 +177,7 @@ def order_on(order: Order, fit: Datafit | None) -> Order:
     """The order for these samples: on disk, ``Reshuffle`` is replaced by ``Windows``."""
     if fit is None or not fit.on_disk or isinstance(order, (Cyclic, ShardWindows)):
         return order
-    rows: Any = fit.rows
+    rows = on_disk(fit).rows
     if isinstance(order, ShuffleOnce):
         raise InputError(
             "order: rows on disk are not put in another order by a run; `reshuffle convert --shuffle` shuffles them once"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,7 @@ class Samples:
     # --- what the core takes -------------------------------------------------------------------
 
     @property
-    def core(self) -> Any:
+    def core(self) -> native.Samples:
         """These samples as an object of the core, checked once.
 
         An error that a user's own loss raised when the core called it is raised again here.
@@ -83,7 +83,7 @@ class Samples:
         return self._core
 
     @cached_property
-    def _core(self) -> object:
+    def _core(self) -> native.Samples:
         loss = native_loss(self.loss, self.targets.dtype == np.int32)
         return native.Samples(
             *self.quick, self.targets, self.weights, self.offsets, loss, self.bias, self.features,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -152,7 +152,11 @@ class Custom:
         return self.function
 
 
-def check_step(step: Any) -> Step:
+StepGiven = Step | Schedule | float | None
+"""What a solver takes as its step: a number, a schedule, a function of the epoch, or None for the default."""
+
+
+def check_step(step: object) -> Step:
     """The schedule of a number, a schedule of this module, a function of the epoch, or ``None`` for the default."""
     if step is None:
         return Constant(None)
@@ -162,8 +166,7 @@ def check_step(step: Any) -> Step:
         return step
     if callable(step):
         return Custom(step)
-    number = isinstance(step, (int, float, np.floating, np.integer)) and not isinstance(step, bool)
-    if not number:
+    if isinstance(step, bool) or not isinstance(step, (int, float, np.floating, np.integer)):
         raise InputError(f"step must be a number, a schedule or a function, got {shown(step)}")
     return Constant(float(step))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from typing import Any
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class LiveLine(AbstractContextManager["LiveLine"]):
         return " · ".join(parts)
 
 
-def seconds_left(known: Any, tol: float, elapsed: float) -> float | None:
+def seconds_left(known: Iterable[float], tol: float, elapsed: float) -> float | None:
     """The estimated time to ``tol``, if the certificate goes on falling by the same factor in the same time."""
     good = [value for value in known if 0 < value < math.inf]
     if len(good) < 2 or tol <= 0 or good[-1] >= good[0]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class Comparison:
         named = {name: list(by.values()) for name, by in self.runs.items()}
         return plot_gap(named, self.minimum, against, n=self.n, ax=ax, legend=legend)
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[object]]:
         """Every row of every trace: method, seed, passes, gap, and the columns of the trace.
 
         A column that a trace does not have is NaN there.

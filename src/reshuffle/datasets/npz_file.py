@@ -10,7 +10,7 @@ import io
 import zipfile
 import zlib
 from math import prod
-from typing import Any, BinaryIO
+from typing import IO, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -55,7 +55,7 @@ def _check(stored: zipfile.ZipFile, most: int) -> None:
             raise ValueError(f"{member.filename} does not have the size that it says")
 
 
-def _size(stream: Any) -> int:
+def _size(stream: IO[bytes]) -> int:
     """Bytes of an array and its header, by the header."""
     version = npy.read_magic(stream)
     if version not in ((1, 0), (2, 0)):

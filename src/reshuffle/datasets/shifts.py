@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from reshuffle.datasets.numbers import as_numbers
 from reshuffle.errors import InputError
 
 
-def numbers_of(values: Any, told: str) -> NDArray[np.float64]:
+def numbers_of(values: Iterable[object], told: str) -> NDArray[np.float64]:
     """The numbers of a column that was kept aside; ``told`` is how a message names it."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         numbers = values.astype(np.float64)

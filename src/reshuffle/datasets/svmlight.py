@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import fstat
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
@@ -64,7 +64,7 @@ def read_svmlight(
     return sp.csr_matrix(rows, shape=(labels.size, n_features or width)), labels
 
 
-def _pieces(stream: BinaryIO, path: Location, size: int) -> Iterator[bytes]:
+def _pieces(stream: Unpacked, path: Location, size: int) -> Iterator[bytes]:
     """Pieces of whole lines, of a few MB each; a longer line is a piece by itself."""
     read, most = 0, PACKED * size + SMALL
     held: list[bytes] = []
@@ -113,19 +113,22 @@ def _damaged(path: Location, reason: str) -> str:
     return f"{path} is not in LIBSVM format, or is damaged: {reason}"
 
 
+Unpacked = BinaryIO | gzip.GzipFile | bz2.BZ2File
+
+
 @contextmanager
-def _unpacked(file: BinaryIO) -> Iterator[BinaryIO]:
+def _unpacked(file: BinaryIO) -> Iterator[Unpacked]:
     """The text of the file, decompressed if its first bytes say that it is compressed."""
     start = file.read(3)
     file.seek(0)
-    kind: Any = {b"\x1f\x8b": gzip.GzipFile}.get(
-        start[:2], bz2.BZ2File if start == b"BZh" else None
-    )
-    if kind is None:
-        yield file
+    if start[:2] == b"\x1f\x8b":
+        with gzip.open(file) as unpacked:
+            yield unpacked
+    elif start == b"BZh":
+        with bz2.open(file) as unpacked:
+            yield unpacked
     else:
-        with kind(file) if kind is bz2.BZ2File else kind(fileobj=file) as stream:
-            yield cast(BinaryIO, stream)
+        yield file
 
 
 def _too_wide(path: Location, width: int, n_features: int | None, most: int) -> str:

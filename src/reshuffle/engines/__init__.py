@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from reshuffle.digests import digest
 from reshuffle.engines.base import (
     Engine,
@@ -47,7 +45,7 @@ __all__ = [
 ENGINES = {"threads": Threads, "ray": Ray, "cuda": Cuda}
 
 
-def check_engine(engine: Any) -> Engine:
+def check_engine(engine: Engine | str) -> Engine:
     """An engine by its name, or an object with ``open``."""
     if isinstance(engine, str) and engine in ENGINES:
         made: Engine = ENGINES[engine]()
@@ -55,7 +53,7 @@ def check_engine(engine: Any) -> Engine:
     if isinstance(engine, (str, type)) or not callable(getattr(engine, "open", None)):
         names = ", ".join(f'"{name}"' for name in ENGINES)
         raise InputError(f"engine must be {names} or an engine object, got {shown(engine)}")
-    return engine  # type: ignore[no-any-return]
+    return engine
 
 
 def check_available(engine: Engine) -> None:

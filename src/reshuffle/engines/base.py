@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -133,13 +133,12 @@ def open_session(
     engine: Engine, sizes: Sequence[int], make_host: Callable[[Sequence[int]], Host]
 ) -> Session:
     """The hosts of a new run on this engine."""
-    opened: Any = engine.open(sizes, make_host)
+    opened = engine.open(sizes, make_host)
     name = type(engine).__name__
     missing = [part for part in ("sizes", "run_round", "close") if not hasattr(opened, part)]
     if missing:
         raise InputError(f"engine {name}: open() must return a Session, it lacks {missing}")
-    session: Session = opened
-    return session
+    return opened
 
 
 def checksum(model: AnyArray, more: Record) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,7 @@ class Watch:
     ``x`` is the point at which that loss was lowest.
     """
 
-    def __init__(self, problem: Problem, patience: Any) -> None:
+    def __init__(self, problem: Problem, patience: int) -> None:
         check_positive("n_iter_no_change", patience, integer=True)
         self.problem, self.patience = problem, int(patience)
         self.losses: list[float] = []

@@ -6,9 +6,10 @@ Here the objective is the mean loss plus l1·‖x‖₁ + (l2/2)‖x‖². Each 
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle.errors import InputError
 from reshuffle.validation import check_positive
@@ -37,7 +38,7 @@ def strengths_from_alpha(alpha: float, l1_ratio: float = 0.5) -> Strengths:
     return {"l1": float(alpha * l1_ratio), "l2": float(alpha * (1.0 - l1_ratio))}
 
 
-def strengths_from_ridge_alpha(alpha: float, weight: object) -> Strengths:
+def strengths_from_ridge_alpha(alpha: float, weight: ArrayLike) -> Strengths:
     """l1 = 0, l2 = alpha/Σw: for scikit-learn's ``Ridge``, whose loss is the sum of squares.
 
     ``weight`` is the number of rows, or the array of sample weights.
@@ -51,7 +52,7 @@ def strengths_from_ridge_alpha(alpha: float, weight: object) -> Strengths:
     return {"l1": 0.0, "l2": float(alpha / _total(weight))}
 
 
-def strengths_from_huber_alpha(alpha: float, scale: float, weight: object) -> Strengths:
+def strengths_from_huber_alpha(alpha: float, scale: float, weight: ArrayLike) -> Strengths:
     """l1 = 0, l2 = alpha·scale/Σw: for scikit-learn's ``HuberRegressor`` at its fitted ``scale_`` σ.
 
     It minimises Σ_i σ + σ·H(r_i/σ) + alpha·‖x‖² over x and σ, with H(z) = z² up to epsilon and linear beyond.
@@ -68,7 +69,7 @@ def strengths_from_huber_alpha(alpha: float, scale: float, weight: object) -> St
     return {"l1": 0.0, "l2": float(alpha * scale / _total(weight))}
 
 
-def strengths_from_C(C: float, weight: object, l1_ratio: float = 0.0) -> Strengths:
+def strengths_from_C(C: float, weight: ArrayLike, l1_ratio: float = 0.0) -> Strengths:
     """l1 = l1_ratio/(C·Σw), l2 = (1 - l1_ratio)/(C·Σw): for ``LogisticRegression``, whose loss is C times a sum.
 
     ``weight`` is the number of rows, or the array of sample weights (times class weights) that both are given.
@@ -84,7 +85,7 @@ def strengths_from_C(C: float, weight: object, l1_ratio: float = 0.0) -> Strengt
     return {"l1": float(l1_ratio * whole), "l2": float((1.0 - l1_ratio) * whole)}
 
 
-def _total(weight: Any) -> float:
+def _total(weight: ArrayLike) -> float:
     total = float(np.sum(weight))
     if not 0 < total < np.inf:
         raise InputError(

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from reshuffle.arrays import Array
 from reshuffle.bands import band
 from reshuffle.callbacks import progress_bar
+from reshuffle.engines import Engine
 from reshuffle.experiments.figures import drawing
 from reshuffle.experiments.recipe import (
     ClaimCheck,
@@ -64,7 +65,9 @@ def task(X: object, y: ArrayLike, store: RunCache, clients: int = CLIENTS) -> Sp
     return SplitTask(split(pooled, clients, seed=0), l2, float(found.trace["objective"].min()))
 
 
-def methods(rounds: int, seed: int, local_pass: int, engine: object) -> dict[str, FederatedSolver]:
+def methods(
+    rounds: int, seed: int, local_pass: int, engine: Engine | str
+) -> dict[str, FederatedSolver]:
     """The three curves of the paper, and ours. The run with a fifth of the local steps gets five times the rounds."""
     common: dict[str, Any] = {"seed": seed, "engine": engine}
     step = InverseTime()

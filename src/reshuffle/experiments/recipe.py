@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reshuffle import datasets
+from reshuffle.arrays import AnyArray
 from reshuffle.files import write_csv
 from reshuffle.trace import Result
 
@@ -44,7 +45,7 @@ class RecipeData(NamedTuple):
     """The data of a recipe."""
 
     X: object
-    y: Any
+    y: AnyArray
     label: str
     """Its name: that of a known data set if the sha256 agrees."""
     paper: bool

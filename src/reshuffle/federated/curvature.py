@@ -7,12 +7,12 @@ the server needs nothing but their sum.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, cast
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.disk_datafit import DiskDatafit
+from reshuffle.disk_datafit import DiskDatafit, on_disk
 from reshuffle.errors import InputError
 from reshuffle.federated.local import Load, Local, LocalEpoch, travels
 from reshuffle.objective import Array, FiniteSum
@@ -128,9 +128,7 @@ class Curved(Local):
         ) -> Array:
             asked = Question.of(x, self.shape, self.features)
             with np.errstate(over="ignore", invalid="ignore"):  # at points that are too far out
-                found = (
-                    _answer(curves, asked) if curves else _on_disk(cast(Any, fit), origin, asked)
-                )
+                found = _answer(curves, asked) if curves else _on_disk(on_disk(fit), origin, asked)
                 return self.told(found.packed())
 
         return epoch

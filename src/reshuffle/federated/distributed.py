@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from reshuffle.engines import check_engine
+from reshuffle.engines import Engine, check_engine
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.divided_folder import DividedFolder
 from reshuffle.federated.exact import ExactFedRR, newton_can
@@ -58,7 +58,7 @@ class ExactDistributed(FederatedSolver):
 
     rounds: int = 300
     tol: float = 1e-6
-    engine: object = "ray"
+    engine: Engine | str = "ray"
 
     needs_all: ClassVar[bool] = True
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
@@ -61,9 +60,11 @@ def agree_encoding(
         ]
     known: dict[str, Part] = {part.name: part for part in numbers}
     parts = [known.get(part.name, part) for part in parts]
-    record: Any = next(iter(said.values()))
+    record = next(iter(said.values()))
     missing = (*Reading().missing, *cells.missing)
-    return TableEncoding(tuple(parts), record["target"], missing, record["separator"], True)
+    return TableEncoding(
+        tuple(parts), str(record["target"]), missing, str(record["separator"]), True
+    )
 
 
 def _columns_of(record: Record, name: str, cells: Cells) -> dict[str, str]:

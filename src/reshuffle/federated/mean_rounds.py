@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from reshuffle.engines import Session, Task
 from reshuffle.errors import InputError
@@ -23,15 +22,16 @@ def mean_of_round(
     if mean is None:
         return None
     wrong = ""
-    if type(server).step is not Averaging.step:
+    plain = isinstance(server, Averaging) and type(server).step is Averaging.step
+    if not plain:
         wrong = (
             f"engine {engine} gives the mean of the clients' models, and {type(server).__name__} needs each of "
             'them: use engine="threads"'
         )
     if policy.timeout is not None:
         wrong = f"round_timeout must be None with engine {engine}, which cannot stop a round"
-    if wrong:
+    if wrong or not isinstance(server, Averaging):
         session.close()
         raise InputError(wrong)
-    averaging: Any = server
-    return lambda task: averaging.of_mean(mean(task), task.clients, task.step)
+    of_mean = server.of_mean
+    return lambda task: of_mean(mean(task), task.clients, task.step)

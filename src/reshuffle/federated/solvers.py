@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from reshuffle.engines import check_available, check_engine
+from reshuffle.engines import Engine, check_available, check_engine
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.delayed import DelayedRun
 from reshuffle.federated.federation import Federation
@@ -30,7 +30,7 @@ from reshuffle.privacy import Account, ClientLevel, Level, SampleLevel
 from reshuffle.solvers.run import Run
 from reshuffle.solvers.sampling import bind_step, inverse
 from reshuffle.solvers.solver import LIMITS, BaseSolver
-from reshuffle.steps import Setting, check_step
+from reshuffle.steps import Setting, StepGiven, check_step
 from reshuffle.validation import check_positive
 
 
@@ -57,13 +57,13 @@ class FederatedSolver(BaseSolver):
     """
 
     rounds: int = 100
-    engine: object = "threads"
+    engine: Engine | str = "threads"
     participation: float = 1.0
     retries: int = 2
     round_timeout: float | None = None
     on_missing: Literal["raise", "average"] = "raise"
     evaluate: int | None = None
-    step: Any = None
+    step: StepGiven = None
 
     counted: ClassVar[str] = "rounds"
     limits: ClassVar[frozenset[str]] = LIMITS | {

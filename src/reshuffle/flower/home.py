@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ def name_of(node: Mapping[str, object], settings: RunSettings) -> str:
     return names[part] if isinstance(part, int) and 0 <= part < len(names) else ""
 
 
-def site_of(node: Mapping[str, Any], settings: RunSettings) -> Site:
+def site_of(node: Mapping[str, object], settings: RunSettings) -> Site:
     """The site of a node."""
     name = name_of(node, settings)
     unknown = [key for key in node if key not in (*KEYS, *PARTS)]
@@ -65,7 +64,7 @@ def site_of(node: Mapping[str, Any], settings: RunSettings) -> Site:
         raise InputError(
             'the node configuration must say where its data lies: data="/data/north.csv"'
         )
-    return _simulated(int(node[PARTS[0]]), name, state, settings)
+    return _simulated(int(str(node[PARTS[0]])), name, state, settings)
 
 
 def _simulated(part: int, name: str, state: str, settings: RunSettings) -> Site:

@@ -145,7 +145,7 @@ def _jitted(function: Part) -> Part:
 
 def _called(
     function: Part, params: tuple[float, ...], errors: list[BaseException]
-) -> tuple[ctypes._FuncPointer, ctypes._FuncPointer | None]:
+) -> tuple[object, object | None]:
     """The function as it is, for one sample and (where it takes arrays) for many."""
 
     def one(z: float, y: float) -> float:
@@ -252,7 +252,7 @@ def _called_vector(
     changes: bool,
     errors: list[BaseException],
 ) -> Callable[..., float]:
-    def call(z: object, k: int, y: ctypes._Pointer[ctypes.c_double]) -> float:
+    def call(z: object, k: int, y: Any) -> float:
         at = np.ctypeslib.as_array(z, (k,))
         try:
             found = function(at, y[0] if classes else np.ctypeslib.as_array(y, (k,)), *params)

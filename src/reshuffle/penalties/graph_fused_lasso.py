@@ -2,12 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from reshuffle.arrays import Array
+from reshuffle.arrays import Array, Labels
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.base import as_numbers, check_non_negative, check_strength
 from reshuffle.penalties.fused_lasso import check_one_l1
@@ -43,7 +42,7 @@ class GraphFusedLasso(GraphDifferences):
     """
 
     strength: float
-    edges: Sequence[tuple[int, int]] | NDArray[np.integer[Any]]
+    edges: Sequence[tuple[int, int]] | Labels
     l1: float = 0.0
     weights: Sequence[float] | Array | None = None
     _known: dict[int, tuple[Edges, Array, Arcs]] = field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,5 +104,5 @@ class GraphDifferences(DualByNorm, ByContent, ABC):
         return self._known[nodes]
 
 
-def _columns(x: Any) -> Array:
+def _columns(x: Array) -> Array:
     return np.ascontiguousarray(x.reshape(len(x), -1).T, dtype=np.float64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from reshuffle.penalties.base import FAR_BELOW, ByContent, as_numbers, check_non
 from reshuffle.penalties.column_groups import COLUMNS
 from reshuffle.penalties.forms import Groups
 
-GroupsGiven = str | Sequence[int] | Sequence[Sequence[int]] | NDArray[np.integer[Any]] | None
+GroupsGiven = str | Sequence[int] | Sequence[Sequence[int]] | Labels | None
 HALVINGS = 60  # Bisections of an interval of length 1: more than a float64 can resolve.
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from reshuffle import __version__
+from reshuffle.datasets.rows_encoding import Encoding, RowsEncoding
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import loss_words
 from reshuffle.estimators.outcome import ended
@@ -77,11 +77,11 @@ def left_out(rows: int) -> dict[str, str]:
     return {"missing targets": told}
 
 
-def data_table(encoding: Any, filled: Mapping[str, int] | None = None) -> dict[str, str]:
+def data_table(encoding: Encoding, filled: Mapping[str, int] | None = None) -> dict[str, str]:
     """How the features were made from a file; ``filled`` counts, for each column, the missing values that were filled in."""
-    columns = getattr(encoding, "columns", None)
-    if columns is None:
+    if isinstance(encoding, RowsEncoding):
         return {"features": f"{encoding.features:,}, taken as they are"}
+    columns = encoding.columns
     numbers = [part for part in columns if not hasattr(part, "levels")]
     texts = [part for part in columns if hasattr(part, "levels")]
     found = {}

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,7 +189,7 @@ class ShardReader:
         finally:
             os.close(number)
 
-    def _read(self, number: int, out: Any, offset: int, path: Path) -> None:
+    def _read(self, number: int, out: memoryview, offset: int, path: Path) -> None:
         """Fill a buffer from a file, all of it."""
         done = 0
         while done < len(out):

@@ -17,7 +17,7 @@ from reshuffle.privacy import Account
 from reshuffle.randomness import generator
 from reshuffle.solvers.certificate import certificate_of
 from reshuffle.solvers.sampling import bind_step, inverse, smoothness_of
-from reshuffle.steps import Schedule, Setting, check_step
+from reshuffle.steps import Schedule, Setting
 
 State = dict[str, AnyArray]
 """Everything that an epoch changes, as arrays: ``x``, and what else the method needs. It is never changed in place."""
@@ -101,7 +101,7 @@ class Method(ABC):
             getattr(self.solver, "limit", 1),
             default,
         )
-        return bind_step(check_step(getattr(self.solver, "step", None)), setting, problem)
+        return bind_step(getattr(self.solver, "step", None), setting, problem)
 
     def default_step(self) -> float:
         """The default γ: 1/L_max."""

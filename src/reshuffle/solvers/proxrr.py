@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from reshuffle.solvers.incremental import Incremental
 from reshuffle.solvers.private import NoisyPass, PrivateEpochs, account_of_epochs
 from reshuffle.solvers.sampling import bind_step, inverse, permuted
 from reshuffle.solvers.solver import Solver
-from reshuffle.steps import Setting, check_step
+from reshuffle.steps import Setting, StepGiven, check_step
 from reshuffle.validation import check_positive
 
 
@@ -59,7 +59,7 @@ class ProxRR(Solver):
 
     takes_weakly_convex: ClassVar[bool] = True
 
-    step: Any = None
+    step: StepGiven = None
     order: Order = field(default_factory=Reshuffle)
     prox: Literal["epoch", "step"] = "epoch"
     batch_size: int = 1

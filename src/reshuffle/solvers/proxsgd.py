@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from reshuffle.objective import FiniteSum
 from reshuffle.solvers.incremental import Incremental
 from reshuffle.solvers.sampling import bind_step, independent, inverse
 from reshuffle.solvers.solver import Solver
-from reshuffle.steps import Setting, check_step
+from reshuffle.steps import Setting, StepGiven, check_step
 from reshuffle.validation import check_positive
 
 
@@ -39,7 +39,7 @@ class ProxSGD(Solver):
 
     takes_weakly_convex: ClassVar[bool] = True
 
-    step: Any = None
+    step: StepGiven = None
     batch_size: int = 1
     importance: bool = False
 

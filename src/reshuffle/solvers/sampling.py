@@ -22,7 +22,7 @@ from reshuffle.orders import (
     visits_of,
     with_replacement,
 )
-from reshuffle.steps import Schedule, Setting, Step, checked
+from reshuffle.steps import Schedule, Setting, StepGiven, check_step, checked
 from reshuffle.validation import read_only
 
 
@@ -133,9 +133,9 @@ def smoothness_of(problem: Objective) -> float:
         return np.nan
 
 
-def bind_step(step: Step, setting: Setting, problem: Objective) -> Schedule:
+def bind_step(step: StepGiven, setting: Setting, problem: Objective) -> Schedule:
     """γ_t for this problem; where γ_0 wants a constant that it lacks, the problem says why."""
-    schedule = step.bind(setting)
+    schedule = check_step(step).bind(setting)
     first = schedule(0)
     if isinstance(first, float) and not np.isfinite(first) and not setting.smoothness > 0:
         problem.smoothness.require()

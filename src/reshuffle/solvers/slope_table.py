@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from reshuffle.arrays import Array, Visits
 from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.datafit import NO_VISITS, Copies, Datafit
-from reshuffle.disk_datafit import DiskDatafit
+from reshuffle.disk_datafit import DiskDatafit, on_disk
 from reshuffle.interruption import listen
 from reshuffle.objective import FiniteSum
 from reshuffle.penalties.forms import Form, native_form
@@ -212,8 +212,7 @@ class DiskTable(LinearModelTable):
 
     @property
     def disk(self) -> DiskDatafit:
-        fit: Any = self.fit
-        return fit  # type: ignore[no-any-return]
+        return on_disk(self.fit)
 
     @cached_property
     def smoothness(self) -> float:

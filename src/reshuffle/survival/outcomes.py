@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, shown
@@ -69,7 +67,7 @@ def check_strata(given: object, n: int) -> NDArray[np.int64]:
         raise InputError("strata must be labels of one type, got several") from None
 
 
-def outcome(time: Any, event: object) -> AnyArray:
+def outcome(time: ArrayLike, event: ArrayLike) -> AnyArray:
     """Times and events as the one array y of an estimator: its fields are ``event`` and ``time``.
 
     scikit-survival writes its targets the same way, so that they can be exchanged.

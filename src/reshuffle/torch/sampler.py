@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
-from typing import Any
 
 import numpy as np
 from torch.utils.data import Sampler
 
+from reshuffle.arrays import Visits
 from reshuffle.errors import InputError, shown
 from reshuffle.orders import Order, Reshuffle, check_order, is_fixed, visits_of
 from reshuffle.randomness import check_seed, generator
@@ -57,7 +57,7 @@ class OrderSampler(Sampler[int]):
                 self._position = position
             yield sample
 
-    def visits(self, epoch: int) -> Any:
+    def visits(self, epoch: int) -> Visits:
         """The visits of an epoch."""
         pool = np.arange(self.n, dtype=np.uint32)
         stream = 0 if is_fixed(self.order) else epoch

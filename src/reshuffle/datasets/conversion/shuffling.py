@@ -9,9 +9,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from reshuffle.arrays import AnyArray
 from reshuffle.datasets.conversion.source import Placed
@@ -98,7 +99,7 @@ class Buckets:
             file.write(np.ascontiguousarray(array).data)
 
     def _read(self, file: BinaryIO, path: Path) -> Iterator[Block]:
-        def take(count: int, kind: Any) -> AnyArray:
+        def take(count: int, kind: DTypeLike) -> AnyArray:
             found = np.fromfile(file, dtype=kind, count=count)
             if found.size < count:
                 raise InputError(f"{path} is damaged: delete the folder, and convert again")

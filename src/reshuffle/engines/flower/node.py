@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 SHORT = 16
 """Hexadecimal digits of a key's sha256 that messages show: enough for people to compare two of them."""
+
+
+if TYPE_CHECKING:
+    from flwr.proto.node_pb2 import NodeInfo
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Node:
     """When it last connected: another value is another process."""
 
     @classmethod
-    def of(cls, info: Any) -> Node:
+    def of(cls, info: NodeInfo) -> Node:
         key = hashlib.sha256(bytes(info.public_key)).hexdigest()
         return cls(int(info.node_id), str(info.name), key, str(info.last_activated_at))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from reshuffle.disk_datafit import DiskDatafit
+from reshuffle.disk_datafit import on_disk
 from reshuffle.errors import held_warnings
 from reshuffle.losses import Squared
 from reshuffle.objective import Array, FiniteSum
@@ -54,8 +54,7 @@ class DiskHessian:
     """Expansions of f, of which the last one is kept."""
 
     def __init__(self, problem: Problem) -> None:
-        fit: Any = problem.datafit
-        self.fit: DiskDatafit = fit
+        self.fit = on_disk(problem.datafit)
         self._last: Expansion | None = None
 
     def at(self, x: Array) -> Expansion:
@@ -152,7 +151,7 @@ def model_minimiser(problem: Problem, at: Expansion) -> Array:
 
 def leaves_the_disk(problem: Problem, x: Array) -> bool:
     """Whether the rows are expected to fit into memory in the features that the penalty does not hold at zero, as at x."""
-    fit: Any = problem.datafit
+    fit = on_disk(problem.datafit)
     used = int(np.count_nonzero(x[: problem.features]))
     share = 2 * used / max(problem.features, 1)  # and as many again that are near to being used
     return bool(share < 1.0 and share * fit.rows.bytes + 8 * fit.n <= fit.rows.memory // 2)

@@ -7,11 +7,12 @@ does not know, some d/n of f(0), for a fraction of one pass over the files; an e
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from reshuffle.disk_datafit import DiskDatafit
+from reshuffle.datafit import Datafit
+from reshuffle.disk_datafit import DiskDatafit, on_disk
 from reshuffle.errors import held_warnings
 from reshuffle.objective import Array
 from reshuffle.orders import ShardWindows
@@ -34,7 +35,7 @@ class SampleStart(NamedTuple):
 
 def sample_start(problem: Problem, solver: ExactProxRR) -> SampleStart:
     """The minimiser on a window of random pieces of the files."""
-    fit: Any = problem.datafit
+    fit = on_disk(problem.datafit)
     part = sample_of(fit, solver.seed)
     own = replace(
         solver, tol=max(solver.tol, LOOSEST), eval_every=None, check_every=None, time_limit=None
@@ -44,7 +45,7 @@ def sample_start(problem: Problem, solver: ExactProxRR) -> SampleStart:
     return SampleStart(found.x, int(found.trace.last()["gradients"]))
 
 
-def sample_of(fit: DiskDatafit, seed: int) -> Any:
+def sample_of(fit: DiskDatafit, seed: int) -> Datafit:
     """The samples of the first window of a random order, in memory."""
     order = ShardWindows(fit.rows.starts, fit.rows.window_rows)
     pieces = np.sort(order.groups(generator(seed, 0))[0])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from reshuffle.solvers.method import Method
 from reshuffle.solvers.sampling import resampled
 from reshuffle.solvers.slope_table import is_linear_model, slope_table_of
 from reshuffle.solvers.solver import Solver
-from reshuffle.steps import check_step
+from reshuffle.steps import StepGiven, check_step
 from reshuffle.validation import check_positive
 
 PHASES: tuple[Phase, ...] = (
@@ -87,7 +87,7 @@ class ExactProxRR(Solver):
     epochs: int = 1000
     tol: float = 1e-6
     eval_every: int | None = None
-    step: Any = None
+    step: StepGiven = None
     steps_per_prox: int | None = None
     order: Order = field(default_factory=Reshuffle)
     importance: bool | None = None
