@@ -419,3 +419,10 @@ class Problem(FiniteSum):
         """The state without cached values: kernels and constants belong to one process."""
         found = on_demand(type(self))
         return {name: value for name, value in vars(self).items() if name not in found}
+
+
+def as_problem(given: FiniteSum) -> Problem:
+    """The same, for code that is reached only where f is a loss of rows."""
+    if not isinstance(given, Problem):
+        raise TypeError(f"the losses of rows are needed, got {type(given).__name__}")
+    return given

@@ -12,7 +12,7 @@ are all that a bound needs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from reshuffle.engines import Record
 from reshuffle.federated.federation import Federation
 from reshuffle.losses import Loss
 from reshuffle.objective import Array
-from reshuffle.penalties import Able, ability
+from reshuffle.penalties import ability
+from reshuffle.penalties.abilities import as_able
 from reshuffle.penalties.inexact import COLD
 from reshuffle.solvers.certificate import Measure, RelativeMapping, Value
 
@@ -57,7 +58,7 @@ class FederatedGap(Measure):
     def __init__(self, problem: Federation, loss: Loss | None) -> None:
         super().__init__(problem)
         self.federation, self.loss = problem, loss
-        self.penalty = cast(Able, problem.penalty)
+        self.penalty = as_able(problem.penalty)
         self.bias = problem.shape[0] > problem.features
         self.known = loss is not None and type(loss).conjugate is not None
         self.split = self.bias and len(problem.shape) == 1 and not _quadratic(loss)
@@ -141,7 +142,7 @@ class FederatedGap(Measure):
         if _quadratic(self.loss):
             # l*(s - t) = l*(s) - tz + t²/(2c), and the mean of z is that of the features times x, plus b
             t, margins = g[-1], np.tensordot(means, x[:-1], 1) + x[-1]
-            c = cast(Loss, self.loss).curvature
+            c = self.loss.curvature
             moved = float(np.sum(0.5 * t * t / c - t * margins))
             return Dual(g[:-1] - np.multiply.outer(means, t), conjugates + moved)
         # slopes are p - e_y; with κp + (1 - κ)q, the same q in all rows, the mean of p is that of e_y
@@ -172,13 +173,14 @@ class RoundedMapping(RelativeMapping):
     """The gradient mapping, with what rounding may hide of it: x - prox(x - τg) is 0 for every g where x is far out."""
 
     wants = "gradient"
+    problem: Federation
 
     def from_slopes(
         self, x: Array, slopes: Array, g: Array, value: Value = None, start: Array = COLD
     ) -> float:
         tau = 1.0 / self.problem.typical_curvature
         hidden = EPS * (float(np.linalg.norm(x)) / tau + float(np.linalg.norm(g)))
-        hidden += float(np.sqrt(g.size)) * cast(Federation, self.problem).blur
+        hidden += float(np.sqrt(g.size)) * self.problem.blur
         return super().from_slopes(x, slopes, g, value, start) + hidden / self._at_zero
 
     def of(
@@ -186,11 +188,11 @@ class RoundedMapping(RelativeMapping):
     ) -> float:
         """The measure at x, as ``FederatedGap.of``."""
         g = (totals or {}).get("gradient")
-        g = cast(Federation, self.problem).gradient_of(said) if g is None else g
+        g = self.problem.gradient_of(said) if g is None else g
         return self.from_slopes(x, np.empty(0), g)
 
 
-def _quadratic(loss: Loss | None) -> bool:
+def _quadratic(loss: Loss | None) -> TypeGuard[Loss]:
     """Whether l'' is the same everywhere; of a sum over outputs, that of each."""
     return loss is not None and bool((loss.each or loss).quadratic) and loss.curvature < np.inf
 

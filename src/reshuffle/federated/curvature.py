@@ -7,7 +7,7 @@ the server needs nothing but their sum.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self, cast
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from reshuffle.disk_datafit import DiskDatafit, on_disk
 from reshuffle.errors import InputError
 from reshuffle.federated.local import Load, Local, LocalEpoch, travels
 from reshuffle.objective import Array, FiniteSum
-from reshuffle.problem import Problem
+from reshuffle.problem import as_problem
 from reshuffle.randomness import Stream
 from reshuffle.solvers.second_order import RowCurvature, SecondOrder
 
@@ -118,7 +118,7 @@ class Curved(Local):
         return Load(0, client.n, 1.0)
 
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
-        fit = cast(Problem, client).datafit
+        fit = as_problem(client).datafit
         # the clients have no common means to centre columns at
         origin = np.zeros(self.features)
         curves = None if fit.on_disk else SecondOrder(fit, origin)

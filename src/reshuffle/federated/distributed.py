@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from reshuffle.federated.federation import Federation
 from reshuffle.federated.newton import FedNewton
 from reshuffle.federated.outcome import FederatedResult, ended
 from reshuffle.federated.solvers import FederatedSolver
-from reshuffle.penalties import Able
+from reshuffle.penalties.abilities import as_able
 from reshuffle.solvers.active_features import TooWide
 from reshuffle.steps import Constant
 
@@ -121,6 +121,6 @@ def expected_active(federation: Federation) -> int:
     """Features that will matter, about: twice those that leave zero in the first step, from a gradient that is asked for once."""
     zero, features = np.zeros(federation.shape), federation.features
     gradient = federation.gradient_of(federation.say(zero, "gradient"))[:features]
-    beyond = cast(Able, federation.penalty).excess(zero[:features], gradient)
+    beyond = as_able(federation.penalty).excess(zero[:features], gradient)
     pressing = np.count_nonzero(np.reshape(beyond, (features, -1)).max(axis=1) > 0.0)
     return min(features, 2 * int(pressing))

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from reshuffle.federated.local import ClientGroup, GroupEpoch, Local, LocalEpoch
 from reshuffle.gpu import Device, DeviceRounds
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.privacy.noise import RepeatedNoise
-from reshuffle.problem import Problem
+from reshuffle.problem import Problem, as_problem
 from reshuffle.randomness import Stream
 
 SMALL = 512
@@ -218,7 +217,7 @@ def answers(problem: FiniteSum, wanted: str, x: Array) -> dict[str, Plain]:
         gradient[: problem.features] -= problem.ridge * x[: problem.features]
         found["gradient"] = gradient
     if {"rising", "floor", "means"} & set(words):
-        found |= _of_rows(cast(Problem, problem), words, x)
+        found |= _of_rows(as_problem(problem), words, x)
     return found
 
 

@@ -9,7 +9,7 @@ Their values there, and at parts of the way, say whether it is taken, or how far
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from reshuffle.federated.curvature import LENGTHS, Answer, Curved, Question
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.server import Server
 from reshuffle.objective import Array
-from reshuffle.penalties import Able
+from reshuffle.penalties.abilities import as_able
 from reshuffle.solvers.active_features import SLACK, ActiveFeatures
 from reshuffle.solvers.method import State
 from reshuffle.solvers.newton_model import descend, loose_rows, within
@@ -60,7 +60,7 @@ class NewtonServer(Server):
         super().__init__(federation.prox, federation.sizes.astype(np.float64))
         self.local, self.n, self.ridge = local, federation.n, federation.ridge
         self.features, self.shape = federation.features, federation.shape
-        penalty = cast(Able, federation.penalty)
+        penalty = as_able(federation.penalty)
         self.psi = ActiveFeatures(penalty, self.shape, self.features, self.ridge, INSTEAD)
         self.form = self.psi.form(np.ones(self.features, dtype=bool))
         self.loose = loose_rows(self.form, self.shape)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,9 @@ from reshuffle.federated.local import Corrected, Load, LocalEpoch, travels
 from reshuffle.federated.server import Server
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.penalties import Penalty, Zero
-from reshuffle.penalties.abilities import compiled_form
+from reshuffle.penalties.abilities import compiled_form, needed_form
 from reshuffle.penalties.forms import Form, Groups
-from reshuffle.problem import Problem
+from reshuffle.problem import Problem, as_problem
 from reshuffle.rows import Rows
 from reshuffle.solvers.method import State
 from reshuffle.validation import read_only
@@ -45,7 +45,7 @@ PIECE = 1 << 20
 
 def moments(problem: FiniteSum) -> dict[str, Plain]:
     """The weighted moments of a client's columns: means, Σ w·(x - mean)², the weight of entries that are not zero, Σ w."""
-    fit = cast(Problem, problem).datafit
+    fit = as_problem(problem).datafit
     if fit.on_disk:
         raise InputError(
             "scales must be None where the rows of a client lie on disk: other scales need a copy of them in memory"
@@ -136,7 +136,7 @@ class Metric(NamedTuple):
 
     def problem(self, client: FiniteSum) -> Problem:
         """The losses of a client as functions of u: a copy of its rows. Penalty and ridge are left to the server."""
-        own = cast(Problem, client)
+        own = as_problem(client)
         fit, rows = own.datafit, own.datafit.rows
         if rows.dense:
             values = rows.values
@@ -201,7 +201,7 @@ class ScaledPenalty:
     def of(
         cls, penalty: Penalty, ridge: float, found: Metric, shape: tuple[int, ...]
     ) -> ScaledPenalty:
-        form = cast(Form, compiled_form(penalty, shape, ridge))
+        form = needed_form(penalty, shape, ridge)
         return cls(form, np.repeat(found.scale, prod(shape[1:])))
 
     @property

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +134,11 @@ def ability(penalty: Penalty, name: str) -> Callable[..., Any] | None:
     return None if found is None or _is_foreign(type(penalty), name) else found
 
 
+def as_able(penalty: Penalty) -> Able:
+    """The same penalty, for code that has asked ``ability`` for what it calls."""
+    return cast(Able, penalty)
+
+
 @lru_cache(maxsize=1024)
 def _is_foreign(kind: type, name: str) -> bool:
     """Whether the attribute comes from a penalty further up than ``value`` or ``prox`` do."""
@@ -144,6 +149,14 @@ def _is_foreign(kind: type, name: str) -> bool:
 def _depth(kind: type, name: str) -> int:
     """The number of classes up the hierarchy at which the attribute is defined; 0 also for an attribute of the object."""
     return next((k for k, up in enumerate(kind.__mro__) if name in vars(up)), 0)
+
+
+def needed_form(penalty: Penalty, shape: tuple[int, ...], ridge: float = 0.0) -> Form:
+    """The compiled form of a penalty that must have one."""
+    form = compiled_form(penalty, shape, ridge)
+    if form is None:
+        raise InputError(f"penalty {type(penalty).__name__} must have compiled(shape, ridge) here")
+    return form
 
 
 def compiled_form(penalty: Penalty, shape: tuple[int, ...], ridge: float = 0.0) -> Form | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import cast
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,13 +102,19 @@ class DualWithRidge:
         """Whether there is a ridge: without one, no formula gives a dual point."""
         return ridge > 0
 
-    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
+    def conjugate(self: Penalty, g: Array, ridge: float = 0.0) -> float:
         """The conjugate, by the prox: see ``conjugate_with_ridge``."""
-        return conjugate_with_ridge(cast(Penalty, self), g, ridge)
+        return conjugate_with_ridge(self, g, ridge)
 
     def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
         """1: with a ridge the conjugate is finite everywhere."""
         return 1.0
+
+
+class Norm(Penalty, Protocol):
+    """A penalty that is a norm and knows its dual norm."""
+
+    def lambda_max(self, g: Array) -> float: ...
 
 
 class DualByNorm:
@@ -117,10 +123,10 @@ class DualByNorm:
     ψ*(g) is 0 if the dual norm is at most 1, and infinite otherwise; with a ridge r it is taken at prox_{ψ/r}(g/r).
     """
 
-    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
+    def conjugate(self: Norm, g: Array, ridge: float = 0.0) -> float:
         """0 where the dual norm of g is at most 1, +inf elsewhere; with a ridge see ``conjugate_with_ridge``."""
         if ridge > 0:
-            return conjugate_with_ridge(cast(Penalty, self), g, ridge)
+            return conjugate_with_ridge(self, g, ridge)
         return 0.0 if self.lambda_max(g) <= 1.0 else np.inf
 
     def dual_scale(self, g: Array, ridge: float = 0.0) -> float:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.errors import InputError
 from reshuffle.objective import Array
 from reshuffle.penalties import Able
-from reshuffle.penalties.abilities import closed, compiled_form, rows
+from reshuffle.penalties.abilities import closed, needed_form, rows
 from reshuffle.penalties.forms import Form
 from reshuffle.solvers.exact.costs import LARGEST
 
@@ -53,7 +51,7 @@ class ActiveFeatures:
         kept = np.flatnonzero(active).astype(np.uint32)
         whole = shape[0] == self.features
         part = self.penalty if whole else self.penalty.part(kept, (self.features, *shape[1:]))
-        return cast(Form, compiled_form(part, shape, self.ridge))
+        return needed_form(part, shape, self.ridge)
 
     def _smooth_at_zero(self) -> Mask:
         """The features that the least slope, of either sign, moves away from zero."""

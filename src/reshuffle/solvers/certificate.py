@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from reshuffle.cached import cached_property
 from reshuffle.datafit import Datafit
 from reshuffle.objective import Objective
 from reshuffle.penalties import Able, ability
+from reshuffle.penalties.abilities import as_able
 from reshuffle.penalties.forms import Form
 from reshuffle.penalties.inexact import COLD
 from reshuffle.solvers.prox_call import close
@@ -239,4 +240,4 @@ def certificate_of(problem: Objective) -> Measure:
     if fit.bias and fit.outputs and fit.loss.balanced is None:
         return RelativeMapping(problem)
     known = has_dual((fit.features, *fit.outputs), problem.ridge)
-    return Gap(problem, fit, cast(Able, problem.penalty)) if known else RelativeMapping(problem)
+    return Gap(problem, fit, as_able(problem.penalty)) if known else RelativeMapping(problem)

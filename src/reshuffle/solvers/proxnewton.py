@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from reshuffle.core import native
 from reshuffle.errors import InputError, held_warnings
 from reshuffle.interruption import listen
 from reshuffle.objective import Array
-from reshuffle.penalties import Able, ability
+from reshuffle.penalties import ability
+from reshuffle.penalties.abilities import as_able
 from reshuffle.smoothness import OVERFLOW
 from reshuffle.solvers.active_features import SLACK, ActiveFeatures, Mask
 from reshuffle.solvers.certificate import RelativeMapping
@@ -111,7 +112,7 @@ class NewtonByHessian(Method):
 
     @cached_property
     def psi(self) -> ActiveFeatures:
-        penalty, shape = cast(Able, self.problem.penalty), self.problem.shape
+        penalty, shape = as_able(self.problem.penalty), self.problem.shape
         return ActiveFeatures(penalty, shape, self.problem.features, self.problem.ridge, INSTEAD)
 
     @cached_property
@@ -247,7 +248,7 @@ class NewtonByHessian(Method):
         at, near = self._expand(state["x"]), 100.0 * self.solver.tol * self.reference
         bound = np.inf
         if self.dual:
-            bound = max(duality_gap(self.problem, cast(Able, self.problem.penalty), at), 0.0)
+            bound = max(duality_gap(self.problem, as_able(self.problem.penalty), at), 0.0)
         target = self.solver.tol * self.reference
         if not bound <= target and self.decrements and state["newton"][1] <= near:
             at, proved = self._decrement(at)
