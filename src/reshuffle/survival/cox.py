@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from reshuffle.cached import cached_property, keep
+from reshuffle.core import native
 from reshuffle.digests import digest, on_demand
 from reshuffle.errors import InputError, shown
 from reshuffle.objective import Array, Visits, check_penalty
 from reshuffle.penalties import Penalty
 from reshuffle.penalties.abilities import compiled_form
-from reshuffle.penalties.forms import Form
+from reshuffle.penalties.forms import Form, native_form
 from reshuffle.smoothness import Smoothness
 from reshuffle.survival.matrix import check_matrix
 from reshuffle.survival.outcomes import check_events, check_strata, check_times
@@ -135,14 +136,29 @@ class CoxProblem(TwiceDifferentiable):
 
     def with_penalty(self, penalty: Penalty) -> CoxProblem:
         """The same f with another penalty."""
-        other = keep(copy(self), strata=self.strata, smoothness=self.smoothness, least=self.least)
+        known = ("strata", "smoothness", "least", "reference")
+        other = keep(copy(self), **{name: getattr(self, name) for name in known})
         other.penalty = penalty
         return other
+
+    @cached_property
+    def in_the_core(self) -> native.CoxRows | None:
+        """Rows, strata and the bound below f as the core follows a path on them; None for sparse rows."""
+        columns = self.matrix.columns
+        if columns is None:
+            return None
+        strata = [sets.native for _, sets in self.strata]
+        return native.CoxRows(columns, strata, float(self.n), self.least)
 
     @cached_property
     def form(self) -> Form | None:
         """ψ as the solver of the models reads it, where it can be compiled."""
         return compiled_form(self.penalty, self.shape)
+
+    @cached_property
+    def native_form(self) -> native.Form | None:
+        """The same as an object of the core."""
+        return None if self.form is None else native_form(self.form)
 
     # --- f -------------------------------------------------------------------------------------
 
