@@ -25,6 +25,7 @@ from reshuffle.estimators.paths import (
 from reshuffle.estimators.scaling import scaling
 from reshuffle.estimators.solver_names import ALONG_A_PATH
 from reshuffle.interruption import listen
+from reshuffle.penalties.forms import native_form
 from reshuffle.survival import CoxProblem
 from reshuffle.trace import Result
 
@@ -170,7 +171,7 @@ def in_the_core(
             return None
         last = min(begin + together, count)
         rows.follow(
-            problem.native_form,
+            native_form(form),
             strengths,
             points,
             ends,

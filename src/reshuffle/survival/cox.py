@@ -16,7 +16,7 @@ from reshuffle.errors import InputError, shown
 from reshuffle.objective import Array, Visits, check_penalty
 from reshuffle.penalties import Penalty
 from reshuffle.penalties.abilities import compiled_form
-from reshuffle.penalties.forms import Form, native_form
+from reshuffle.penalties.forms import Form
 from reshuffle.smoothness import Smoothness
 from reshuffle.survival.matrix import check_matrix
 from reshuffle.survival.outcomes import check_events, check_strata, check_times
@@ -154,11 +154,6 @@ class CoxProblem(TwiceDifferentiable):
     def form(self) -> Form | None:
         """ψ as the solver of the models reads it, where it can be compiled."""
         return compiled_form(self.penalty, self.shape)
-
-    @cached_property
-    def native_form(self) -> native.Form | None:
-        """The same as an object of the core."""
-        return None if self.form is None else native_form(self.form)
 
     # --- f -------------------------------------------------------------------------------------
 
