@@ -40,14 +40,20 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class Digits:
-    """All coordinates, in float32 (half of the bytes, 24 binary digits) or bfloat16 (a quarter, 8 digits)."""
+    """All coordinates, in float32 (half of the bytes, 24 binary digits) or bfloat16 (a quarter, 8 digits).
+
+    ``dithered``, they are rounded up or down at random so that their mean is right: for what does not vanish, and is sent without a
+    memory of earlier errors. The random numbers are those of the round, the same for all clients.
+    """
 
     kind: str
+    dithered: bool = False
 
     KINDS: ClassVar[Mapping[str, Any]] = {"float32": np.float32, "bfloat16": np.uint16}
 
     def pack(self, residual: Array, number: int) -> Packed:
-        return {VALUES: written(residual.ravel(), self.kind)}
+        values = residual.ravel()
+        return {VALUES: written(dither(values, self.kind, number) if self.dithered else values, self.kind)}
 
     def unpack(self, parts: Mapping[str, Any], shape: tuple[int, ...], number: int) -> Array:
         return read(_part(parts, VALUES, self.KINDS[self.kind], int(np.prod(shape)))).reshape(shape)
@@ -97,8 +103,11 @@ class RandomK:
         return generator(number, size, DRAWS).permutation(size)[: ceil(self.share * size)]
 
 
-DRAWS = 5
-"""Names the random numbers of ``RandomK`` among those of the package."""
+DRAWS, DITHER = 5, 6
+"""Name the random numbers of ``RandomK`` and of rounding among those of the package."""
+BITS = {"float32": 29, "bfloat16": 45}
+"""The bits of a double's mantissa that a number in fewer digits lacks."""
+DITHERED = "dithered"
 SPARSE: Mapping[str, Callable[[float], Transport]] = {"TopK": TopK, "RandomK": RandomK}
 
 
@@ -109,8 +118,8 @@ def transport_of(given: object) -> Transport | None:
     if isinstance(given, (TopK, RandomK, Digits)):
         return given
     word, _, share = given.partition(" ") if isinstance(given, str) else ("", "", "")
-    if word in Digits.KINDS and not share:
-        return Digits(word)
+    if word in Digits.KINDS and share in ("", DITHERED):
+        return Digits(word, share == DITHERED)
     if word in SPARSE and share:
         return SPARSE[word](float(share))
     raise InputError(
@@ -122,7 +131,28 @@ def transport_of(given: object) -> Transport | None:
 def name_of(transport: Transport) -> str:
     """The transport as a word that travels."""
     kind: Any = transport
-    return kind.kind if isinstance(kind, Digits) else f"{type(kind).__name__} {kind.share!r}"
+    if isinstance(kind, Digits):
+        return f"{kind.kind} {DITHERED}" if kind.dithered else kind.kind
+    return f"{type(kind).__name__} {kind.share!r}"
+
+
+def dithered(given: object, solver: str) -> Digits | None:
+    """The transport of models whose changes do not vanish at the solution; None for "float64"."""
+    found = transport_of(given)
+    if found is None or isinstance(found, Digits):
+        return found and Digits(found.kind, dithered=True)
+    raise InputError(
+        f'transport of {solver} must be "float64", "float32" or "bfloat16", got {given!r}: the change of a client\'s model does not vanish '
+        'at the solution, so that no coordinate of it can be left out; use ExactFedRR(state="clients") or FedNewton'
+    )
+
+
+def dither(values: Array, kind: str, number: int) -> Array:
+    """Each number rounded to one of its two neighbours in the other format, with probabilities that make the mean right."""
+    drop, one = np.uint64(BITS[kind]), np.uint64(1)
+    noise = generator(number, values.size, DITHER).integers(0, one << drop, values.size, np.uint64)
+    bits = np.ascontiguousarray(values).view(np.uint64) + noise
+    return ((bits >> drop) << drop).view(np.float64)
 
 
 def written(values: Array, kind: str) -> NDArray[Any]:
