@@ -29,8 +29,8 @@ def mean_of_round(
             f"engine {engine} gives the mean of the clients' models, and {type(server).__name__} needs each of "
             'them: use engine="threads"'
         )
-    if downlink != "float64":
-        wrong = f'downlink must be "float64" with engine {engine}: nothing is sent'
+    if downlink != "float64" or server.reply_shape((1,)) != (1,):
+        wrong = f'transport and downlink must be "float64" with engine {engine}: nothing is sent'
     if policy.timeout is not None:
         wrong = f"round_timeout must be None with engine {engine}, which cannot stop a round"
     if wrong:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from reshuffle.engines import Plain, Reply, Task
 from reshuffle.federated.client_state_server import ClientStateServer, Sums
-from reshuffle.federated.replies import Unusable
+from reshuffle.federated.replies import Take, Unusable
 from reshuffle.federated.server import Averaging, Prox
 from reshuffle.federated.transport import PLACES, VALUES, Transport, name_of
 from reshuffle.objective import Array
@@ -50,9 +50,12 @@ class PackedAveraging(Averaging):
     def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
         return {"transport": name_of(self.transport)}, {}
 
-    def taken(self, task: Task, reply: Reply) -> Reply:
-        change, rest = unpacked(self.transport, reply, task.x.shape)
-        return replace(reply, model=task.x + change, more=rest)
+    def takes(self, task: Task) -> Take:
+        def take(reply: Reply) -> Reply:
+            change, rest = unpacked(self.transport, reply, task.x.shape)
+            return replace(reply, model=task.x + change, more=rest)
+
+        return take
 
 
 def unpacked(

@@ -13,7 +13,6 @@ import logging
 import time
 import uuid
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 
@@ -183,7 +182,7 @@ class Rounds(Method):
         """The replies; added up as they come, where the server wants sums alone."""
         shape = self.plan.local.reply_shape(task.x)
         sums = self.server.sums(shape, self.problem.sizes / self.problem.n)
-        take = partial(self.server.taken, task) if sums is None else sums.take
+        take = self.server.takes(task) if sums is None else sums.take
         return self.gathering(task, take), sums
 
     def _combine(

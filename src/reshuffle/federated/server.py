@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from reshuffle.engines import Plain, Record, Reply, Task
+from reshuffle.engines import Plain, Record, Task
 from reshuffle.federated.downlink import Allowed, in_fewer_bytes
 from reshuffle.federated.extrapolation import (
     ResidualMonitor,
@@ -22,6 +22,7 @@ from reshuffle.solvers.method import State
 
 if TYPE_CHECKING:
     from reshuffle.federated.client_state_server import Sums
+    from reshuffle.federated.replies import Take
 
 Prox = Callable[[Array, float], Array]
 
@@ -92,9 +93,9 @@ class Server(ABC):
         """The sums that replies are added to as they come; None for a server that is given the models themselves."""
         return None
 
-    def taken(self, task: Task, reply: Reply) -> Reply:
-        """A reply to a task as this server reads it, where it has no ``sums``."""
-        return reply
+    def takes(self, task: Task) -> Take | None:
+        """How this server reads replies to a task, where it has no ``sums``; None where they are models as they come."""
+        return None
 
     def add_up(
         self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int

@@ -26,7 +26,7 @@ from reshuffle.federated.private_server import (
 from reshuffle.federated.replies import Policy
 from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.server import Averaging, Server
-from reshuffle.federated.transport import check_digits, dithered
+from reshuffle.federated.transport import dithered, transport_of
 from reshuffle.orders import Order, Reshuffle, check_order
 from reshuffle.penalties.abilities import check_convex
 from reshuffle.privacy import Account, ClientLevel, Level, SampleLevel
@@ -126,8 +126,12 @@ class FederatedSolver(BaseSolver):
             return ended(gathered, problem.first_index, result, self.evaluate, self.tol)
 
     def check_sums(self) -> None:
-        """Refuse a method that needs the replies of single clients, where sites tell sums alone."""
-        return  # most do not; the server's own class says so once more
+        """Refuse a method that needs the replies of single clients, where sites tell sums alone; the server's own class says so once more."""
+        given = getattr(self, "transport", None)
+        if transport_of(given) is not None:
+            raise InputError(
+                f'transport must be "float64" with secure sums, got {given!r}: what is added up is an integer of 64 bits'
+            )
 
     def loop(self, problem: Any) -> type[Run]:
         """The delayed loop where clients alone know P(x), which then comes with the replies of the next round."""
@@ -154,7 +158,11 @@ class FederatedSolver(BaseSolver):
         if account is not None and getattr(account.level, "noise_at", "") == "driver":
             sigma = account.multiplier * account.level.clip
             return NoisyAveraging(federation.prox, work.totals, sigma)
-        how = dithered(getattr(self, "transport", None), type(self).__name__)
+        how = dithered(self)
+        if how is not None and self.server_class is not Averaging:
+            raise InputError(
+                f'transport must be "float64" with {self.server_class.__name__}, which is given whole models'
+            )
         if how is not None:
             return PackedAveraging(federation.prox, work.totals, how)
         made: Server = self.server_class(federation.prox, work.totals)
@@ -255,7 +263,7 @@ class FedRR(FederatedSolver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_digits(self)
+        dithered(self)  # or an error
         check_order(self.order)
         check_positive("batch_size", self.batch_size, integer=True)
         check_private_rounds(self, ClientLevel, SampleLevel)
@@ -296,7 +304,7 @@ class LocalSGD(FederatedSolver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_digits(self)
+        dithered(self)  # or an error
         check_positive("batch_size", self.batch_size, integer=True)
         if self.local_steps is not None:
             check_positive("local_steps", self.local_steps, integer=True)

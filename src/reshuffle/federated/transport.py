@@ -136,13 +136,21 @@ def name_of(transport: Transport) -> str:
     return f"{type(kind).__name__} {kind.share!r}"
 
 
-def dithered(given: object, solver: str) -> Digits | None:
-    """The transport of models whose changes do not vanish at the solution; None for "float64"."""
+def dithered(solver: Any) -> Digits | None:
+    """The transport of a solver whose clients' changes do not vanish at the solution; None for "float64"."""
+    given = getattr(solver, "transport", None)
     found = transport_of(given)
-    if found is None or isinstance(found, Digits):
-        return found and Digits(found.kind, dithered=True)
+    if found is None:
+        return None
+    if getattr(getattr(solver, "privacy", None), "noise_at", "") == "driver":
+        raise InputError(
+            f'transport must be "float64" with noise_at="driver", got {given!r}: a change that is rounded after it was clipped may be longer '
+            'than its clip; use noise_at="sites"'
+        )
+    if isinstance(found, Digits):
+        return Digits(found.kind, dithered=True)
     raise InputError(
-        f'transport of {solver} must be "float64", "float32" or "bfloat16", got {given!r}: the change of a client\'s model does not vanish '
+        f'transport of {type(solver).__name__} must be "float64", "float32" or "bfloat16", got {given!r}: the change of a client\'s model does not vanish '
         'at the solution, so that no coordinate of it can be left out; use ExactFedRR(state="clients") or FedNewton'
     )
 
