@@ -49,7 +49,9 @@ def written(x: Array, width: int) -> NDArray[Any]:
     """The leading bytes of each number, along a last axis; the numbers themselves where all bytes are needed."""
     if width >= WHOLE:
         return x
-    return np.ascontiguousarray(x.astype(">f8").view(np.uint8).reshape(*x.shape, WHOLE)[..., :width])
+    return np.ascontiguousarray(
+        x.astype(">f8").view(np.uint8).reshape(*x.shape, WHOLE)[..., :width]
+    )
 
 
 def read(sent: NDArray[Any]) -> Array:

@@ -14,7 +14,9 @@ from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum, dig
 from reshuffle.errors import LostState
 from reshuffle.federated.aboard import rounds_aboard
 from reshuffle.federated.client_state import ClientStates, answer
+from reshuffle.federated.curvature import Curved
 from reshuffle.federated.local import ClientGroup, GroupEpoch, Local, LocalEpoch
+from reshuffle.federated.newton_learned import learned
 from reshuffle.federated.transport import Packed, transport_of
 from reshuffle.gpu import Device, DeviceRounds
 from reshuffle.objective import Array, FiniteSum
@@ -103,6 +105,12 @@ class ClientHost:
                 if "key" in task.more:
                     passes = partial(_passes, epoch, task, stream)
                     model, more = answer(c, task, passes, self.memory, self.folders.get(c))
+                elif "learns" in task.more:
+                    numbers = partial(_passes, epoch, task, stream, task.x, None)
+                    work = cast(Curved, self.local)
+                    folder = self.folders.get(c)
+                    more = learned(c, task, work, numbers, self.memory, folder)
+                    model = np.empty(0)
                 else:
                     model = _passes(epoch, task, stream, task.x, task.controls.get(c))
                     more = None

@@ -23,7 +23,6 @@ from reshuffle.errors import InputError
 from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.downlink import Allowed
 from reshuffle.federated.local import Corrected, Load, LocalEpoch, travels
-from reshuffle.federated.downlink import Allowed
 from reshuffle.federated.server import Server
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.penalties import Penalty, Zero

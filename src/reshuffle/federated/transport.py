@@ -53,7 +53,11 @@ class Digits:
 
     def pack(self, residual: Array, number: int) -> Packed:
         values = residual.ravel()
-        return {VALUES: written(dither(values, self.kind, number) if self.dithered else values, self.kind)}
+        return {
+            VALUES: written(
+                dither(values, self.kind, number) if self.dithered else values, self.kind
+            )
+        }
 
     def unpack(self, parts: Mapping[str, Any], shape: tuple[int, ...], number: int) -> Array:
         return read(_part(parts, VALUES, self.KINDS[self.kind], int(np.prod(shape)))).reshape(shape)
@@ -61,9 +65,10 @@ class Digits:
 
 @dataclass(frozen=True)
 class TopK:
-    """The k = ⌈share·d⌉ coordinates that are largest in size, in float32, with their places."""
+    """The k = ⌈share·d⌉ coordinates that are largest in size, in float32 or bfloat16 (``digits``), with their places."""
 
     share: float
+    digits: str = "float32"
 
     def __post_init__(self) -> None:
         _check_share(self)
@@ -71,33 +76,39 @@ class TopK:
     def pack(self, residual: Array, number: int) -> Packed:
         flat, k = residual.ravel(), ceil(self.share * residual.size)
         places = np.sort(np.argpartition(-np.abs(flat), k - 1)[:k])
-        return {VALUES: written(flat[places], "float32"), PLACES: places.astype(_places(flat.size))}
+        return {
+            VALUES: written(flat[places], self.digits),
+            PLACES: places.astype(_places(flat.size)),
+        }
 
     def unpack(self, parts: Mapping[str, Any], shape: tuple[int, ...], number: int) -> Array:
         size = int(np.prod(shape))
         k = ceil(self.share * size)
-        values = read(_part(parts, VALUES, np.float32, k))
+        values = read(_part(parts, VALUES, Digits.KINDS[self.digits], k))
         places = _part(parts, PLACES, _places(size), k).astype(np.int64)
-        if places[-1] >= size or np.any(np.diff(places) <= 0):
+        if (k and places[-1] >= size) or np.any(np.diff(places) <= 0):
             raise ValueError("its places are not those of different coordinates, in their order")
         return _spread(values, places, shape)
 
 
 @dataclass(frozen=True)
 class RandomK:
-    """k = ⌈share·d⌉ coordinates in float32, drawn anew in each round and the same for all clients: no place is sent."""
+    """k = ⌈share·d⌉ coordinates in float32 or bfloat16 (``digits``), drawn anew in each round and the same for all clients: no place is sent."""
 
     share: float
+    digits: str = "float32"
 
     def __post_init__(self) -> None:
         _check_share(self)
 
     def pack(self, residual: Array, number: int) -> Packed:
-        return {VALUES: written(residual.ravel()[self._drawn(residual.size, number)], "float32")}
+        drawn = self._drawn(residual.size, number)
+        return {VALUES: written(residual.ravel()[drawn], self.digits)}
 
     def unpack(self, parts: Mapping[str, Any], shape: tuple[int, ...], number: int) -> Array:
         places = self._drawn(int(np.prod(shape)), number)
-        return _spread(read(_part(parts, VALUES, np.float32, places.size)), places, shape)
+        values = read(_part(parts, VALUES, Digits.KINDS[self.digits], places.size))
+        return _spread(values, places, shape)
 
     def _drawn(self, size: int, number: int) -> NDArray[np.int64]:
         return generator(number, size, DRAWS).permutation(size)[: ceil(self.share * size)]
@@ -108,7 +119,7 @@ DRAWS, DITHER = 5, 6
 BITS = {"float32": 29, "bfloat16": 45}
 """The bits of a double's mantissa that a number in fewer digits lacks."""
 DITHERED = "dithered"
-SPARSE: Mapping[str, Callable[[float], Transport]] = {"TopK": TopK, "RandomK": RandomK}
+SPARSE: Mapping[str, Callable[..., Transport]] = {"TopK": TopK, "RandomK": RandomK}
 
 
 def transport_of(given: object) -> Transport | None:
@@ -121,7 +132,8 @@ def transport_of(given: object) -> Transport | None:
     if word in Digits.KINDS and share in ("", DITHERED):
         return Digits(word, share == DITHERED)
     if word in SPARSE and share:
-        return SPARSE[word](float(share))
+        share, _, digits = share.partition(" ")
+        return SPARSE[word](float(share), digits or "float32")
     raise InputError(
         'transport must be "float64", "float32", "bfloat16", federated.TopK(share) or federated.RandomK(share), '
         f"got {shown(given)}"
@@ -133,7 +145,14 @@ def name_of(transport: Transport) -> str:
     kind: Any = transport
     if isinstance(kind, Digits):
         return f"{kind.kind} {DITHERED}" if kind.dithered else kind.kind
-    return f"{type(kind).__name__} {kind.share!r}"
+    return f"{type(kind).__name__} {kind.share!r}{'' if kind.digits == 'float32' else f' {kind.digits}'}"
+
+
+def digits_of(transport: Transport) -> str:
+    """The format of the numbers that a transport sends."""
+    kind: Any = transport
+    found: str = kind.kind if isinstance(kind, Digits) else kind.digits
+    return found
 
 
 def dithered(solver: Any) -> Digits | None:
@@ -208,3 +227,7 @@ def _check_share(part: TopK | RandomK) -> None:
     number = isinstance(share, (int, float, np.number)) and not isinstance(share, bool)
     if not (number and 0 < share <= 1):  # type: ignore[operator]
         raise InputError(f"share of {type(part).__name__} must lie in (0, 1], got {shown(share)}")
+    if part.digits not in Digits.KINDS:
+        raise InputError(
+            f'digits of {type(part).__name__} must be "float32" or "bfloat16", got {shown(part.digits)}'
+        )
