@@ -49,13 +49,17 @@ print(result.message, f"after {result.epoch} rounds")
 print(result.held_out)
 
 # %%
-# What travelled, from the handshake to the last question how good the model is. Its size depends on the number of features and of
-# rounds, and not on the number of rows. The server sends the model x and the clinic's control variate h; the clinic
-# answers with the model that its local passes end in, and with the mean loss and gradient of its rows at x, by which the server
-# knows how far x is from the minimum.
-figure, ax = plt.subplots(figsize=(9, 4.4), layout="constrained")
+# The picture shows everything that travelled, with its total size. Before the first round a clinic describes its data: the
+# number of its rows, the form of the table, the mean and the mean square of each column, and constants of smoothness. In each
+# round the server sends the model x, the clinic's control variate h and the settings of the round. The clinic answers with the
+# model in which its local passes end, and with the mean loss and gradient of its rows at x, from which the server computes how
+# far x is from the minimum. At the end a clinic says how good the model is on its held-out rows. The size of all this depends
+# on the number of features and of rounds, and not on the number of rows.
+figure, ax = plt.subplots(figsize=(10, 4.8), layout="constrained")
 ax.set(xlim=(0, 12), ylim=(0, 6.2))
 ax.axis("off")
+DOWN = "in each round:\nmodel x,\ncontrol variate h,\nsettings"
+UP = "once: row count,\ncolumns, moments\n\nin each round:\nlocal model,\nmean loss, gradient\n\nonce: quality"
 
 
 def box(x, y, width, text, colour):
@@ -77,11 +81,11 @@ box(
 for middle, part, name in zip((1.8, 6, 10.2), result.tally.parts, names, strict=True):
     box(middle, 0.8, 3, f"{name}: SuperNode\n{part.samples} rows stay here", "#e5f2e0")
     arrows = (
-        (-0.15, 4.6, 1.5, "right", f"model x,\nits own h\n{part.down / 1e3:.0f} kB"),
-        (0.15, 1.5, 4.6, "left", f"local model,\nmean loss,\ngradient\n{part.up / 1e3:.0f} kB"),
+        (-0.12, 4.6, 1.5, "right", f"{DOWN}\n\n{part.down / 1e3:.0f} kB in all"),
+        (0.12, 1.5, 4.6, "left", f"{UP}\n\n{part.up / 1e3:.0f} kB in all"),
     )
     for shift, begin, end, side, told in arrows:
         ends = (middle + shift, begin), (middle + shift, end)
         ax.add_patch(FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=14, color="0.35"))
-        ax.text(middle + 2 * shift, 3.05, told, ha=side, va="center", fontsize=9, color="0.25")
-ax.set_title(f"who sends what, in {result.epoch} rounds together")
+        ax.text(middle + 2 * shift, 3.05, told, ha=side, va="center", fontsize=8.5, color="0.25")
+ax.set_title(f"Who sends what in a run of {result.epoch} rounds")

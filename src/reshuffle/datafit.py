@@ -148,8 +148,11 @@ class Datafit(Samples):
         """(1/n) Σ w_i a_ij² of each feature: the curvature of f along it, up to that of the loss."""
         values, indices, indptr = self.quick
         weights = self.weights if self.weights.size else np.ones(self.n)
-        if self.quick.dense:
-            squares: Array = np.einsum("ij,ij,i->j", values, values, weights) / self.n
+        if self.quick.dense and self.weights.size:
+            weighted: Array = np.einsum("ij,ij,i->j", values, values, weights) / self.n
+            return weighted
+        if self.quick.dense:  # without the factors this takes half as long
+            squares: Array = np.einsum("ij,ij->j", values, values, dtype=np.float64) / self.n
             return squares
         if self.quick.unit and not self.weights.size:
             return self.column_counts / self.n

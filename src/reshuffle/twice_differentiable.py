@@ -5,6 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import NamedTuple
 
+import numpy as np
+
+from reshuffle.cached import cached_property
 from reshuffle.objective import Array, Objective, Visits
 
 
@@ -39,6 +42,11 @@ class TwiceDifferentiable(Objective):
     @abstractmethod
     def reach(self, directions: Array) -> float:
         """A number that R(Vu) ≤ reach·‖u‖ holds with for the columns V of this matrix."""
+
+    @cached_property
+    def reference(self) -> float:
+        """f(0) - inf f, which accuracies are relative to; 1 where f does not vary."""
+        return max(self.expand(np.zeros(self.shape)).value - self.least, 0.0) or 1.0
 
     def value(self, x: Array) -> float:
         value = self.expand(x).value

@@ -104,7 +104,7 @@ def test_answers_are_sums_over_samples() -> None:
     rng = np.random.default_rng(0)
     x, d, active = rng.standard_normal(7), rng.standard_normal(7), np.arange(6) % 2 == 0
     local = Curved(whole.shape, whole.features, 0)
-    message = Question(x, d, 0.1, active).packed()
+    message = Question(x, x - d, 0.1, active).packed()
 
     def answer(part: rs.Problem) -> Any:
         found = local.bind(part, 0, 1.0)(message, 1.0, 0, Stream(0), None)

@@ -11,6 +11,7 @@ void bind_newton(nb::module_ &m);
 void bind_columns(nb::module_ &m);
 void bind_proxes(nb::module_ &m);
 void bind_text(nb::module_ &m);
+void bind_cox(nb::module_ &m);
 }  // namespace reshuffle
 
 NB_MODULE(RESHUFFLE_CORE, m) {
@@ -25,4 +26,5 @@ NB_MODULE(RESHUFFLE_CORE, m) {
     bind_columns(m);
     bind_proxes(m);
     bind_text(m);
+    bind_cox(m);
 }

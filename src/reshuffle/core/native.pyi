@@ -418,3 +418,32 @@ def csr_squared_norms(values: NDArray[Any], indptr: NDArray[Any], out: Array) ->
 def parse_libsvm(
     text: bytes, most: int
 ) -> tuple[Array, NDArray[np.int32], Numbers, Array, str, int, int]: ...
+
+# --- bind_cox.cpp ------------------------------------------------------------------------------
+
+class RiskSets:
+    def __init__(
+        self, weights: Array, begins: Numbers, ends: Numbers, terms: Numbers, totals: Array
+    ) -> None: ...
+    @property
+    def count(self) -> int: ...
+    def at(self, z: Array, sizes: Array, sums: Array, expected: Array) -> tuple[float, float]: ...
+    def covariances(
+        self, columns: Array, sizes: Array, sums: Array, expected: Array, out: Array
+    ) -> None: ...
+
+class CoxRows:
+    def __init__(
+        self, columns: Array, strata: list[RiskSets], rows: float, least: float
+    ) -> None: ...
+    def follow(
+        self,
+        form: Form,
+        strengths: Array,
+        points: Array,
+        ends: Array,
+        begin: int,
+        end: int,
+        target: float,
+        most: int,
+    ) -> None: ...

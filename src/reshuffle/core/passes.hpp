@@ -40,13 +40,52 @@ inline Span<const double> some(Span<const double> weights, Range r) {
 
 // --- rows -----------------------------------------------------------------------------------------------------------
 
+// out_i = a_i^T x + shift for the rows of the range, several dense ones at a time.
+template <class R>
+void dots_of(const R &rows, Range range, const double *x, double shift, double *out) {
+    Index i = range.begin;
+    if constexpr (R::dense)
+        for (; rows.width >= narrow && i + several <= range.end; i += several) {
+            double *z = out + (i - range.begin);
+            rows.several_dots(i, x, z);
+            for (Index k = 0; k < several; k++) z[k] += shift;
+        }
+    for (; i < range.end; i++) out[i - range.begin] = rows.dot(i, x) + shift;
+}
+
+// out <- out + sum_i c_i a_i over rows that are given one after the other; dense ones wait until there are several.
+template <class R>
+class Adding {
+  public:
+    Adding(const R &rows, double *out) : rows_(rows), out_(out) {}
+    void operator()(Index i, double c) {
+        if constexpr (R::dense) {
+            which_[count_] = i, c_[count_] = c;
+            if (++count_ < several) return;
+            rows_.add_several(which_, c_, out_);
+            count_ = 0;
+        } else {
+            rows_.add(i, c, out_);
+        }
+    }
+    void finish() {
+        for (Index k = 0; k < count_; k++) rows_.add(which_[k], c_[k], out_);
+        count_ = 0;
+    }
+
+  private:
+    const R &rows_;
+    double *out_;
+    Index which_[several] = {}, count_ = 0;
+    double c_[several] = {};
+};
+
 inline void margins(const Samples &s, Range range, const double *x, double *out) {
     const Index outputs = s.outputs;
     const double *intercept = x + s.penalised();
     with_rows(s, [&](const auto &rows) {
         if (outputs == 0) {
-            const double shift = s.bias ? *intercept : 0.0;
-            for (Index i = range.begin; i < range.end; i++) out[i - range.begin] = rows.dot(i, x) + shift;
+            dots_of(rows, range, x, s.bias ? *intercept : 0.0, out);
             return;
         }
         for (Index i = range.begin; i < range.end; i++) {
@@ -62,12 +101,13 @@ inline void combine(const Samples &s, Range range, double factor, const double *
     double *intercept = out + s.penalised();
     with_rows(s, [&](const auto &rows) {
         double shift = 0.0;
+        Adding add(rows, out);
         for (Index i = range.begin; i < range.end; i++) {
             if (s.weights && !(s.weights[i] > 0.0)) continue;  // counts for nothing, however large its slope is
             const double weight = s.weights ? s.weights[i] * factor : factor;
             if (outputs == 0) {
                 const double c = weight * table[i - range.begin];
-                rows.add(i, c, out);
+                add(i, c);
                 shift += c;
             } else {
                 const double *own = table + (i - range.begin) * outputs;
@@ -76,6 +116,7 @@ inline void combine(const Samples &s, Range range, double factor, const double *
                     for (Index o = 0; o < outputs; o++) intercept[o] += weight * own[o];
             }
         }
+        add.finish();
         if (s.bias && outputs == 0) *intercept += shift;
     });
 }
@@ -83,13 +124,18 @@ inline void combine(const Samples &s, Range range, double factor, const double *
 // of one output, whatever the loss; no curvatures stand for ones
 inline void bent(const Samples &s, Range range, Span<const double> curvatures, const double *v, double factor, double *out) {
     with_rows(s, [&](const auto &rows) {
-        double shift = 0.0;
-        for (Index i = range.begin; i < range.end; i++) {
-            const double z = rows.dot(i, v) + (s.bias ? v[s.features] : 0.0);
-            const double c = factor * (curvatures ? curvatures[i] * z : z);
-            rows.add(i, c, out);
-            shift += c;
+        double shift = 0.0, z[several];
+        Adding add(rows, out);
+        for (Index i = range.begin; i < range.end; i += several) {
+            const Range some{i, std::min(i + several, range.end)};
+            dots_of(rows, some, v, s.bias ? v[s.features] : 0.0, z);
+            for (Index k = i; k < some.end; k++) {
+                const double c = factor * (curvatures ? curvatures[k] * z[k - i] : z[k - i]);
+                add(k, c);
+                shift += c;
+            }
         }
+        add.finish();
         if (s.bias) out[s.features] += shift;
     });
 }

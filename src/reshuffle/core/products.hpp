@@ -5,7 +5,7 @@
 // order, so that columns that are equal have equal products, and columns that depend on each other are seen to. The order
 // depends on the variant of the core alone.
 #pragma once
-#include "arrays.hpp"
+#include "lanes.hpp"
 
 namespace reshuffle {
 
@@ -13,29 +13,6 @@ inline constexpr Index cached_columns = 192;  // With 256 entries each, these co
 
 // The root of a scale; a curvature below zero, which no convex loss has, counts as none. NaN stays NaN.
 inline double root_of(double scale) { return scale < 0.0 ? 0.0 : std::sqrt(scale); }
-
-#if defined(__GNUC__)
-#if defined(__AVX__)
-inline constexpr Index lanes = 4;
-#else
-inline constexpr Index lanes = 2;
-#endif
-typedef double Lanes __attribute__((vector_size(lanes * 8)));
-typedef double Unaligned __attribute__((vector_size(lanes * 8), aligned(8), may_alias));
-
-inline Lanes lanes_at(const double *p) { return *reinterpret_cast<const Unaligned *>(p); }
-
-inline double sum_of_lanes(Lanes x) {
-    double total = 0.0;
-    for (Index k = 0; k < lanes; k++) total += x[k];
-    return total;
-}
-#else  // a compiler without such vectors
-inline constexpr Index lanes = 1;
-using Lanes = double;
-inline Lanes lanes_at(const double *p) { return *p; }
-inline double sum_of_lanes(Lanes x) { return x; }
-#endif
 
 struct Tile {
     double sums[3][4];

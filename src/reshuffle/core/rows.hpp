@@ -3,6 +3,8 @@
 //     dot              a_i^T x
 //     drifted          a_i^T (x - drift q), without forming the difference
 //     add              x <- x + c a_i
+//     several_dots     a_k^T x for k = i, ..., i + several - 1, of dense rows: x is read once for all of them
+//     add_several      x <- x + sum_k c_k a_k over `several` given rows k, of dense rows: x is read and written once
 //     dots             out_o <- out_o + scale sum_j a_ij x_jo          (x has one column per output)
 //     drifted_dots     out_o <- out_o + sum_j a_ij (x_jo - drift q_jo)
 //     add_outer        x_jo <- x_jo + factor a_ij coefs_o
@@ -15,11 +17,13 @@
 #include <utility>
 #include <variant>
 
-#include "arrays.hpp"
+#include "lanes.hpp"
 
 namespace reshuffle {
 
 inline constexpr Index line = 64;        // The bytes of a cache line.
+inline constexpr Index several = 4;      // Dense rows of a pass are taken so many at a time: with eight it took as long.
+inline constexpr Index narrow = 64;      // Rows with fewer values than this are taken one at a time, as adding up the lanes would cost more than it saves.
 inline constexpr Index fetched = 8;      // This many lines of a row are prefetched; the hardware follows a longer row by itself.
 
 // What only asks the memory must be inlined: GCC takes a function that does nothing else for one without effect, and
@@ -62,6 +66,20 @@ struct Dense {
         for (Index j = 0; j < width; j++) z += a[j] * x[j];
         return z;
     }
+    void several_dots(Index i, const double *x, double *out) const {
+        const T *a = row(i);
+        Lanes sums[several] = {};
+        Index j = 0;
+        for (; j + lanes <= width; j += lanes) {
+            const Lanes v = lanes_at(x + j);
+            for (Index k = 0; k < several; k++) sums[k] += lanes_at(a + k * width + j) * v;
+        }
+        for (Index k = 0; k < several; k++) {
+            double z = sum_of_lanes(sums[k]);
+            for (Index rest = j; rest < width; rest++) z += a[k * width + rest] * x[rest];
+            out[k] = z;
+        }
+    }
     double drifted(Index i, const double *x, const double *q, double drift) const {
         const T *a = row(i);
         double z = 0.0;
@@ -73,6 +91,16 @@ struct Dense {
         const T *a = row(i);
 #pragma omp simd
         for (Index j = 0; j < width; j++) x[j] += c * a[j];
+    }
+    void add_several(const Index (&which)[several], const double (&c)[several], double *x) const {
+        const T *a[several];
+        for (Index k = 0; k < several; k++) a[k] = row(which[k]);
+#pragma omp simd
+        for (Index j = 0; j < width; j++) {
+            double z = x[j];
+            for (Index k = 0; k < several; k++) z += c[k] * a[k][j];
+            x[j] = z;
+        }
     }
     void dots(Index i, const double *x, Index outputs, double scale, double *out) const {
         const T *a = row(i);

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from reshuffle.arrays import AnyArray, Array
+from reshuffle.engines.number_bytes import WHOLE, read, written
 from reshuffle.errors import InputError
 
 OVERHEAD = 20
@@ -42,6 +43,8 @@ class Task:
     """Further numbers and texts for all clients."""
     own: Mapping[int, Record] = field(default_factory=dict)
     """Further numbers and texts for one client alone."""
+    width: int = WHOLE
+    """The bytes in which each number of x travels; the digits that they do not hold are zero."""
 
     def part(self, clients: Sequence[int]) -> Task:
         """The same for some of the clients."""
@@ -53,11 +56,17 @@ class Task:
 
     def nbytes(self, clients: Sequence[int]) -> int:
         """The bytes that go to these clients, without the names of the parts."""
-        same = len(clients) * (self.x.nbytes + size_of(self.more))
+        same = len(clients) * (self.x.nbytes * self.width // WHOLE + size_of(self.more))
         if not (self.own or self.controls):
             return same
         each = sum(size_of(self.own[c]) for c in clients if c in self.own)
         return same + each + sum(self.controls[c].nbytes for c in clients if c in self.controls)
+
+    def __getstate__(self) -> dict[str, object]:
+        return vars(self) | {"x": written(self.x, self.width)}
+
+    def __setstate__(self, state: dict[str, AnyArray]) -> None:
+        vars(self).update(state | {"x": read(state["x"])})
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,71 +2,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any, Self
 
 import numpy as np
 
-from reshuffle.errors import InputError, held_warnings
+from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
 from reshuffle.estimators.column_penalties import by_columns
-from reshuffle.estimators.cox import Array, CoxModel, RRCox, Survival, solver_for
+from reshuffle.estimators.cox import Array, CoxModel, Survival, solver_for
+from reshuffle.estimators.cox_paths import path_along, points_along, result_at
 from reshuffle.estimators.cross_validation import CHOSEN, RULES, chosen, in_threads
 from reshuffle.estimators.folds import Fold, Paired, folds_of, paired
 from reshuffle.estimators.outcome import certificate_of
-from reshuffle.estimators.paths import Path, follow, path_of, strengths_of, unit_penalty, walk
+from reshuffle.estimators.paths import Path, strengths_of, unit_penalty
 from reshuffle.estimators.solver_names import ALONG_A_PATH, seed_of
 from reshuffle.survival import CoxProblem, concordance
 
 SCORES = ("concordance", "likelihood")
-
-
-def cox_path(
-    X: object,
-    y: object,
-    *,
-    penalty: object = "l1",
-    l1_ratio: float = 0.5,
-    lambdas: object = 100,
-    smallest: float = 0.01,
-    sample_weight: object = None,
-    strata: object = None,
-    penalty_factors: object = None,
-    positive: bool = False,
-    ties: str = "efron",
-    solver: object = "newton",
-    tol: float | None = None,
-    max_iter: int = 200,
-) -> Path:
-    """The minimisers of -(1/n) log L + λ·ψ for λ from λ_max down, each begun at the one before.
-
-    The parameters are those of ``RRCoxCV``; ``plotting.plot_path`` draws the path.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import reshuffle as rs
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((200, 5))
-    >>> y = rs.survival.outcome(rng.exponential(np.exp(-X[:, 0])), rng.random(200) < 0.8)
-    >>> path = rs.cox_path(X, y, lambdas=10)
-    >>> path.nonzeros[0], path.nonzeros[-1], bool(path.converged.all())
-    (np.int64(0), np.int64(5), True)
-    """
-    model = RRCox()
-    data = model.prepared(X, y, sample_weight, strata)
-    unit = unit_penalty(
-        by_columns(penalty, model), l1_ratio, penalty_factors, positive, data.X.shape[1:]
-    )
-    problem = data.problem(unit, ties)
-    strengths = strengths_of(problem, lambdas, smallest)
-    method = solver_for(problem, solver, tol, max_iter, ALONG_A_PATH)
-    results = walk(problem, strengths, method, "cox_path")
-    return path_of(results, strengths, method, model, _attributes)
-
-
-def _attributes(x: Array) -> dict[str, Any]:
-    return {"coef_": x + 0.0, "intercept_": 0.0}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -156,14 +108,16 @@ class RRCoxCV(CoxModel):
             return self._losses(data, whole, rows, solver, given_up)
 
         self.cv_losses_ = np.column_stack(in_threads(losses, folds, self.n_jobs))
-        results = walk(whole, self.lambdas_, solver, type(self).__name__)
-        self.path_: Path = path_of(results, self.lambdas_, solver, self, _attributes)
+        self.path_: Path = path_along(
+            whole, self.lambdas_, self.solver, solver, self, type(self).__name__
+        )
         best, sparser = chosen(self.cv_losses_)
         self.lambda_min_, self.lambda_1se_ = self.lambdas_[best], self.lambdas_[sparser]
         self.paired_: Paired = paired(self.cv_losses_, sparser, best)
         k = best if self.rule == "min" else sparser
         self.lambda_ = float(self.lambdas_[k])
-        self._keep(whole, results[k], certificate_of(results[k], solver.tol))
+        own, result = result_at(whole, self.lambda_, solver, self.path_.coefs[k])
+        self._keep(own, result, certificate_of(result, solver.tol))
         return self
 
     def inference(self, **settings: object) -> Any:
@@ -180,9 +134,7 @@ class RRCoxCV(CoxModel):
     ) -> Array:
         """Minus the score of the held-out rows at each λ."""
         part, held = data.take(rows[0]).problem(whole.penalty, self.ties), data.take(rows[1])
-        with held_warnings():  # what matters is said of the path of all rows
-            path = takewhile(lambda _: not given_up(), follow(part, self.lambdas_, solver))
-            points = [result.x for result in path]
+        points = points_along(part, self.lambdas_, self.solver, solver, given_up)
         if self.scoring == "concordance":
             if (
                 held.weights is not None

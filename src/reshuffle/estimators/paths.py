@@ -148,7 +148,7 @@ def walk(problem: Walkable, lambdas: Array, solver: object, name: str) -> list[R
     """The results of a path, with one warning for all strengths that did not converge."""
     with held_warnings() as held:
         results = list(follow(problem, lambdas, solver))
-    _retell(held, name, lambdas, results, solver)
+    retell_path(held, name, lambdas, results, solver, len(results))
     return results
 
 
@@ -170,7 +170,10 @@ def path_of(
     )
 
 
-def _retell(held: Held, name: str, lambdas: Array, results: list[Result], solver: Any) -> None:
+def retell_path(
+    held: Held, name: str, lambdas: Array, results: list[Result], solver: Any, count: int
+) -> None:
+    """Give the warnings of these runs again as one, for a path of so many strengths."""
     for message, category in dict.fromkeys(held):
         if not issubclass(category, not_converged()):
             warn_user(message, category)
@@ -180,7 +183,7 @@ def _retell(held: Held, name: str, lambdas: Array, results: list[Result], solver
         limit = f"a larger max_iter than {solver.limit}, "
         more = "" if all(stalled(results[k]) for k in missed) else limit
         warn_user(
-            f"{name} did not converge at {len(missed)} of {len(results)} strengths (the largest: "
+            f"{name} did not converge at {len(missed)} of {count} strengths (the largest: "
             f"{lambdas[missed[0]]:.3g}): tol={solver.tol:g} was not reached (at worst {worst:.3g}); "
             f"give {more}a larger tol or larger lambdas",
             not_converged(),

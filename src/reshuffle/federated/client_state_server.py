@@ -11,6 +11,7 @@ import numpy as np
 
 from reshuffle.engines import Plain, Record, Reply
 from reshuffle.errors import InputError
+from reshuffle.federated.downlink import Allowed
 from reshuffle.federated.extrapolation import (
     ResidualMonitor,
     check_slots,
@@ -41,6 +42,7 @@ class ClientStateServer(Server):
     """
 
     sums_only = True
+    may_round = True
 
     def __init__(self, prox: Prox, totals: Array, memory: int, adaptive: bool = False) -> None:
         super().__init__(prox, totals)
@@ -80,6 +82,11 @@ class ClientStateServer(Server):
                 f"resume: the saved state remembers {count} rounds, and {len(state['norms'])} residuals with "
                 f"{len(state['gram'])} products"
             )
+
+    def rounded(self, state: State, new: State, allowed: Allowed) -> State:
+        """As every server; but where the step was changed, the clients' z_m are to be what x says to the last digit."""
+        onward = tuple(new["anew"].tolist()) == ONWARD
+        return super().rounded(state, new, allowed) if onward else new
 
     def shortened(self, state: State, step: float) -> float:
         return step * ResidualMonitor.of(state["pace"]).factor

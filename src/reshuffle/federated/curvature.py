@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Mask
 from reshuffle.disk_datafit import DiskDatafit, on_disk
 from reshuffle.errors import InputError
 from reshuffle.federated.local import Load, Local, LocalEpoch, travels
@@ -23,30 +24,47 @@ from reshuffle.solvers.second_order import RowCurvature, SecondOrder
 LENGTHS = (1.0, 0.5, 0.25, 1.0 / 16.0, 1.0 / 64.0)
 """Shares of the last step at which f is evaluated, so that one round tells how far the step should have gone."""
 
+FLAGS = (1, 2, 4, 8)
+"""Four features that are active or not make a number below 16, which has no more digits than the shortest of numbers in fewer bytes."""
 NOTHING = np.empty(0)
 FAR = 1e200
 """The number that stands for values which overflow at a point too far out. No such point is ever accepted."""
 
 
 class Question(NamedTuple):
-    """The question of the server: f at x and along the last step d, which ended at x, and derivatives at x."""
+    """The question of the server: f at x and along the last step, which led from ``base`` to x, and derivatives at x."""
 
     x: Array
-    d: Array
-    """The last step: zero where f at x is known to be good enough."""
+    base: Array
+    """The start of the last step: x itself where f at x is known to be good enough."""
     damping: float
     """Curvature that is added to every row, in parts of the largest."""
     active: NDArray[np.bool_]
     """The features whose second derivatives are wanted."""
 
     def packed(self) -> Array:
-        return np.concatenate([[self.damping], self.active, self.x.ravel(), self.d.ravel()])
+        flags = np.zeros((-(-self.active.size // len(FLAGS)), len(FLAGS)))
+        flags.ravel()[: self.active.size] = self.active
+        head = [[self.damping], flags @ FLAGS]
+        return np.concatenate([*head, self.x.ravel(), self.base.ravel()])
 
     @classmethod
     def of(cls, message: Array, shape: tuple[int, ...], features: int) -> Self:
-        active = message[1 : features + 1] != 0.0
-        x, d = message[features + 1 :].reshape(2, *shape)
-        return cls(np.ascontiguousarray(x), np.ascontiguousarray(d), float(message[0]), active)
+        x, base = message[_flags(features) :].reshape(2, *shape)
+        active = active_of(message, features)
+        return cls(np.ascontiguousarray(x), np.ascontiguousarray(base), float(message[0]), active)
+
+
+def _flags(features: int) -> int:
+    """Where x begins in a message."""
+    return 1 + -(-features // len(FLAGS))
+
+
+def active_of(message: Array, features: int) -> Mask:
+    """The features whose second derivatives a message asks for."""
+    flags = message[1 : _flags(features), None].astype(np.int64)
+    chosen: Mask = (flags & np.array(FLAGS)) != 0
+    return chosen.ravel()[:features]
 
 
 class Answer(NamedTuple):
@@ -96,6 +114,12 @@ class Curved(Local):
         rows = int(np.count_nonzero(active)) + self.shape[0] - self.features
         return rows * int(np.prod(self.shape[1:]))
 
+    def coordinates(self, active: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The coordinates of x, flat over features and outputs, that the rows of the Hessian stand for."""
+        rows = np.flatnonzero(np.append(active, np.ones(self.shape[0] - self.features, bool)))
+        outputs = int(np.prod(self.shape[1:]))
+        return (rows[:, None] * outputs + np.arange(outputs)).ravel()
+
     def point(self, message: Array) -> Array:
         return Question.of(message, self.shape, self.features).x
 
@@ -103,7 +127,7 @@ class Curved(Local):
         return np.nan_to_num(numbers, nan=FAR, posinf=FAR, neginf=-FAR).clip(-FAR, FAR)
 
     def reply_shape(self, message: Array) -> tuple[int, ...]:
-        width = self.width(message[1 : self.features + 1] != 0.0)
+        width = self.width(active_of(message, self.features))
         size = int(np.prod(self.shape))
         return (len(LENGTHS) + 1 + size + width * (width + 1) // 2,)
 
@@ -139,10 +163,10 @@ def _answer(curves: SecondOrder, asked: Question) -> Answer:
     fit = curves.fit
     at, values, spread = curves.linearise(asked.x), np.empty(len(LENGTHS)), 0.0
     values[:], largest = fit.n * at.value, curves.largest(at)
-    if asked.d.any():
-        start = asked.x - asked.d
-        values[1:] = [fit.value(start + t * asked.d) for t in LENGTHS[1:]]
-        spread = fit.n * largest * curves.mean_square(curves.margins(asked.d))
+    step = asked.x - asked.base
+    if step.any():
+        values[1:] = [fit.value(asked.base + t * step) for t in LENGTHS[1:]]
+        spread = fit.n * largest * curves.mean_square(curves.margins(step))
     active = np.flatnonzero(asked.active).astype(np.uint32)
     H = curves.hessian(RowCurvature(at.curvatures, asked.damping * largest), active)
     return Answer(values, spread, fit.n * at.gradient, fit.n * H, at.gradient)

@@ -146,10 +146,7 @@ class ExactFedRR(FederatedSolver):
             raise InputError(
                 'ExactFedRR needs state="clients" with secure sums: a server that holds h_m must see the reply of every single client'
             )
-        if transport_of(self.transport) is not None:
-            raise InputError(
-                f'transport must be "float64" with secure sums, got {self.transport!r}: what is added up is an integer of 64 bits'
-            )
+        super().check_sums()
 
     def bind(self, problem: Federation) -> Rounds:
         rounds = super().bind(problem)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import cast
 
 import numpy as np
 
@@ -13,7 +14,10 @@ from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum, dig
 from reshuffle.errors import LostState
 from reshuffle.federated.aboard import rounds_aboard
 from reshuffle.federated.client_state import ClientStates, answer
+from reshuffle.federated.curvature import Curved
 from reshuffle.federated.local import ClientGroup, GroupEpoch, Local, LocalEpoch
+from reshuffle.federated.newton_learned import learned
+from reshuffle.federated.transport import Packed, transport_of
 from reshuffle.gpu import Device, DeviceRounds
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.privacy.noise import RepeatedNoise
@@ -101,8 +105,15 @@ class ClientHost:
                 if "key" in task.more:
                     passes = partial(_passes, epoch, task, stream)
                     model, more = answer(c, task, passes, self.memory, self.folders.get(c))
+                elif "learns" in task.more:
+                    numbers = partial(_passes, epoch, task, stream, task.x, None)
+                    work = cast(Curved, self.local)
+                    folder = self.folders.get(c)
+                    more = learned(c, task, work, numbers, self.memory, folder)
+                    model = np.empty(0)
                 else:
-                    model, more = _passes(epoch, task, stream, task.x, task.controls.get(c)), {}
+                    model = _passes(epoch, task, stream, task.x, task.controls.get(c))
+                    more = None
                 found.append(self._reply(task, c, model, more))
             except LostState as error:
                 found.append(Failure(c, self.reason(error), lost=True))
@@ -121,6 +132,8 @@ class ClientHost:
     ) -> Reply | Failure:
         if not (sound or np.isfinite(model).all()):
             return Failure(client, "its model is not finite after the local work", diverged=True)
+        if more is None and "transport" in task.more:
+            model, more = np.empty(0), changes(task, model)
         if "wants" in task.more:
             problem, x = self.problems[self.clients.index(client)], self.local.point(task.x)
             more = {**(more or {}), **seen(problem, task, x, self.local.told)}
@@ -141,6 +154,12 @@ def _passes(
     epoch: LocalEpoch, task: Task, stream: Stream, x: Array, control: Array | None
 ) -> Array:
     return epoch(x, task.step, task.round, stream, control)
+
+
+def changes(task: Task, model: Array) -> Packed:
+    """x̂_m - x in the form in which the server asks for it."""
+    transport = transport_of(task.more["transport"])
+    return {} if transport is None else transport.pack(model - task.x, task.round)
 
 
 def seen(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from reshuffle.engines import Session, Task
 from reshuffle.errors import InputError
+from reshuffle.federated.downlink import Downlink
 from reshuffle.federated.replies import Policy
 from reshuffle.federated.server import Averaging, Server
 from reshuffle.solvers.method import State
@@ -15,7 +16,7 @@ MeanOfRound = Callable[[Task], State]
 
 
 def mean_of_round(
-    session: Session, server: Server, policy: Policy, engine: str
+    session: Session, server: Server, policy: Policy, engine: str, downlink: Downlink
 ) -> MeanOfRound | None:
     """The server's step from the mean, where the session has ``mean``; refused where either asks for more."""
     mean = getattr(session, "mean", None)
@@ -28,6 +29,8 @@ def mean_of_round(
             f"engine {engine} gives the mean of the clients' models, and {type(server).__name__} needs each of "
             'them: use engine="threads"'
         )
+    if downlink != "float64" or server.reply_shape((1,)) != (1,):
+        wrong = f'transport and downlink must be "float64" with engine {engine}: nothing is sent'
     if policy.timeout is not None:
         wrong = f"round_timeout must be None with engine {engine}, which cannot stop a round"
     if wrong or not isinstance(server, Averaging):

@@ -8,11 +8,13 @@ from typing import Any, ClassVar, cast
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.curvature import Curved
 from reshuffle.federated.federation import Federation
+from reshuffle.federated.newton_packed import LearningServer
 from reshuffle.federated.newton_server import NewtonServer
 from reshuffle.federated.plan import Plan
 from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.server import Server
 from reshuffle.federated.solvers import FederatedSolver
+from reshuffle.federated.transport import transport_of
 from reshuffle.penalties import ability
 from reshuffle.solvers.exact.newton_steps import ABILITIES
 from reshuffle.steps import Constant
@@ -37,6 +39,10 @@ class FedNewton(FederatedSolver):
     ----------
     rounds : the most rounds to run. The run ends before, where no step lowers P(x) any further.
 
+    transport : how derivatives travel: "float64", or in fewer bytes as "float32", "bfloat16", ``federated.TopK(share)`` or ``federated.RandomK(share)``. Clients then send
+        compressed changes of their Hessians, which they and the server remember (FedNL), and of their gradients in float32. The limit is the same;
+        with "bfloat16" rounds are hardly more, with ``TopK`` they are. A client that lost its part makes all begin anew from x.
+
     All clients take part in every round, and there is no ``step`` to choose.
 
     Examples
@@ -50,13 +56,16 @@ class FedNewton(FederatedSolver):
     """
 
     rounds: int = 30
+    transport: Any = "float64"
 
     needs_all: ClassVar[bool] = True
+    on_lost: ClassVar[str] = "restart"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.step != Constant():
             raise InputError(f"FedNewton has no step to choose, got step={shown(self.step)}")
+        transport_of(self.transport)  # or an error
 
     def check_problem(self, problem: Any) -> None:
         super().check_problem(problem)
@@ -95,7 +104,10 @@ class FedNewton(FederatedSolver):
         return Curved(federation.shape, federation.features, self.seed)
 
     def server(self, federation: Federation, work: Plan) -> Server:
-        return NewtonServer(federation, cast(Curved, work.local))
+        how, local = transport_of(self.transport), cast(Curved, work.local)
+        if how is not None:
+            return LearningServer(federation, local, how)
+        return NewtonServer(federation, local)
 
     def default_step(self, federation: Federation, work: Plan) -> float:
         return 1.0

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from reshuffle.core import native
 from reshuffle.engines import Record
+from reshuffle.engines.number_bytes import rounded
 from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.curvature import LENGTHS, Answer, Curved, Question
+from reshuffle.federated.downlink import Allowed, in_fewer_bytes
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.server import Server
 from reshuffle.objective import Array
@@ -32,6 +34,8 @@ SHRINKS = 1e-4
 """Steps that still converge decrease P by less than this share of the last decrease."""
 INSTEAD = "take ExactFedRR, or a stronger ℓ1"
 """The advice where there are too many features for their Hessian."""
+DIGITS = 3
+"""The bytes of a rounded damping: twelve bits of mantissa, where a factor of three would do."""
 STEEP = 1e9
 """The most damping for a loss without a bound on its curvature, which may be e^20 times as large one step further."""
 
@@ -55,6 +59,7 @@ class NewtonServer(Server):
 
     needs_all = True
     sums_only = True
+    may_round = True
 
     def __init__(self, federation: Federation, local: Curved) -> None:
         super().__init__(federation.prox, federation.sizes.astype(np.float64))
@@ -79,7 +84,16 @@ class NewtonServer(Server):
 
     def message(self, state: State) -> Array:
         x, base, search = state["x"], state["base"], Search(*state["search"].tolist())
-        return Question(x, x - base, search.damping, state["active"] != 0.0).packed()
+        return Question(x, base, search.damping, state["active"] != 0.0).packed()
+
+    def rounded(self, state: State, new: State, allowed: Allowed) -> State:
+        """A trial point near the one that was found; a point that was taken is known to its last digit."""
+        search = Search(*new["search"].tolist())
+        damping = float(rounded(np.array([search.damping]), DIGITS)[0])
+        new = new | {"search": np.array(search._replace(damping=damping))}
+        if np.array_equal(new["x"], new["base"]):
+            return new
+        return new | {"x": in_fewer_bytes(new["x"], new["base"], allowed)}
 
     def stalled(self, state: State) -> str:
         return "no step lowers P(x) any further" if Search(*state["search"].tolist()).done else ""

@@ -1,13 +1,13 @@
-"""The server of ExactFedRR whose clients send residuals in fewer bytes."""
+"""Servers whose clients send residuals, or changes of models, in fewer bytes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from reshuffle.engines import Plain, Reply
+from reshuffle.engines import Plain, Reply, Task
 from reshuffle.federated.client_state_server import ClientStateServer, Sums
-from reshuffle.federated.replies import Unusable
-from reshuffle.federated.server import Prox
+from reshuffle.federated.replies import Take, Unusable
+from reshuffle.federated.server import Averaging, Prox
 from reshuffle.federated.transport import PLACES, VALUES, Transport, name_of
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
@@ -15,6 +15,8 @@ from reshuffle.solvers.method import State
 
 class PackedServer(ClientStateServer):
     """The sums of ``ClientStateServer``, of residuals that are unpacked as they come."""
+
+    may_round = True
 
     def __init__(
         self, prox: Prox, totals: Array, memory: int, adaptive: bool, transport: Transport
@@ -33,6 +35,40 @@ class PackedServer(ClientStateServer):
         return more | {"transport": name_of(self.transport)}, own
 
 
+class PackedAveraging(Averaging):
+    """x⁺ = prox_{γ(S/M)R}( x + mean_m Q(x̂_m - x) ), for a Q whose mean is the identity."""
+
+    may_round = True
+
+    def __init__(self, prox: Prox, totals: Array, transport: Transport) -> None:
+        super().__init__(prox, totals)
+        self.transport = transport
+
+    def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (0,)
+
+    def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+        return {"transport": name_of(self.transport)}, {}
+
+    def takes(self, task: Task) -> Take:
+        def take(reply: Reply) -> Reply:
+            change, rest = unpacked(self.transport, reply, task.x.shape)
+            return replace(reply, model=task.x + change, more=rest)
+
+        return take
+
+
+def unpacked(
+    transport: Transport, reply: Reply, shape: tuple[int, ...]
+) -> tuple[Array, dict[str, Plain]]:
+    """What a reply has packed, and its other parts."""
+    try:
+        found = transport.unpack(reply.more, shape, reply.round)
+    except ValueError as error:
+        raise Unusable(str(error)) from None
+    return found, {n: part for n, part in reply.more.items() if n not in (VALUES, PLACES)}
+
+
 class PackedSums(Sums):
     """Adds up residuals as they are unpacked."""
 
@@ -41,9 +77,5 @@ class PackedSums(Sums):
         self.shape, self.transport = shape, transport
 
     def take(self, reply: Reply) -> Reply:
-        try:
-            residual = self.transport.unpack(reply.more, self.shape, reply.round)
-        except ValueError as error:
-            raise Unusable(str(error)) from None
-        rest = {name: part for name, part in reply.more.items() if name not in (VALUES, PLACES)}
+        residual, rest = unpacked(self.transport, reply, self.shape)
         return super().take(replace(reply, model=residual, more=rest))

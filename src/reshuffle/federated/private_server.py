@@ -34,6 +34,7 @@ class NoisyAveraging(Averaging):
 
     sums_only: ClassVar[bool] = True
     """It uses nothing but the sum of the replies."""
+    may_round: ClassVar[bool] = True
 
     def __init__(self, prox: Prox, totals: Array, sigma: float) -> None:
         super().__init__(prox, totals)

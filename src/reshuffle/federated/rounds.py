@@ -18,10 +18,12 @@ import numpy as np
 
 from reshuffle.cached import cached_property
 from reshuffle.engines import Engine, Record, Task, digest
+from reshuffle.engines.number_bytes import WHOLE, width_of
 from reshuffle.errors import ClientError, InputError
 from reshuffle.federated.certificate import FederatedGap, RoundedMapping, certificate_for
 from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.delayed import Reported, RoundEpoch
+from reshuffle.federated.downlink import Downlink
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import HeldOutMetrics
 from reshuffle.federated.mean_rounds import MeanOfRound, mean_of_round
@@ -58,11 +60,17 @@ class Rounds(Method):
         tol: float = 0.0,
         evaluate: int | None = None,
         account: Account | None = None,
+        downlink: Downlink = "float64",
     ) -> None:
         super().__init__(federation)
         self.plan, self.server, self.schedule = work, server, schedule
         self.engine, self.policy, self.seed = engine, policy, seed
         self.tol, certify = tol, tol > 0.0
+        self.rounds_x = downlink == "rounded"
+        if self.rounds_x and not vars(type(server)).get("may_round"):
+            raise InputError(
+                f'downlink must be "float64" with {type(server).__name__}, which does not say that its x may be rounded (may_round)'
+            )
         self.held_out = None if evaluate is None else HeldOutMetrics(federation, evaluate)
         self.safe_step, self.instead = inverse(work.smoothness), ""
         if account is not None:  # L_max and P(x) are known from the data without noise
@@ -81,7 +89,9 @@ class Rounds(Method):
         self.wants = " ".join(dict.fromkeys(wanted))
         if not self.evaluates and self.wants:
             self.letter[0]["wants"] = self.wants
-        self.mean_of_round = mean_of_round(self.session, server, policy, type(engine).__name__)
+        self.mean_of_round = mean_of_round(
+            self.session, server, policy, type(engine).__name__, downlink
+        )
         average = policy.on_missing == "average" and not server.needs_all
         plain = Gathering(
             self.session,
@@ -133,7 +143,10 @@ class Rounds(Method):
             self.blame = found.diverged
             return Epoch(state | {"x": np.full_like(state["x"], np.nan)}, 0, 0)
         reported, answered = self._reported(state, found, sums), sorted(found.replies)
-        new = self._combine(state, found, sums, step, epoch) | {"traffic": state["traffic"]}
+        new = self._combine(state, found, sums, step, epoch)
+        if self.rounds_x and np.isfinite(new["x"]).all():
+            new = self.server.rounded(state, new, self._allowed)
+        new = new | {"traffic": state["traffic"]}
         if self.held_out is not None:
             new |= self.held_out.after(epoch + 1, state | new)
         gradients, stalled = self._gradients(answered, epoch), self.server.stalled(new)
@@ -158,14 +171,19 @@ class Rounds(Method):
         told = {c: {**each.get(c, {}), **own.get(c, {})} for c in chosen} if own or each else {}
         return Task(
             self.run, epoch, step, x, digest(x), tuple(chosen), controls,
-            more={**always, **more}, own=told,
+            more={**always, **more}, own=told, width=width_of(x) if self.rounds_x else WHOLE,
         )  # fmt: skip
+
+    def _allowed(self, x: Array) -> bool:
+        """Whether R is finite at x."""
+        return bool(np.isfinite(self.problem.penalty.value(x[: self.problem.features])))
 
     def _ask(self, task: Task) -> tuple[Found, Sums | None]:
         """The replies; added up as they come, where the server wants sums alone."""
         shape = self.plan.local.reply_shape(task.x)
         sums = self.server.sums(shape, self.problem.sizes / self.problem.n)
-        return self.gathering(task, None if sums is None else sums.take), sums
+        take = self.server.takes(task) if sums is None else sums.take
+        return self.gathering(task, take), sums
 
     def _combine(
         self, state: State, found: Found, sums: Sums | None, step: float, epoch: int

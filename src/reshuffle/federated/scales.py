@@ -21,6 +21,7 @@ from scipy.sparse.csgraph import connected_components
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError
 from reshuffle.federated.client_state_server import Sums
+from reshuffle.federated.downlink import Allowed
 from reshuffle.federated.local import Corrected, Load, LocalEpoch, travels
 from reshuffle.federated.server import Server
 from reshuffle.objective import Array, FiniteSum
@@ -259,6 +260,8 @@ class Rescaled(Corrected):
 class Rescaling(Server):
     """A server that works in u. Its state has x, and ``inner`` in place of what the other server calls x."""
 
+    may_round = True
+
     def __init__(self, server: Server, found: Metric) -> None:
         super().__init__(server.prox, server.totals)
         self.server, self.metric = server, found
@@ -312,6 +315,13 @@ class Rescaling(Server):
         self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
     ) -> State:
         return self._outer(self.server.add_up(self._inner(state), total, said, step, number))
+
+    def rounded(self, state: State, new: State, allowed: Allowed) -> State:
+        def allowed_outside(u: Array) -> bool:
+            return allowed(self.metric.outer(u))
+
+        inner = self.server.rounded(self._inner(state), self._inner(new), allowed_outside)
+        return self._outer(inner)
 
     def _inner(self, state: State) -> State:
         return {name: part for name, part in state.items() if name != "inner"} | {

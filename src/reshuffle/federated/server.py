@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from reshuffle.engines import Plain, Record
+from reshuffle.engines import Plain, Record, Task
+from reshuffle.federated.downlink import Allowed, in_fewer_bytes
 from reshuffle.federated.extrapolation import (
     ResidualMonitor,
     check_slots,
@@ -21,6 +22,7 @@ from reshuffle.solvers.method import State
 
 if TYPE_CHECKING:
     from reshuffle.federated.client_state_server import Sums
+    from reshuffle.federated.replies import Take
 
 Prox = Callable[[Array, float], Array]
 
@@ -37,6 +39,9 @@ class Server(ABC):
 
     sums_only: ClassVar[bool] = False
     """Whether this very class uses nothing but the sum of the replies, so that secure sums will do; a subclass says so itself."""
+
+    may_round: ClassVar[bool] = False
+    """Whether this very class may be given another x, near its own, for the next round; a subclass says so itself."""
 
     def __init__(self, prox: Prox, totals: Array) -> None:
         self.prox, self.totals = prox, totals
@@ -88,6 +93,10 @@ class Server(ABC):
         """The sums that replies are added to as they come; None for a server that is given the models themselves."""
         return None
 
+    def takes(self, task: Task) -> Take | None:
+        """How this server reads replies to a task, where it has no ``sums``; None where they are models as they come."""
+        return None
+
     def add_up(
         self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
     ) -> State:
@@ -101,6 +110,10 @@ class Server(ABC):
     def check_state(self, state: State) -> None:
         """Refuse a saved state that no run can have; see ``Method.check_state``."""
         return  # most have nothing to refuse
+
+    def rounded(self, state: State, new: State, allowed: Allowed) -> State:
+        """The state after ``state``, its x rounded so that it travels in fewer bytes (see ``downlink``)."""
+        return new | {"x": in_fewer_bytes(new["x"], state["x"], allowed)}
 
     def consensus(self, models: Mapping[int, Array], step: float) -> Array:
         """prox_{γ(S/M)R}( (1/M) Σ_m x_m ), the prox of R + consensus on the product space."""
@@ -123,6 +136,7 @@ class Averaging(Server):
     """x⁺ = prox_{γ(S/M)R}( mean_m x̂_m )."""
 
     sums_only = True
+    may_round = True
 
     def of_mean(self, mean: Array, clients: Sequence[int], step: float) -> State:
         """The next state, where the mean alone is known."""
@@ -136,6 +150,7 @@ class ControlVariates(Server):
     """x⁺ = prox_{γ(S/M)R}( mean_m (x̂_m - τ_m h_m) ),   h_m ← h_m + (x⁺ - x̂_m)/τ_m."""
 
     needs_all = True
+    may_round = True
 
     def start(self, x0: Array) -> State:
         return {"x": x0, "controls": np.zeros((self.totals.size, *x0.shape))}
@@ -165,6 +180,8 @@ class Extrapolated(ControlVariates):
 
     A set of all z_m is M·d numbers. The state holds 2·``memory`` + 1 of them, and a step needs three more.
     """
+
+    may_round = True
 
     def __init__(self, prox: Prox, totals: Array, memory: int, adaptive: bool = False) -> None:
         super().__init__(prox, totals)

@@ -10,9 +10,11 @@ import numpy as np
 from reshuffle.engines import Engine, check_available, check_engine
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.delayed import DelayedRun
+from reshuffle.federated.downlink import Downlink, check_downlink
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Local, Sampled, Shuffled
 from reshuffle.federated.outcome import FederatedResult, ended
+from reshuffle.federated.packed_server import PackedAveraging
 from reshuffle.federated.plan import Plan, plan
 from reshuffle.federated.private_server import (
     NoisyAveraging,
@@ -24,6 +26,7 @@ from reshuffle.federated.private_server import (
 from reshuffle.federated.replies import Policy
 from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.server import Averaging, Server
+from reshuffle.federated.transport import dithered, transport_of
 from reshuffle.orders import Order, Reshuffle, check_order
 from reshuffle.penalties.abilities import check_convex
 from reshuffle.privacy import Account, ClientLevel, Level, SampleLevel
@@ -54,6 +57,8 @@ class FederatedSolver(BaseSolver):
     evaluate : for ``Sites`` with ``test`` data: every so many rounds each says how good the model is on it.
         The trace has the loss, accuracy, AUC and R² over all sites; ``federated.EarlyStopping`` stops on them. The
         final model is evaluated in any case: ``result.held_out`` is a table by site and metric.
+    downlink : how x travels to the clients: "float64", or "rounded" to as many bytes a number as keep the rounding below a 64th of
+        the last change of x. The next round begins at the rounded x, and the limit is the same.
     """
 
     rounds: int = 100
@@ -64,6 +69,7 @@ class FederatedSolver(BaseSolver):
     on_missing: Literal["raise", "average"] = "raise"
     evaluate: int | None = None
     step: StepGiven = None
+    downlink: Downlink = "float64"
 
     counted: ClassVar[str] = "rounds"
     limits: ClassVar[frozenset[str]] = LIMITS | {
@@ -75,6 +81,7 @@ class FederatedSolver(BaseSolver):
         super().__post_init__()
         object.__setattr__(self, "step", check_step(self.step))
         check_engine(self.engine)
+        check_downlink(self.downlink)
         if not (isinstance(self.participation, (int, float)) and 0 < self.participation <= 1):
             raise InputError(f"participation must be in (0, 1], got {shown(self.participation)}")
         if not isinstance(self.retries, int) or self.retries < 0:
@@ -119,8 +126,12 @@ class FederatedSolver(BaseSolver):
             return ended(gathered, problem.first_index, result, self.evaluate, self.tol)
 
     def check_sums(self) -> None:
-        """Refuse a method that needs the replies of single clients, where sites tell sums alone."""
-        return  # most do not; the server's own class says so once more
+        """Refuse a method that needs the replies of single clients, where sites tell sums alone; the server's own class says so once more."""
+        given = getattr(self, "transport", None)
+        if transport_of(given) is not None:
+            raise InputError(
+                f'transport must be "float64" with secure sums, got {given!r}: what is added up is an integer of 64 bits'
+            )
 
     def loop(self, problem: Any) -> type[Run]:
         """The delayed loop where clients alone know P(x), which then comes with the replies of the next round."""
@@ -147,6 +158,13 @@ class FederatedSolver(BaseSolver):
         if account is not None and getattr(account.level, "noise_at", "") == "driver":
             sigma = account.multiplier * account.level.clip
             return NoisyAveraging(federation.prox, work.totals, sigma)
+        how = dithered(self)
+        if how is not None and self.server_class is not Averaging:
+            raise InputError(
+                f'transport must be "float64" with {self.server_class.__name__}, which is given whole models'
+            )
+        if how is not None:
+            return PackedAveraging(federation.prox, work.totals, how)
         made: Server = self.server_class(federation.prox, work.totals)
         return made
 
@@ -206,6 +224,7 @@ class FederatedSolver(BaseSolver):
             tol=self.tol,
             evaluate=self.evaluate,
             account=account,
+            downlink=self.downlink,
         )
 
 
@@ -222,6 +241,7 @@ class FedRR(FederatedSolver):
     ----------
     step : γ, as for ``ProxRR``; default 1/L_max over all clients.
     order, batch_size, importance : of the local pass, as for ``ProxRR``.
+    transport : how changes x̂_m - x travel: "float64", or in fewer bytes as "float32" or "bfloat16", rounded at random so that their mean is right.
     privacy : ``privacy.ClientLevel(...)`` or ``privacy.SampleLevel(...)``. The step must be given and ``tol`` be 0;
         ``result.privacy`` tells ε, and the trace has no P(x), which would tell of the data.
 
@@ -238,10 +258,12 @@ class FedRR(FederatedSolver):
     order: Order = field(default_factory=Reshuffle)
     batch_size: int = 1
     importance: bool = False
+    transport: Any = "float64"
     privacy: Level | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        dithered(self)  # or an error
         check_order(self.order)
         check_positive("batch_size", self.batch_size, integer=True)
         check_private_rounds(self, ClientLevel, SampleLevel)
@@ -261,6 +283,7 @@ class LocalSGD(FederatedSolver):
     local_steps : H; default N/M, about a local pass.
     step : γ; default 1/(L_max·H), the order that the theory of Local SGD asks for.
     batch_size : samples of a step.
+    transport : as for ``FedRR``.
     privacy : ``privacy.ClientLevel(...)``. The step must be given and ``tol`` be 0;
         ``result.privacy`` tells ε, and the trace has no P(x), which would tell of the data.
 
@@ -276,10 +299,12 @@ class LocalSGD(FederatedSolver):
 
     local_steps: int | None = None
     batch_size: int = 1
+    transport: Any = "float64"
     privacy: ClientLevel | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        dithered(self)  # or an error
         check_positive("batch_size", self.batch_size, integer=True)
         if self.local_steps is not None:
             check_positive("local_steps", self.local_steps, integer=True)

@@ -41,14 +41,24 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class Digits:
-    """All coordinates, in float32 (half of the bytes, 24 binary digits) or bfloat16 (a quarter, 8 digits)."""
+    """All coordinates, in float32 (half of the bytes, 24 binary digits) or bfloat16 (a quarter, 8 digits).
+
+    ``dithered``, they are rounded up or down at random so that their mean is right: for what does not vanish, and is sent without a
+    memory of earlier errors. The random numbers are those of the round, the same for all clients.
+    """
 
     kind: str
+    dithered: bool = False
 
     KINDS: ClassVar[Mapping[str, Any]] = {"float32": np.float32, "bfloat16": np.uint16}
 
     def pack(self, residual: Array, number: int) -> Packed:
-        return {VALUES: written(residual.ravel(), self.kind)}
+        values = residual.ravel()
+        return {
+            VALUES: written(
+                dither(values, self.kind, number) if self.dithered else values, self.kind
+            )
+        }
 
     def unpack(self, parts: Mapping[str, object], shape: tuple[int, ...], number: int) -> Array:
         return read(_part(parts, VALUES, self.KINDS[self.kind], int(np.prod(shape)))).reshape(shape)
@@ -56,9 +66,10 @@ class Digits:
 
 @dataclass(frozen=True)
 class TopK:
-    """The k = ⌈share·d⌉ coordinates that are largest in size, in float32, with their places."""
+    """The k = ⌈share·d⌉ coordinates that are largest in size, in float32 or bfloat16 (``digits``), with their places."""
 
     share: float
+    digits: str = "float32"
 
     def __post_init__(self) -> None:
         _check_share(self)
@@ -66,41 +77,50 @@ class TopK:
     def pack(self, residual: Array, number: int) -> Packed:
         flat, k = residual.ravel(), ceil(self.share * residual.size)
         places = np.sort(np.argpartition(-np.abs(flat), k - 1)[:k])
-        return {VALUES: written(flat[places], "float32"), PLACES: places.astype(_places(flat.size))}
+        return {
+            VALUES: written(flat[places], self.digits),
+            PLACES: places.astype(_places(flat.size)),
+        }
 
     def unpack(self, parts: Mapping[str, object], shape: tuple[int, ...], number: int) -> Array:
         size = int(np.prod(shape))
         k = ceil(self.share * size)
-        values = read(_part(parts, VALUES, np.float32, k))
+        values = read(_part(parts, VALUES, Digits.KINDS[self.digits], k))
         places = _part(parts, PLACES, _places(size), k).astype(np.int64)
-        if places[-1] >= size or np.any(np.diff(places) <= 0):
+        if (k and places[-1] >= size) or np.any(np.diff(places) <= 0):
             raise ValueError("its places are not those of different coordinates, in their order")
         return _spread(values, places, shape)
 
 
 @dataclass(frozen=True)
 class RandomK:
-    """k = ⌈share·d⌉ coordinates in float32, drawn anew in each round and the same for all clients: no place is sent."""
+    """k = ⌈share·d⌉ coordinates in float32 or bfloat16 (``digits``), drawn anew in each round and the same for all clients: no place is sent."""
 
     share: float
+    digits: str = "float32"
 
     def __post_init__(self) -> None:
         _check_share(self)
 
     def pack(self, residual: Array, number: int) -> Packed:
-        return {VALUES: written(residual.ravel()[self._drawn(residual.size, number)], "float32")}
+        drawn = self._drawn(residual.size, number)
+        return {VALUES: written(residual.ravel()[drawn], self.digits)}
 
     def unpack(self, parts: Mapping[str, object], shape: tuple[int, ...], number: int) -> Array:
         places = self._drawn(int(np.prod(shape)), number)
-        return _spread(read(_part(parts, VALUES, np.float32, places.size)), places, shape)
+        values = read(_part(parts, VALUES, Digits.KINDS[self.digits], places.size))
+        return _spread(values, places, shape)
 
     def _drawn(self, size: int, number: int) -> NDArray[np.int64]:
         return generator(number, size, DRAWS).permutation(size)[: ceil(self.share * size)]
 
 
-DRAWS = 5
-"""Names the random numbers of ``RandomK`` among those of the package."""
-SPARSE: Mapping[str, Callable[[float], Transport]] = {"TopK": TopK, "RandomK": RandomK}
+DRAWS, DITHER = 5, 6
+"""Name the random numbers of ``RandomK`` and of rounding among those of the package."""
+BITS = {"float32": 29, "bfloat16": 45}
+"""The bits of a double's mantissa that a number in fewer digits lacks."""
+DITHERED = "dithered"
+SPARSE: Mapping[str, Callable[..., Transport]] = {"TopK": TopK, "RandomK": RandomK}
 
 
 def transport_of(given: object) -> Transport | None:
@@ -110,10 +130,11 @@ def transport_of(given: object) -> Transport | None:
     if isinstance(given, (TopK, RandomK, Digits)):
         return given
     word, _, share = given.partition(" ") if isinstance(given, str) else ("", "", "")
-    if word in Digits.KINDS and not share:
-        return Digits(word)
+    if word in Digits.KINDS and share in ("", DITHERED):
+        return Digits(word, share == DITHERED)
     if word in SPARSE and share:
-        return SPARSE[word](float(share))
+        share, _, digits = share.partition(" ")
+        return SPARSE[word](float(share), digits or "float32")
     raise InputError(
         'transport must be "float64", "float32", "bfloat16", federated.TopK(share) or federated.RandomK(share), '
         f"got {shown(given)}"
@@ -123,7 +144,44 @@ def transport_of(given: object) -> Transport | None:
 def name_of(transport: Transport) -> str:
     """The transport as a word that travels."""
     kind: Any = transport
-    return kind.kind if isinstance(kind, Digits) else f"{type(kind).__name__} {kind.share!r}"
+    if isinstance(kind, Digits):
+        return f"{kind.kind} {DITHERED}" if kind.dithered else kind.kind
+    return f"{type(kind).__name__} {kind.share!r}{'' if kind.digits == 'float32' else f' {kind.digits}'}"
+
+
+def digits_of(transport: Transport) -> str:
+    """The format of the numbers that a transport sends."""
+    kind: Any = transport
+    found: str = kind.kind if isinstance(kind, Digits) else kind.digits
+    return found
+
+
+def dithered(solver: Any) -> Digits | None:
+    """The transport of a solver whose clients' changes do not vanish at the solution; None for "float64"."""
+    given = getattr(solver, "transport", None)
+    found = transport_of(given)
+    if found is None:
+        return None
+    if getattr(getattr(solver, "privacy", None), "noise_at", "") == "driver":
+        raise InputError(
+            f'transport must be "float64" with noise_at="driver", got {given!r}: a change that is rounded after it was clipped may be longer '
+            'than its clip; use noise_at="sites"'
+        )
+    if isinstance(found, Digits):
+        return Digits(found.kind, dithered=True)
+    raise InputError(
+        f'transport of {type(solver).__name__} must be "float64", "float32" or "bfloat16", got {given!r}: the change of a client\'s model does not vanish '
+        'at the solution, so that no coordinate of it can be left out; use ExactFedRR(state="clients") or FedNewton'
+    )
+
+
+def dither(values: Array, kind: str, number: int) -> Array:
+    """Each number rounded to one of its two neighbours in the other format, with probabilities that make the mean right."""
+    drop, one = np.uint64(BITS[kind]), np.uint64(1)
+    noise = generator(number, values.size, DITHER).integers(0, one << drop, values.size, np.uint64)
+    bits = np.ascontiguousarray(values).view(np.uint64) + noise
+    kept: Array = ((bits >> drop) << drop).view(np.float64)
+    return kept
 
 
 def written(values: Array, kind: str) -> AnyArray:
@@ -171,3 +229,7 @@ def _check_share(part: TopK | RandomK) -> None:
     number = isinstance(share, (int, float, np.number)) and not isinstance(share, bool)
     if not (number and 0 < share <= 1):  # type: ignore[operator]
         raise InputError(f"share of {type(part).__name__} must lie in (0, 1], got {shown(share)}")
+    if part.digits not in Digits.KINDS:
+        raise InputError(
+            f'digits of {type(part).__name__} must be "float32" or "bfloat16", got {shown(part.digits)}'
+        )

@@ -20,6 +20,7 @@ from functools import singledispatch
 
 import numpy as np
 
+from reshuffle.core import native
 from reshuffle.objective import Array
 from reshuffle.penalties import Able
 from reshuffle.penalties.forms import Coordinates, Groups
@@ -34,7 +35,7 @@ FLAT = 1e-11
 
 
 def duality_gap(problem: TwiceDifferentiable, penalty: Able, at: FirstOrder) -> float:
-    """P(x) - P* is at most this."""
+    """P(x) - P* is at most this, the rounding of P itself included."""
     x, g, ridge = at.x, at.gradient, problem.ridge
     if not (np.isfinite(g).all() and np.isfinite(at.value)):
         return np.inf
@@ -42,7 +43,8 @@ def duality_gap(problem: TwiceDifferentiable, penalty: Able, at: FirstOrder) -> 
     scale = penalty.dual_scale(-g, ridge)
     theirs = penalty.conjugate(-scale * g, ridge)
     short = (1.0 - scale) * (at.value - problem.least)
-    return float(ours + theirs + scale * (x @ g) + short)
+    rounding = native.ROUNDING * (abs(at.value) + ours)
+    return max(float(ours + theirs + scale * (x @ g) + short), 0.0) + rounding
 
 
 def proved_decrement(problem: TwiceDifferentiable, h: Array, H: Array) -> float:

@@ -119,12 +119,6 @@ class NewtonByHessian(Method):
     def everything(self) -> Mask:
         return np.ones(self.problem.features, dtype=bool)
 
-    @cached_property
-    def reference(self) -> float:
-        """f(0) - inf f, which accuracies are relative to."""
-        at_zero = self._expand(np.zeros(self.problem.shape)).value
-        return max(at_zero - self.problem.least, 0.0) or 1.0
-
     def _expand(self, x: Array) -> FirstOrder:
         """f and ∇f at x, which the last two points need not be asked for again."""
         for at in self.known:
@@ -245,16 +239,18 @@ class NewtonByHessian(Method):
     def certify(self, state: State) -> Check:
         if self.certificate == RelativeMapping.name:
             return super().certify(state)
-        at, near = self._expand(state["x"]), 100.0 * self.solver.tol * self.reference
+        at, near = self._expand(state["x"]), 100.0 * self.solver.tol * self.problem.reference
         bound = np.inf
         if self.dual:
-            bound = max(duality_gap(self.problem, as_able(self.problem.penalty), at), 0.0)
-        target = self.solver.tol * self.reference
+            bound = duality_gap(self.problem, as_able(self.problem.penalty), at)
+        target = self.solver.tol * self.problem.reference
         if not bound <= target and self.decrements and state["newton"][1] <= near:
             at, proved = self._decrement(at)
             if proved < bound:
-                return Check(proved / self.reference, self.problem.n, 1, state | {"x": at.x})
-        return Check(bound / self.reference, self.problem.n, 1, state)
+                return Check(
+                    proved / self.problem.reference, self.problem.n, 1, state | {"x": at.x}
+                )
+        return Check(bound / self.problem.reference, self.problem.n, 1, state)
 
     def _decrement(self, at: FirstOrder) -> tuple[FirstOrder, float]:
         """The Newton decrement at x; for a penalty that has nothing but its prox, at the end of a proximal gradient step."""

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from reshuffle.cached import cached_property, keep
+from reshuffle.core import native
 from reshuffle.digests import digest, on_demand
 from reshuffle.errors import InputError, shown
 from reshuffle.objective import Array, Visits, check_penalty
@@ -134,9 +135,19 @@ class CoxProblem(TwiceDifferentiable):
 
     def with_penalty(self, penalty: Penalty) -> CoxProblem:
         """The same f with another penalty."""
-        other = keep(copy(self), strata=self.strata, smoothness=self.smoothness, least=self.least)
+        known = ("strata", "smoothness", "least", "reference")
+        other = keep(copy(self), **{name: getattr(self, name) for name in known})
         other.penalty = penalty
         return other
+
+    @cached_property
+    def in_the_core(self) -> native.CoxRows | None:
+        """Rows, strata and the bound below f as the core follows a path on them; None for sparse rows."""
+        columns = self.matrix.columns
+        if columns is None:
+            return None
+        strata = [sets.native for _, sets in self.strata]
+        return native.CoxRows(columns, strata, float(self.n), self.least)
 
     @cached_property
     def form(self) -> Form | None:

@@ -30,7 +30,7 @@ class Matrix:
     """Rows of double precision."""
 
     values: Any
-    """A C-ordered array, or a sparse matrix in CSR format."""
+    """An array whose columns lie one after the other, or a sparse matrix in CSR format."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -39,7 +39,13 @@ class Matrix:
 
     def rows(self, order: NDArray[np.intp]) -> Matrix:
         """These rows, in this order (a copy)."""
-        return Matrix(self.values[order])
+        some = self.values[order]
+        return Matrix(some if is_sparse(some) else np.asfortranarray(some))
+
+    @property
+    def columns(self) -> Array | None:
+        """A row for each column, of dense rows; None for sparse ones."""
+        return None if is_sparse(self.values) else np.ascontiguousarray(self.values.T)
 
     def centred(self, bounds: NDArray[np.intp]) -> tuple[Matrix, Array]:
         """The rows of each piece less their mean, in place, and the means; sparse rows as they are, and zeros."""

@@ -13,13 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
+from reshuffle.core import native
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-FLAT = 1e-14
-"""A variance below this share of the mean square is what rounding leaves of none."""
-TINY = 1e-290
-"""A smaller sum over a risk set, beside a largest term of 1, has an inverse that may overflow."""
 
 
 class Margins(NamedTuple):
@@ -97,19 +94,20 @@ class RiskSets:
         shares = self.shares.reshape(-1, *[1] * (e.ndim - 1))
         return np.asarray(rest[self.owner] + shares * own[self.owner])
 
+    @cached_property
+    def native(self) -> native.RiskSets:
+        """The same risk sets in the core, which has the sums over rows."""
+        terms = np.bincount(self.owner, minlength=self.begins.size)
+        totals = np.bincount(self.owner, self.counts, self.begins.size).astype(np.float64)
+        return native.RiskSets(self.weights, self.begins, self.ends, terms, totals)
+
     def at(self, z: Array) -> Margins:
         """The partial likelihood where the rows have these margins."""
-        if not self.begins.size:
-            return Margins(0.0, np.zeros(z.size), np.zeros(z.size), np.empty(0), 0.0)
-        shift = float(z[: self.ends[-1]].max())
-        with np.errstate(under="ignore", over="ignore"):
-            e = self.weights * np.exp(z - shift)
-        sums = self.of_terms(e)
-        if not (np.isfinite(shift) and np.all(sums > TINY)):
-            return Margins(np.inf, np.full(z.size, np.nan), e, sums, shift)
-        events = self.events
-        value = self.counts @ np.log(sums) - self.weights[events] @ (z[events] - shift)
-        return Margins(float(value), e * self.rates(self.counts / sums), e, sums, shift)
+        sizes, sums, hazards = np.empty(z.size), np.empty(self.counts.size), np.empty(z.size)
+        value, shift = self.native.at(z, sizes, sums, hazards)
+        if not np.isfinite(value):
+            hazards[:] = np.nan
+        return Margins(value, hazards, sizes, sums, shift)
 
     def rates(self, each: Array) -> Array:
         """For each row the sum of ``each``, a number or a row for every term, over the terms whose risk set has the row.
@@ -149,20 +147,8 @@ class RiskSets:
         return np.asarray(found)
 
     def hessian(self, at: Margins, rows: Array) -> Array:
-        """Σ_k c_k Cov_k(a) of the rows a_j of a matrix, with the distribution w_j e^{z_j}/S_k on the risk set of k.
-
-        It does not change where all rows are moved by the same vector: they are centred first, so that
-        what is subtracted is not larger than what is left.
-        """
-        total = at.hazards.sum()
-        if not total > 0.0:
-            return np.zeros((rows.shape[1], rows.shape[1]))
-        rows = rows - rows[0]  # columns that do not vary are zero then, to the last digit
-        rows -= (at.hazards @ rows) / total
-        means = self.of_terms(at.sizes[:, None] * rows) / at.sums[:, None]
-        roots = np.sqrt(at.hazards)[:, None] * rows
-        means *= np.sqrt(self.counts)[:, None]
-        H: Array = roots.T @ roots - means.T @ means
-        flat = ~(np.diag(H) > FLAT * np.einsum("ij,ij->j", roots, roots))
-        H[flat], H[:, flat] = 0.0, 0.0
+        """Σ_k c_k Cov_k(a) of the rows a_j of a matrix, with the distribution w_j e^{z_j}/S_k on the risk set of k."""
+        H = np.empty((rows.shape[1], rows.shape[1]))
+        columns = np.ascontiguousarray(rows.T)
+        self.native.covariances(columns, at.sizes, at.sums, at.hazards, H)
         return H

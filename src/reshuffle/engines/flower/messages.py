@@ -9,6 +9,7 @@ import numpy as np
 from reshuffle.engines.base import Failure, Plain, Reply, Task
 from reshuffle.engines.flower.fields import FAILURE, HEAD, check_answer, check_fields
 from reshuffle.engines.flower.records import add_record, get_record, size_of
+from reshuffle.engines.number_bytes import read, written
 from reshuffle.errors import InputError
 
 LONGEST = 1000
@@ -25,7 +26,7 @@ def task_content(task: Task, client: int) -> Any:
     content = RecordDict()
     head: dict[str, Plain] = {
         "kind": task.kind, "run": task.run, "round": task.round, "step": task.step,
-        "digest": task.digest, "client": client, "x": task.x,
+        "digest": task.digest, "client": client, "x": written(task.x, task.width),
     }  # fmt: skip
     if client in task.controls:
         head["control"] = task.controls[client]
@@ -41,7 +42,7 @@ def task_of(content: object) -> Task:
     client = int(head["client"])
     own = get_record(content, "own")
     return Task(
-        str(head["run"]), int(head["round"]), float(head["step"]), head["x"], str(head["digest"]),
+        str(head["run"]), int(head["round"]), float(head["step"]), read(head["x"]), str(head["digest"]),
         (client,), {client: head["control"]} if "control" in head else {}, kind=str(head["kind"]),
         more=get_record(content, "more"), own={client: own} if own else {},
     )  # fmt: skip

@@ -1,0 +1,105 @@
+"""Compressed Hessians at the clients: each sends what the server does not know yet of its derivatives (FedNL, Safaryan et al. 2022).
+
+    client m sends  D_m = C(∇²f_m(x) - H_m)  and makes  H_m ← H_m + D_m,    the server makes  H ← H + Σ_m D_m
+
+H_m is what the server knows of client m, though it holds the sum alone; the gradient is learned likewise, in float32. The differences vanish as
+x converges, so that few digits or coordinates are enough, and the limit is that of exact derivatives. The first message of a client has all
+coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.engines import Plain, Task
+from reshuffle.errors import LostState
+from reshuffle.federated.client_state import ClientStates
+from reshuffle.federated.curvature import LENGTHS, Curved, Question
+from reshuffle.federated.state_files import ClientState, Folder
+from reshuffle.federated.transport import Digits, Transport, digits_of, transport_of
+from reshuffle.objective import Array
+
+HEAD = len(LENGTHS) + 1
+"""The numbers of an answer before its derivatives: values along the last step, and what damping costs."""
+VALUES, SLOPES, WHOLE = "values", "slope", "whole"
+"""The names of the parts of a reply beside the packed Hessian: its first numbers, the change of the gradient, and whether all coordinates are there."""
+LARGEST = 1e38
+"""Derivatives beyond the range of float32 are those of a point that will be rejected, and are not learned from."""
+
+
+def carried(
+    local: Curved, known: Array, before: NDArray[np.bool_], now: NDArray[np.bool_]
+) -> Array:
+    """Gradient and triangle of the Hessian for other active features: zero where nothing was known."""
+    size = int(np.prod(local.shape))
+    old, new = local.coordinates(before), local.coordinates(now)
+    if np.array_equal(old, new):
+        return known
+    _, here, there = np.intersect1d(old, new, assume_unique=True, return_indices=True)
+    was, becomes = np.zeros((old.size, old.size)), np.zeros((new.size, new.size))
+    at = np.tril_indices(old.size)
+    was[at] = was.T[at] = known[size:]
+    becomes[np.ix_(there, there)] = was[np.ix_(here, here)]
+    return np.concatenate([known[:size], becomes[np.tril_indices(new.size)]])
+
+
+def learned(
+    client: int,
+    task: Task,
+    local: Curved,
+    numbers: Callable[[], Array],
+    memory: ClientStates,
+    folder: Folder | None = None,
+) -> dict[str, Plain]:
+    """The answer of a client: what changed of its derivatives. Asked again, it says the same again."""
+    key, since = str(task.more["learns"]), int(task.more["since"])
+    state = memory.load(client, key, folder)
+    if state is None or (state.round, state.digest) != (task.round + 1, task.digest):
+        state = _next(task, key, since, local, numbers(), state)
+        memory.save(client, state, folder)
+    skipped, size = local.features, int(np.prod(local.shape))
+    head = state.images[0, skipped : skipped + HEAD]
+    change = state.residuals[0, skipped + HEAD :]
+    transport = _transport(task.more["transport"], since == 0)
+    return {
+        VALUES: head,
+        SLOPES: change[:size].astype(np.float32),
+        WHOLE: int(since == 0),
+        **transport.pack(change[size:], task.round),
+    }
+
+
+def _transport(name: Plain, whole: bool) -> Transport:
+    found = transport_of(name)
+    if found is None:
+        raise LostState("it was asked to learn derivatives that are not compressed")
+    return Digits(digits_of(found)) if whole else found
+
+
+def _next(
+    task: Task, key: str, since: int, local: Curved, numbers: Array, state: ClientState | None
+) -> ClientState:
+    """The state after this round: ``numbers`` is the whole answer."""
+    now, size = Question.of(task.x, local.shape, local.features).active, int(np.prod(local.shape))
+    target = numbers[HEAD:]
+    if since == 0:
+        known = np.zeros(target.size)
+    elif state is None or state.round != since:
+        raise LostState(f"it has lost what the server knew of it after round {since - 1}")
+    else:
+        row = state.images[0]
+        known = carried(local, row[local.features + HEAD :], row[: local.features] != 0.0, now)
+    change = target - known
+    if not np.all(np.abs(change) < LARGEST):
+        change = np.zeros(target.size)
+    transport = _transport(task.more["transport"], since == 0)
+    packed = transport.pack(change[size:], task.round)
+    told = np.concatenate([
+        change[:size].astype(np.float32), transport.unpack(packed, (target.size - size,), task.round),
+    ])  # fmt: skip
+    images = np.concatenate([now, numbers[:HEAD], known + told])
+    residuals = np.concatenate([np.zeros(local.features + HEAD), told])
+    return ClientState(key, task.round + 1, task.digest, images[None], residuals[None])

@@ -1,0 +1,130 @@
+"""The server of FedNewton whose clients send compressed changes of their derivatives."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, eigvalsh
+
+from reshuffle.engines import Plain, Record, Reply
+from reshuffle.errors import InputError
+from reshuffle.federated.client_state_server import Sums
+from reshuffle.federated.curvature import Answer, Curved
+from reshuffle.federated.federation import Federation
+from reshuffle.federated.newton_learned import HEAD, SLOPES, VALUES, WHOLE, carried
+from reshuffle.federated.newton_server import NewtonServer
+from reshuffle.federated.packed_server import unpacked
+from reshuffle.federated.replies import Unusable
+from reshuffle.federated.transport import Digits, Transport, digits_of, name_of
+from reshuffle.objective import Array
+from reshuffle.solvers.method import State
+
+
+class LearningServer(NewtonServer):
+    """Proximal Newton steps with the derivatives that it has learned.
+
+    The state also has ``learned``, the sums of gradients and Hessians, for the features ``known``; the key of the run, by which clients find what they have told;
+    and ``since``, the round after which they told it. A sum of compressed Hessians may have a negative eigenvalue -λ, which no true one has: then
+    2λI is added.
+    """
+
+    sums_only = False
+    may_round = True
+
+    def __init__(self, federation: Federation, local: Curved, transport: Transport) -> None:
+        super().__init__(federation, local)
+        self.transport = transport
+
+    def start(self, x0: Array) -> State:
+        state = super().start(x0)
+        return state | {
+            "learned": np.empty(0),
+            "known": state["active"],
+            "since": np.zeros(1, dtype=np.int64),
+            "key": np.frombuffer(uuid.uuid4().bytes, dtype=np.uint8),
+        }
+
+    def restarted(self, state: State) -> State:
+        return self.start(state["base"])
+
+    def check_state(self, state: State) -> None:
+        since, size = int(state["since"][0]), state["learned"].size
+        wanted = self.size + _triangle(self.local.width(state["known"] != 0.0)) if since else 0
+        if size != wanted:
+            raise InputError(
+                f"resume: the saved state has learned {size} numbers, where {wanted} are wanted"
+            )
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+    def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+        return {
+            "learns": state["key"].tobytes().hex(),
+            "since": int(state["since"][0]),
+            "transport": name_of(self.transport),
+        }, {}
+
+    def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (0,)
+
+    def sums(self, shape: tuple[int, ...], shares: Array) -> Sums:
+        return LearnedSums(shape, shares, self.size, self.transport)
+
+    def add_up(
+        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
+    ) -> State:
+        now = state["active"] != 0.0
+        found = total[HEAD:]
+        if state["since"][0]:
+            found = found + carried(self.local, state["learned"], state["known"] != 0.0, now)
+        numbers = np.concatenate([total[:HEAD], found])
+        _lift(numbers, Answer.of(numbers, self.shape, self.local.width(now)).hessian)
+        return super().add_up(state, numbers, said, step, number) | {
+            "learned": found, "known": state["active"], "key": state["key"],
+            "since": np.array([number + 1]),
+        }  # fmt: skip
+
+
+def _triangle(width: int) -> int:
+    return width * (width + 1) // 2
+
+
+def _lift(numbers: Array, hessian: Array) -> None:
+    """Add to the diagonal of the Hessian in these numbers what makes it positive semidefinite."""
+    width = len(hessian)
+    try:
+        cholesky(hessian, lower=True, check_finite=False)
+    except LinAlgError:
+        least = float(eigvalsh(hessian, subset_by_index=(0, 0))[0])
+        diagonal = np.cumsum(np.arange(1, width + 1)) - 1
+        numbers[numbers.size - _triangle(width) + diagonal] += max(0.0, -2.0 * least)
+
+
+class LearnedSums(Sums):
+    """Adds up the first numbers of answers and the changes of derivatives."""
+
+    def __init__(
+        self, shape: tuple[int, ...], shares: Array, size: int, transport: Transport
+    ) -> None:
+        super().__init__(shape, shares)
+        self.rest, self.size, self.transport = shape[0] - HEAD - size, size, transport
+
+    def take(self, reply: Reply) -> Reply:
+        more: Any = reply.more
+        head, slopes = more.get(VALUES), more.get(SLOPES)
+        for name, part, kind, length in (
+            (VALUES, head, np.float64, HEAD), (SLOPES, slopes, np.float32, self.size),
+        ):  # fmt: skip
+            if not isinstance(part, np.ndarray) or part.dtype != kind or part.shape != (length,):
+                raise Unusable(f"its part {name!r} must be {np.dtype(kind)} of length {length}")
+        transport = Digits(digits_of(self.transport)) if more.get(WHOLE) == 1 else self.transport
+        change, rest = unpacked(transport, reply, (self.rest,))
+        rest = {name: part for name, part in rest.items() if name not in (VALUES, SLOPES, WHOLE)}
+        model = np.concatenate([head, slopes.astype(np.float64), change])
+        return super().take(replace(reply, model=model, more=rest))
