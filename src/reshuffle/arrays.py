@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,3 +22,14 @@ Mask = NDArray[np.bool_]
 """True for the selected entries."""
 AnyArray = NDArray[Any]
 """An array whose type is known only at run time, such as a user's data or the content of a file."""
+
+
+class Matrix(Protocol):
+    """Rows of numbers: an array with two axes, or a sparse matrix of scipy."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    def __getitem__(self, rows: Any, /) -> Any: ...
+    def __matmul__(self, other: Any, /) -> Any: ...

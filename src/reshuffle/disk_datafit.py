@@ -31,7 +31,7 @@ from reshuffle.validation import read_only
 
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]
-T = TypeVar("T")
+T = TypeVar("T", float, Array)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +81,11 @@ class DiskDatafit(Datafit):
 
     def _summed_up(self, work: Callable[[Range, Datafit], T]) -> T:
         """The sum of what ``work`` makes of every window."""
-        total: Any = None
-        for part, fit in self.windows():
-            found = work(part, fit)
-            total = found if total is None else total + found
-        whole: T = total
-        return whole
+        windows = (work(part, fit) for part, fit in self.windows())
+        total = next(windows)
+        for found in windows:
+            total = total + found
+        return total
 
     @property
     def core(self) -> NoReturn:

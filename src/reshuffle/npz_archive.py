@@ -19,7 +19,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from numpy.lib import format as npy
@@ -146,14 +146,16 @@ class Archive:
         with self._zip.open(self._members[name]) as stream:
             return self._start(name, stream)
 
-    def _start(self, name: str, stream: object) -> Header:
+    def _start(self, name: str, stream: IO[bytes]) -> Header:
         """The header, whose size must agree with that of the member."""
         header, start = _header_of(stream)
         if header.size != self._members[name].file_size - start:
             raise ValueError(f"{shown(name)} does not have the size that it says")
         return header
 
-    def _read(self, name: str, kinds: str = "fiubU", checksum: Any = None) -> AnyArray:
+    def _read(
+        self, name: str, kinds: str = "fiubU", checksum: hashlib._Hash | None = None
+    ) -> AnyArray:
         with self._zip.open(self._members[name]) as stream:
             header = self._start(name, stream)
             if header.dtype.kind not in kinds:
@@ -171,7 +173,7 @@ class Archive:
         return found.astype(header.dtype.newbyteorder("="), copy=False)
 
 
-def _header_of(stream: Any) -> tuple[Header, int]:
+def _header_of(stream: IO[bytes]) -> tuple[Header, int]:
     """The header at the beginning of a .npy file, and the offset of the numbers."""
     start = stream.read(len(MAGIC) + 2)
     if len(start) != len(MAGIC) + 2 or not start.startswith(MAGIC):
@@ -184,7 +186,7 @@ def _header_of(stream: Any) -> tuple[Header, int]:
     return Header(shape, np.dtype(form[1].decode())), len(start) + length
 
 
-def _write(stored: zipfile.ZipFile, name: str, array: AnyArray, checksum: Any) -> None:
+def _write(stored: zipfile.ZipFile, name: str, array: AnyArray, checksum: hashlib._Hash) -> None:
     array = np.ascontiguousarray(array).reshape(array.shape)
     if array.dtype.kind not in "fiubU":
         raise InputError(f"{name} must hold numbers or text to be saved, got {array.dtype}")

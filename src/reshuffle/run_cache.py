@@ -12,6 +12,7 @@ from typing import Any
 import reshuffle
 from reshuffle.digests import digest
 from reshuffle.errors import InputError
+from reshuffle.objective import Objective
 from reshuffle.trace import Result
 
 
@@ -30,7 +31,7 @@ class RunCache:
         except OSError as error:
             raise InputError(f"folder {folder} cannot be created: {error}") from None
 
-    def solve(self, label: str, solver: Any, problem: Any, **options: Any) -> Result:
+    def solve(self, label: str, solver: Any, problem: Objective, **options: object) -> Result:
         """``solver.solve(problem)``, or what it returned the last time."""
         known = self.find(label, solver, problem)
         if known is not None:
@@ -40,7 +41,7 @@ class RunCache:
         self.computed += 1
         return result
 
-    def find(self, label: str, solver: object, problem: object) -> Result | None:
+    def find(self, label: str, solver: object, problem: Objective) -> Result | None:
         """The stored result of the same run; ``None`` if there is none or its file is damaged."""
         try:
             result = Result.load(self.path(label, solver, problem))
@@ -49,7 +50,7 @@ class RunCache:
         self.reused += 1
         return result
 
-    def path(self, label: str, solver: object, problem: Any) -> Path:
+    def path(self, label: str, solver: object, problem: Objective) -> Path:
         """The file of a run."""
         about = digest(
             solver, dict(problem.fingerprint), _own_code(solver), _own_code(problem), sources()

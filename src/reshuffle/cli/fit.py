@@ -93,7 +93,7 @@ def _fitted(task: FitTask, choices: Choices, cv: bool, output: Output) -> Any:
                 task.X, task.fitted_y, groups=task.groups, **task.known
             )
     model = estimator(task, choices)
-    with LiveLine(task.X.shape[1], model.tol, output.live) as live, held_warnings():
+    with LiveLine(task.X.shape[1], model.tol or 0.0, output.live) as live, held_warnings():
         model.set_params(callbacks=live).fit(task.X, task.fitted_y, **task.known)
         return model.set_params(callbacks=None)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.arrays import AnyArray
+from reshuffle.arrays import AnyArray, Matrix
 from reshuffle.cli.splitting import Split, check_log_target, split
 from reshuffle.datasets import Data, Reading, load_data
 from reshuffle.datasets.shifts import numbers_of
@@ -21,6 +21,8 @@ from reshuffle.estimators import (
     RRRegressorCV,
     TimeFolds,
 )
+from reshuffle.estimators.base import LinearEstimator
+from reshuffle.estimators.cross_validation import CrossValidated
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import OF_CLASSES
 from reshuffle.estimators.penalty_names import STRENGTH
@@ -66,7 +68,7 @@ class Choices:
 class FitTask:
     """The rows to learn from, the rows held out, and the target."""
 
-    X: Any
+    X: Matrix
     y: AnyArray
     held_X: object
     held_y: AnyArray
@@ -173,7 +175,7 @@ def _group_lasso(task: FitTask, choices: Choices, strength: float) -> GroupLasso
     return GroupLasso(strength, task.columns)
 
 
-def estimator(task: FitTask, choices: Choices, callbacks: object = None) -> Any:
+def estimator(task: FitTask, choices: Choices, callbacks: object = None) -> LinearEstimator:
     """One model at a given strength."""
     l1, l2 = choices.l1, choices.l2
     named = "elasticnet" if l1 and l2 else "l1" if l1 else "l2"
@@ -185,7 +187,7 @@ def estimator(task: FitTask, choices: Choices, callbacks: object = None) -> Any:
     return RRClassifier(**options) if task.classes else RRRegressor(**options)
 
 
-def cross_validated(task: FitTask, choices: Choices) -> Any:
+def cross_validated(task: FitTask, choices: Choices) -> CrossValidated:
     """The model on a path that does best on held-out folds."""
     if choices.l1 is not None or choices.l2 is not None:
         raise InputError("--l1 and --l2 are found by cross-validation here: leave them out")
@@ -228,7 +230,7 @@ def counting(data: Data) -> list[str]:
     return found
 
 
-def equip(model: Linear, data: Data, log_target: bool = False) -> Any:
+def equip(model: Linear, data: Data, log_target: bool = False) -> Linear:
     """Give the model what its file holds besides coefficients: feature names, the reading of rows, the unit of the target."""
     model.encoding_ = data.encoding
     if log_target:

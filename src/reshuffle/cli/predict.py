@@ -7,7 +7,7 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from reshuffle.arrays import AnyArray
 from reshuffle.cli.common import Output, as_json
 from reshuffle.cli.scoring import Scores
 from reshuffle.datasets import Reading, stream_parts
@@ -102,7 +103,9 @@ def _check_kept(keep: tuple[str, ...], header: list[str]) -> None:
         )
 
 
-def _predictions(model: Linear, X: Any, proba: bool, shift: Mapping[str, Any]) -> tuple[Any, Any]:
+def _predictions(
+    model: Linear, X: object, proba: bool, shift: Mapping[str, AnyArray]
+) -> tuple[AnyArray, AnyArray | None]:
     """Predictions, and probabilities where they are wanted and the model has them."""
     if "exposure" in shift and hasattr(model, "classes_"):
         raise InputError("--exposure is for models of numbers with a log link: give an --offset")
@@ -115,23 +118,23 @@ def _predictions(model: Linear, X: Any, proba: bool, shift: Mapping[str, Any]) -
 def _rows(
     part: Part,
     keep: tuple[str, ...],
-    predicted: Any,
-    probabilities: Any,
+    predicted: AnyArray,
+    probabilities: AnyArray | None,
     proba: bool,
-    scores: Any,
-    shift: Mapping[str, Any],
-) -> Iterator[list[Any]]:
+    scores: Scores | None,
+    shift: Mapping[str, AnyArray],
+) -> Iterator[list[object]]:
     if scores is not None:
         scores.add(part, predicted, probabilities, shift)
     columns = [_cells(part.aside[name]) for name in keep] + [predicted.tolist()]
-    if proba:
+    if proba and probabilities is not None:
         columns += probabilities.T.tolist()
     return (list(row) for row in zip(*columns, strict=True))
 
 
-def _cells(values: Any) -> list[object]:
+def _cells(values: AnyArray | Sequence[str | None]) -> list[object]:
     """A column as it was in the file: whole numbers without a decimal point, and empty cells left empty."""
-    given = values.tolist() if hasattr(values, "tolist") else list(values)
+    given = values.tolist() if not isinstance(values, Sequence) else list(values)
     return [
         None if v is None or v != v else int(v) if isinstance(v, float) and v.is_integer() else v
         for v in given

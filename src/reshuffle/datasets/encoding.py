@@ -200,7 +200,7 @@ class TableEncoding:
         n = encoded[0].size if encoded else 0
         return (_sparse if sparse else _dense)(encoded, starts, (n, int(starts[-1])))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         about = {k: v for k, v in vars(self).items() if k != "columns"} | {"kind": "table"}
         return about | {"columns": [asdict(part) for part in self.columns]}
 
@@ -246,7 +246,7 @@ def learned(
     # Values are at most 1 in size, so no sum and no square overflows.
     values = np.ldexp(values, -power)
 
-    def back(value: Any) -> float:
+    def back(value: float) -> float:
         with np.errstate(under="ignore"):  # What is too small for a float64 becomes 0.
             return float(np.ldexp(value, power))
 

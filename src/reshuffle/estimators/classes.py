@@ -33,7 +33,12 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
     class_weight: object
 
     def prepared(
-        self, X: Any, y: Any, sample_weight: Any, offset: Any = None, exposure: Any = None
+        self,
+        X: Any,
+        y: object,
+        sample_weight: object,
+        offset: object = None,
+        exposure: object = None,
     ) -> Prepared:
         """Data as a problem takes them; the classes are noted."""
         X = inputs.design(self, X, reset=True)
@@ -57,7 +62,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         offsets = offsets if offsets is None or kept is None else offsets[kept]
         return Prepared(X, y, loss, weights, outputs, codes, offsets)
 
-    def attributes_of(self, x: Array) -> dict[str, Any]:
+    def attributes_of(self, x: Array) -> dict[str, AnyArray]:
         """Coefficients and intercepts as rows. A constant added to all intercepts changes no prediction, so they are made to sum to zero."""
         found = super().attributes_of(x)
         if x.ndim == 1:
@@ -122,7 +127,7 @@ def targets_of(codes: AnyArray, count: int) -> tuple[AnyArray, tuple[int, ...]]:
     return (2.0 * codes - 1.0, ()) if count == 2 else (codes, (count,))
 
 
-def _rows_of_classes(classes: Any, codes: Any, weights: Any) -> Mask | None:
+def _rows_of_classes(classes: AnyArray, codes: AnyArray, weights: AnyArray | None) -> Mask | None:
     """The rows that count, where a class has no other ones than of weight zero and so is not there; else nothing."""
     if weights is None or weights.min() > 0:
         return None

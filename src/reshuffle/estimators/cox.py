@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from reshuffle.arrays import AnyArray
+from reshuffle.arrays import AnyArray, Matrix
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.estimators import inputs
 from reshuffle.estimators.column_penalties import by_columns
@@ -32,7 +32,7 @@ LOOSE = 1e-6
 class Survival(NamedTuple):
     """Rows with their times, events, strata and weights, as a problem takes them."""
 
-    X: Any
+    X: Matrix
     times: Array
     events: NDArray[np.bool_]
     strata: NDArray[np.int64]
@@ -52,7 +52,9 @@ class Survival(NamedTuple):
         )
 
 
-def solver_for(problem: CoxProblem, given: object, tol: Any, max_iter: Any, tight: float) -> Any:
+def solver_for(
+    problem: CoxProblem, given: object, tol: float | None, max_iter: int, tight: float
+) -> Any:
     """``ProxNewton``, or FISTA for a penalty that is not convex; an object keeps its own limits."""
     check_positive("max_iter", max_iter, integer=True)
     convex = not weak_convexity(problem.penalty) > 0.0
@@ -116,7 +118,7 @@ class CoxModel(Nested):
     def predict(self, X: object) -> Array:
         """Xw, the logarithm of the hazard of each row over that of a row of zeros: the higher, the earlier."""
         check_is_fitted(self)
-        rows: Any = inputs.design(self, X, reset=False)
+        rows = inputs.design(self, X, reset=False)
         return np.asarray(rows @ self.coef_)
 
     def score(self, X: object, y: object, strata: object = None) -> float:
@@ -124,7 +126,9 @@ class CoxModel(Nested):
         times, events = parts(y)
         return concordance(times, events, self.predict(X), strata)
 
-    def predict_cumulative_hazard(self, X: object, times: Any, strata: object = None) -> Array:
+    def predict_cumulative_hazard(
+        self, X: object, times: ArrayLike, strata: object = None
+    ) -> Array:
         """Λ(t)·exp(Xw), a row for each row of X and a column for each time; constant after the last event of the fit."""
         margins = self.predict(X)
         found = np.empty((margins.size, np.size(times)))
@@ -132,7 +136,7 @@ class CoxModel(Nested):
             found[own] = self.baseline_.cumulative_hazard(margins[own], times, code)
         return found
 
-    def predict_survival(self, X: object, times: object, strata: object = None) -> Array:
+    def predict_survival(self, X: object, times: ArrayLike, strata: object = None) -> Array:
         """The probability of no event until each of the times, a row for each row of X and a column for each time."""
         with np.errstate(under="ignore"):
             return np.exp(-self.predict_cumulative_hazard(X, times, strata))

@@ -16,6 +16,7 @@ from reshuffle.estimators.folds import Fold, Paired, folds_of, paired
 from reshuffle.estimators.outcome import certificate_of
 from reshuffle.estimators.paths import Path, strengths_of, unit_penalty
 from reshuffle.estimators.solver_names import ALONG_A_PATH, seed_of
+from reshuffle.inference import Inference
 from reshuffle.survival import CoxProblem, concordance
 
 SCORES = ("concordance", "likelihood")
@@ -62,11 +63,11 @@ class RRCoxCV(CoxModel):
     rule: str = "min"
     penalty_factors: object = None
     positive: bool = False
-    ties: Any = "efron"
+    ties: str = "efron"
     solver: Any = "newton"
     tol: float | None = None
     max_iter: int = 200
-    random_state: Any = 0
+    random_state: object = 0
     n_jobs: int | None = None
 
     def fit(
@@ -120,7 +121,7 @@ class RRCoxCV(CoxModel):
         self._keep(own, result, certificate_of(result, solver.tol))
         return self
 
-    def inference(self, **settings: object) -> Any:
+    def inference(self, **settings: object) -> Inference:
         """Refused: the strength was chosen by looking at the same data."""
         raise InputError(CHOSEN.format(type(self).__name__))
 

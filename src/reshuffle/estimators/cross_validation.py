@@ -25,6 +25,7 @@ from reshuffle.estimators.outcome import certificate_of
 from reshuffle.estimators.paths import Path, follow, path_of, strengths_of, unit_penalty, walk
 from reshuffle.estimators.scaling import scaled
 from reshuffle.estimators.solver_names import ALONG_A_PATH, seed_of, solver_of, tol_of
+from reshuffle.inference import Inference
 from reshuffle.problem import Problem
 from reshuffle.trace import Result
 
@@ -104,7 +105,7 @@ class CrossValidated(Linear, Nested):
         self._keep(whole, results, best if self.rule == "min" else sparser, solver)
         return self
 
-    def inference(self, **settings: object) -> Any:
+    def inference(self, **settings: object) -> Inference:
         """Refused: the strength was chosen by looking at the same data."""
         raise InputError(CHOSEN.format(type(self).__name__))
 

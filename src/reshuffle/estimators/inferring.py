@@ -40,7 +40,9 @@ MODEL_OF_RIDGE = (
 )
 
 
-def inference_of(model: Linear, covariance: Any, method: Any, level: float) -> Inference:
+def inference_of(
+    model: Linear, covariance: str | None, method: str | None, level: float
+) -> Inference:
     """The table of a fitted linear model."""
     check_level(level)
     check_choice("covariance", covariance, COVARIANCES)
@@ -212,7 +214,7 @@ def contrasts(
     return Inference(labels, estimate, found, level, np.inf, kind, about)
 
 
-def by_splitting(model: Linear, data: Prepared, covariance: Any, level: float) -> Inference:
+def by_splitting(model: Linear, data: Prepared, covariance: str | None, level: float) -> Inference:
     """Half of the rows choose the features, and the other half gives their intervals."""
     first, second = halves(data.y.shape[0], seed_of(model.random_state))
     names = names_of(model)

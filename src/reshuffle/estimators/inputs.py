@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
-from reshuffle.arrays import AnyArray, Array
+from reshuffle.arrays import AnyArray, Array, Matrix
 from reshuffle.datasets.chunks import listed
 from reshuffle.datasets.frames import is_table
 from reshuffle.errors import InputError, shown, warn_user
@@ -29,7 +29,7 @@ KINDS = (np.float64, np.float32)
 class Prepared(NamedTuple):
     """The data in the form that a problem takes."""
 
-    X: Any
+    X: Matrix
     y: AnyArray
     loss: Loss
     weights: AnyArray | None
@@ -75,7 +75,7 @@ def offsets_of(offset: object, exposure: object, n: int, loss: Loss) -> Array | 
     return found if found.size else None
 
 
-def origin_of(loss: Loss, y: Any, weights: Any, offsets: Any) -> float:
+def origin_of(loss: Loss, y: AnyArray, weights: Array | None, offsets: Array | None) -> float:
     """log(mean) - 1 for losses with a log link: near the best constant, whatever the unit of the target.
 
     From there Newton steps are few, and f(0), which accuracies are relative to, is the loss of a model that is off by a
@@ -97,7 +97,7 @@ def plain(column: object) -> Any:
     return column.to_numpy() if hasattr(column, "to_numpy") else column
 
 
-def design(estimator: Any, X: Any, *, reset: bool) -> object:
+def design(estimator: Any, X: Any, *, reset: bool) -> Matrix:
     """X as an array in C order or as CSR; the names and the number of its columns are recorded, or compared.
 
     A model made by the command knows how its features come from the columns of a table, and takes tables of raw
@@ -129,11 +129,12 @@ def design(estimator: Any, X: Any, *, reset: bool) -> object:
         if X.shape[1] == estimator.n_features_in_:
             if not reset:  # Otherwise the problem checks it.
                 check_finite("X", X)
-            return X
+            plain: Matrix = X
+            return plain
     _refuse_masks("X", X)
     _refuse_columns(X)
     try:
-        checked = validate_data(
+        checked: Matrix = validate_data(
             estimator, X, reset=reset, accept_sparse="csr", dtype=list(KINDS), order="C"
         )
         return _in_order(checked) if sp.issparse(checked) else checked
@@ -146,7 +147,7 @@ def design(estimator: Any, X: Any, *, reset: bool) -> object:
         ) from None
 
 
-def _encoded(estimator: Any, X: Any) -> object:
+def _encoded(estimator: Any, X: Any) -> Matrix:
     """An array given to a model that reads tables: it is taken as encoded features, with a warning."""
     names, count = estimator.encoding_.names, estimator.n_features_in_
     raw = f"raw rows are a table with the columns {listed(names)} (a data frame, a dict of columns, or a list of dicts)"
@@ -159,16 +160,19 @@ def _encoded(estimator: Any, X: Any) -> object:
         f"X is an array without feature names, and is taken for the {count} features of the model, encoded already; {raw}",
         UserWarning,
     )
-    return check_array(X, accept_sparse="csr", dtype=list(KINDS), order="C", input_name="X")
+    checked: Matrix = check_array(
+        X, accept_sparse="csr", dtype=list(KINDS), order="C", input_name="X"
+    )
+    return checked
 
 
-def _in_order(X: Any) -> object:
+def _in_order(X: Any) -> Matrix:
     """Sparse rows with sorted, unique indices; a copy if X has them otherwise, as bags of words do."""
-    if X.has_canonical_format:
-        return X
-    X = X.copy()
-    X.sum_duplicates()
-    return X
+    found: Matrix = X
+    if not X.has_canonical_format:
+        X = found = X.copy()
+        X.sum_duplicates()
+    return found
 
 
 def _texts(X: object) -> str:
@@ -305,7 +309,7 @@ def known_labels(estimator: object, y: object, classes: AnyArray) -> NDArray[np.
     return np.asarray(places[codes])
 
 
-def check_length(X: Any, y: AnyArray) -> None:
+def check_length(X: Matrix, y: AnyArray) -> None:
     """One target per row."""
     if y.shape[0] != X.shape[0]:
         raise InputError(

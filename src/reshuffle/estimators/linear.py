@@ -78,12 +78,12 @@ class Linear:
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
-    def _margins(self, X: Any, offset: object = None, exposure: object = None) -> Array:
+    def _margins(self, X: object, offset: object = None, exposure: object = None) -> Array:
         """Xw + b and the offsets, one column per row of ``coef_`` where that is a matrix."""
         check_is_fitted(self)
-        X = inputs.design(self, X, reset=False)
-        margins = np.asarray(dense(X @ self.coef_.T + self.intercept_))
-        known = inputs.offsets_of(offset, exposure, X.shape[0], self.loss_)
+        rows = inputs.design(self, X, reset=False)
+        margins = np.asarray(dense(rows @ self.coef_.T + self.intercept_))
+        known = inputs.offsets_of(offset, exposure, rows.shape[0], self.loss_)
         return margins if known is None else margins + known.reshape(-1, *[1] * (margins.ndim - 1))
 
     def attributes_of(self, x: Array) -> dict[str, Any]:

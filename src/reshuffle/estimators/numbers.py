@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.base import RegressorMixin
 
@@ -29,10 +27,10 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
 
     def prepared(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        offset: Any = None,
+        X: object,
+        y: object,
+        sample_weight: object,
+        offset: object = None,
         exposure: object = None,
         reset: bool = True,
     ) -> Prepared:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.estimators.loss_names import loss_words
 from reshuffle.estimators.outcome import ended, endless
@@ -91,7 +93,7 @@ def _penalty(penalty: object) -> str:
     return repr(penalty).replace(f"groups={groups!r}", f"{count:,} group{'s' * (count != 1)}")
 
 
-def _largest(names: Any, coef: Any, count: int) -> list[str]:
+def _largest(names: Sequence[str], coef: Array, count: int) -> list[str]:
     """A line per feature: its name and its coefficients."""
     sizes = np.abs(coef).max(axis=0)
     order = [j for j in np.argsort(-sizes, kind="stable")[:count] if sizes[j] > 0]

@@ -45,7 +45,7 @@ LocalEpoch = Callable[[Array, float, int, Stream, Array | None], Array]
 
 KINDS: dict[str, type[Any]] = {}
 """Kinds of local work that travel to sites, by name."""
-ORDERS: Mapping[str, type[Any]] = {
+ORDERS: Mapping[str, type[Order]] = {
     kind.__name__: kind for kind in (Reshuffle, ShuffleOnce, Cyclic, Allocation)
 }
 MAYBE = {"": None, "yes": True, "no": False}

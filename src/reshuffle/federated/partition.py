@@ -23,7 +23,7 @@ WAYS = ("iid", "label", "quantity", "dirichlet")
 def split(
     problem: Problem,
     clients: int = 10,
-    by: str | Sequence[Any] | AnyArray = "iid",
+    by: str | Sequence[object] | AnyArray = "iid",
     *,
     seed: int = 0,
     alpha: float = 0.5,

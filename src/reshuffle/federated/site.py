@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from reshuffle.arrays import AnyArray
+from reshuffle.arrays import AnyArray, Matrix
 from reshuffle.datasets.encoding import TableEncoding
 from reshuffle.design import check_rows
 from reshuffle.digests import digest
@@ -161,7 +161,7 @@ class Model:
 
     def problem(self, table: SiteTable, agreed: Record, weight: float = 1.0) -> Problem:
         """The client's problem, as all sites have agreed on it."""
-        X = table.X
+        X: Any = table.X
         d = int(agreed["features"])
         if table.columns is not None:
             X = table.columns.encoded(TableEncoding.from_json(json.loads(str(agreed["encoding"]))))
@@ -253,7 +253,7 @@ def _moments(X: Any, weights: AnyArray) -> dict[str, Plain]:
     return {"means": mean, "squares": w @ (values - mean) ** 2}
 
 
-def standardised(X: Any, mean: AnyArray, scale: AnyArray) -> Any:
+def standardised(X: Any, mean: AnyArray, scale: AnyArray) -> Matrix:
     """(X - mean)/scale; sparse data is scaled only, so that it stays sparse."""
     if _sparse(X):
         return sp.csr_matrix(X.multiply(1.0 / scale))

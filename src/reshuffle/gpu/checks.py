@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError
 
 PIECE = 1 << 26
@@ -49,7 +50,13 @@ def check_sparse(columns: Any, starts: Any, n: int, features: int) -> None:
         raise InputError("rows: column indices must rise within each row, each at most once")
 
 
-def check_passes(order: str, batch: int, visits: Any, averages: Any, sizes: Any) -> None:
+def check_passes(
+    order: str,
+    batch: int,
+    visits: AnyArray,
+    averages: AnyArray,
+    sizes: AnyArray,
+) -> None:
     """Local passes that fit the clients."""
     if order not in ORDERS:
         raise InputError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")

@@ -42,7 +42,7 @@ def column_groups(source: Any, separator: str = "=") -> Labels:
     return _numbered(_of_encoder(source, None))
 
 
-def _of_names(names: list[str], separator: str) -> Labels:
+def _of_names(names: list[Any], separator: str) -> Labels:
     if not any(separator in name for name in names):
         raise InputError(
             f"column_groups: no name holds the separator {separator!r} (the first names are {shown(names[:3])}), so that "

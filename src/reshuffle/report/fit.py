@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import AnyArray
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.outcome import ended
 from reshuffle.estimators.summary import dense
@@ -92,7 +92,7 @@ def held_out_part(held: HeldOut | None) -> Iterator[html.Markup]:
         (name, f"{value:.4g}", f"{held.constant[name]:.4g}") for name, value in held.scores.items()
     ]
     scores = html.table(["", "this model", "best constant"], rows)
-    shown: list[Any] = []
+    shown: list[tuple[html.Markup, str]] = []
     if held.classes is None:
         points = min(held.rows, pictures.POINTS)
         which = f"one of {points:,} of the {held.rows:,}" if points < held.rows else "a"
@@ -132,7 +132,7 @@ def by_class(held: HeldOut) -> tuple[html.Markup, str]:
     return html.table(["class", "rows", "precision", "recall", "F1"], rows), caption
 
 
-def _mistakes(held: HeldOut, classes: Any) -> tuple[html.Markup, str]:
+def _mistakes(held: HeldOut, classes: AnyArray) -> tuple[html.Markup, str]:
     from sklearn.metrics import confusion_matrix
 
     counts = confusion_matrix(held.true, held.predicted, labels=classes)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.arrays import Array
+from reshuffle.losses import Loss
 from reshuffle.losses import check_loss as check_parts
 from reshuffle.testing.failure import CheckFailed, run_checks
 
@@ -19,7 +20,7 @@ FAR = (-40.0, 40.0)
 """Margins at which the square of a carelessly written exp overflows."""
 
 
-def check_loss(loss: Any, y: Any = None, *, seed: int = 0, trials: int = 200) -> list[str]:
+def check_loss(loss: Loss, y: Any = None, *, seed: int = 0, trials: int = 200) -> list[str]:
     """Check a loss l(z, y) at random margins z; returns the names of the properties that hold.
 
     - ``derivative``: l' is the slope of value, by central differences.
@@ -71,17 +72,17 @@ def check_loss(loss: Any, y: Any = None, *, seed: int = 0, trials: int = 200) ->
     return run_checks(checks.items())
 
 
-def _at(loss: Any, name: str, z: Array, y: Array) -> Array:
+def _at(loss: Loss, name: str, z: Array, y: Array) -> Array:
     function = getattr(type(loss), name)
     pairs = zip(np.ravel(z).tolist(), np.ravel(y).tolist(), strict=True)
     return np.array([float(function(a, b, *loss.params)) for a, b in pairs])
 
 
-def _slope(loss: object, name: str, z: Array, y: Array) -> Array:
+def _slope(loss: Loss, name: str, z: Array, y: Array) -> Array:
     return (_at(loss, name, z + STEP, y) - _at(loss, name, z - STEP, y)) / (2 * STEP)
 
 
-def _derivative(loss: object, z: Array, y: Array) -> None:
+def _derivative(loss: Loss, z: Array, y: Array) -> None:
     given, true = _at(loss, "derivative", z, y), _slope(loss, "value", z, y)
     wrong = np.abs(given - true) > NEAR * (1.0 + np.abs(true))
     if not wrong.any():
@@ -111,7 +112,7 @@ def _derivative(loss: object, z: Array, y: Array) -> None:
     )
 
 
-def _far(loss: Any, y: Array) -> None:
+def _far(loss: Loss, y: Array) -> None:
     names = ("value", "derivative") if loss.curvature < np.inf else ()
     for name in names:
         for z in FAR:
@@ -131,7 +132,7 @@ def _pairs(z: Array) -> tuple[Array, Array]:
     return z, z + np.where(np.arange(z.size) % 2, 1e-2, 1.0) * rng.standard_normal(z.size)
 
 
-def _convex(loss: object, z: Array, y: Array) -> None:
+def _convex(loss: Loss, z: Array, y: Array) -> None:
     if not getattr(loss, "convex", True):
         return  # It says so itself, and the methods that need convexity refuse it.
     a, b = _pairs(z)
@@ -145,7 +146,7 @@ def _convex(loss: object, z: Array, y: Array) -> None:
         )
 
 
-def _curvature(loss: Any, z: Array, y: Array) -> None:
+def _curvature(loss: Loss, z: Array, y: Array) -> None:
     a, b = _pairs(z)
     rise = np.abs(_at(loss, "derivative", a, y) - _at(loss, "derivative", b, y))
     bend = rise / np.maximum(np.abs(a - b), 1e-12)
@@ -157,7 +158,7 @@ def _curvature(loss: Any, z: Array, y: Array) -> None:
         )
 
 
-def _second(loss: object, z: Array, y: Array) -> None:
+def _second(loss: Loss, z: Array, y: Array) -> None:
     given = _at(loss, "second", z, y)
     left = (_at(loss, "derivative", z, y) - _at(loss, "derivative", z - STEP, y)) / STEP
     right = (_at(loss, "derivative", z + STEP, y) - _at(loss, "derivative", z, y)) / STEP
@@ -175,7 +176,7 @@ def _second(loss: object, z: Array, y: Array) -> None:
         )
 
 
-def _conjugate(loss: object, z: Array, y: Array) -> None:
+def _conjugate(loss: Loss, z: Array, y: Array) -> None:
     slopes, values = _at(loss, "derivative", z, y), _at(loss, "value", z, y)
     given, true = _at(loss, "conjugate", slopes, y), slopes * z - values
     of = f"conjugate(s, y) of {loss!r}"
@@ -192,7 +193,7 @@ def _conjugate(loss: object, z: Array, y: Array) -> None:
         )
 
 
-def _vector_slope(loss: Any, y: Array, rng: np.random.Generator) -> None:
+def _vector_slope(loss: Loss, y: Array, rng: np.random.Generator) -> None:
     """∇l by central differences, one output after the other; derivative overwrites z."""
     outputs = loss.kind.outputs(y)
     for target in y[:20]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from reshuffle.arrays import Array
 from reshuffle.objective import check_penalty as check_parts
 from reshuffle.penalties import ability, strong_convexity, weak_convexity
+from reshuffle.penalties.abilities import Able, Penalty, as_able
 from reshuffle.testing.failure import CheckFailed, run_checks
 from reshuffle.testing.prox import STEPS, brief, check_prox
 
@@ -69,18 +69,20 @@ def check_penalty(
         "prox": partial(check_prox, penalty, name, points, rng, tol),
         "convex": partial(_convex, penalty, name, points, tol),
         "conjugate": _if(
-            penalty, "conjugate", partial(_conjugate, penalty, name, points, size, tol)
+            penalty, "conjugate", partial(_conjugate, as_able(penalty), name, points, size, tol)
         ),
-        "lambda_max": _if(penalty, "lambda_max", partial(_lambda_max, penalty, name, points)),
+        "lambda_max": _if(
+            penalty, "lambda_max", partial(_lambda_max, as_able(penalty), name, points)
+        ),
     }
     return run_checks(checks.items())
 
 
-def _if(penalty: Any, name: str, check: Callable[[], None]) -> Callable[[], None] | None:
+def _if(penalty: Penalty, name: str, check: Callable[[], None]) -> Callable[[], None] | None:
     return check if ability(penalty, name) is not None else None
 
 
-def _same(penalty: Any, name: str, points: list[Array]) -> None:
+def _same(penalty: Penalty, name: str, points: list[Array]) -> None:
     for x in points[:3]:
         given = x.copy()
         first = np.array(penalty.prox(given, 0.7))
@@ -102,7 +104,7 @@ def _same(penalty: Any, name: str, points: list[Array]) -> None:
             )
 
 
-def _convex(penalty: Any, name: str, points: list[Array], tol: float) -> None:
+def _convex(penalty: Penalty, name: str, points: list[Array], tol: float) -> None:
     mu, rho = strong_convexity(penalty), weak_convexity(penalty)
     feasible = [np.array(penalty.prox(x, STEPS[0] if rho == 0 else 0.3 / rho)) for x in points]
     for x, y in pairwise(feasible):
@@ -122,7 +124,7 @@ def _convex(penalty: Any, name: str, points: list[Array], tol: float) -> None:
 
 
 def _conjugate(
-    penalty: Any, name: str, points: list[Array], size: tuple[int, ...], tol: float
+    penalty: Able, name: str, points: list[Array], size: tuple[int, ...], tol: float
 ) -> None:
     for ridge in (0.0, 0.5):
         if not penalty.has_dual(size, ridge):
@@ -158,7 +160,7 @@ def _conjugate(
                 )
 
 
-def _lambda_max(penalty: Any, name: str, points: list[Array]) -> None:
+def _lambda_max(penalty: Able, name: str, points: list[Array]) -> None:
     if weak_convexity(penalty) > 0:  # Above λ_max zero is stationary, but it need not be the prox.
         return
     for g in points:

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from reshuffle.arrays import AnyArray
 from reshuffle.core import native
 from reshuffle.datasets.conversion.source import Place, Placed, Source, identity_of
 from reshuffle.datasets.source import DAMAGE, PACKED
@@ -76,12 +77,14 @@ class LibsvmSource:
                 raise
             raise InputError(f"cannot read {self.path}: {error or 'it ends too early'}") from None
 
-    def _base(self, indices: Any) -> int:
+    def _base(self, indices: AnyArray) -> int:
         if self.first is None:
             self.first = 0 if indices.size and indices.min() == 0 else 1
         return self.first
 
-    def _block(self, values: Any, indices: Any, ends: Any, labels: Any, lines: int) -> Block:
+    def _block(
+        self, values: AnyArray, indices: AnyArray, ends: AnyArray, labels: AnyArray, lines: int
+    ) -> Block:
         base = self._base(indices)
         if base:
             if indices.size and indices.min() < base:

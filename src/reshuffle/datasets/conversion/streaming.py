@@ -19,7 +19,14 @@ from reshuffle.datasets.libsvm import fetch
 from reshuffle.datasets.reading import form_of
 from reshuffle.errors import FileError, InputError, shown
 from reshuffle.files import Location, check_folder
-from reshuffle.shards import Manifest, ShardWriter, is_shard_folder, read_manifest, write_manifest
+from reshuffle.shards import (
+    Block,
+    Manifest,
+    ShardWriter,
+    is_shard_folder,
+    read_manifest,
+    write_manifest,
+)
 from reshuffle.shards.layout import MANIFEST, NUMBERS
 from reshuffle.shards.writer import FULL, rows_of_a_shard
 from reshuffle.validation import check_positive
@@ -175,7 +182,7 @@ class _Run:
     def _noted(self, manifest: Manifest | None) -> int:
         return 0 if manifest is None else int(manifest.source.get("features", 0))
 
-    def _first(self, block: Any, source: dict[str, object]) -> Manifest:
+    def _first(self, block: Block, source: dict[str, object]) -> Manifest:
         """The manifest of a folder in which there is no shard yet."""
         rows = self.how.shard_rows or rows_of_a_shard(block)
         about = {"identity": self.identity, "place": {}, "skip": 0} | source
