@@ -24,7 +24,7 @@ AnyArray = NDArray[Any]
 """An array whose type is known only at run time, such as a user's data or the content of a file."""
 
 
-class Matrix(Protocol):
+class DataMatrix(Protocol):
     """Rows of numbers: an array with two axes, or a sparse matrix of scipy."""
 
     @property

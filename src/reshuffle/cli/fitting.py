@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.arrays import AnyArray, Matrix
+from reshuffle.arrays import AnyArray, DataMatrix
 from reshuffle.cli.splitting import Split, check_log_target, split
 from reshuffle.datasets import Data, Reading, load_data
 from reshuffle.datasets.shifts import numbers_of
@@ -68,7 +68,7 @@ class Choices:
 class FitTask:
     """The rows to learn from, the rows held out, and the target."""
 
-    X: Matrix
+    X: DataMatrix
     y: AnyArray
     held_X: object
     held_y: AnyArray

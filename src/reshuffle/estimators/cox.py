@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from reshuffle.arrays import AnyArray, Matrix
+from reshuffle.arrays import AnyArray, DataMatrix
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.estimators import inputs
 from reshuffle.estimators.column_penalties import by_columns
@@ -32,7 +32,7 @@ LOOSE = 1e-6
 class Survival(NamedTuple):
     """Rows with their times, events, strata and weights, as a problem takes them."""
 
-    X: Matrix
+    X: DataMatrix
     times: Array
     events: NDArray[np.bool_]
     strata: NDArray[np.int64]

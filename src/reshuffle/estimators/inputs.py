@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
-from reshuffle.arrays import AnyArray, Array, Matrix
+from reshuffle.arrays import AnyArray, Array, DataMatrix
 from reshuffle.datasets.chunks import listed
 from reshuffle.datasets.frames import is_table
 from reshuffle.errors import InputError, shown, warn_user
@@ -29,7 +29,7 @@ KINDS = (np.float64, np.float32)
 class Prepared(NamedTuple):
     """The data in the form that a problem takes."""
 
-    X: Matrix
+    X: DataMatrix
     y: AnyArray
     loss: Loss
     weights: AnyArray | None
@@ -97,7 +97,7 @@ def plain(column: object) -> Any:
     return column.to_numpy() if hasattr(column, "to_numpy") else column
 
 
-def design(estimator: Any, X: Any, *, reset: bool) -> Matrix:
+def design(estimator: Any, X: Any, *, reset: bool) -> DataMatrix:
     """X as an array in C order or as CSR; the names and the number of its columns are recorded, or compared.
 
     A model made by the command knows how its features come from the columns of a table, and takes tables of raw
@@ -129,12 +129,12 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Matrix:
         if X.shape[1] == estimator.n_features_in_:
             if not reset:  # Otherwise the problem checks it.
                 check_finite("X", X)
-            plain: Matrix = X
+            plain: DataMatrix = X
             return plain
     _refuse_masks("X", X)
     _refuse_columns(X)
     try:
-        checked: Matrix = validate_data(
+        checked: DataMatrix = validate_data(
             estimator, X, reset=reset, accept_sparse="csr", dtype=list(KINDS), order="C"
         )
         return _in_order(checked) if sp.issparse(checked) else checked
@@ -147,7 +147,7 @@ def design(estimator: Any, X: Any, *, reset: bool) -> Matrix:
         ) from None
 
 
-def _encoded(estimator: Any, X: Any) -> Matrix:
+def _encoded(estimator: Any, X: Any) -> DataMatrix:
     """An array given to a model that reads tables: it is taken as encoded features, with a warning."""
     names, count = estimator.encoding_.names, estimator.n_features_in_
     raw = f"raw rows are a table with the columns {listed(names)} (a data frame, a dict of columns, or a list of dicts)"
@@ -160,15 +160,15 @@ def _encoded(estimator: Any, X: Any) -> Matrix:
         f"X is an array without feature names, and is taken for the {count} features of the model, encoded already; {raw}",
         UserWarning,
     )
-    checked: Matrix = check_array(
+    checked: DataMatrix = check_array(
         X, accept_sparse="csr", dtype=list(KINDS), order="C", input_name="X"
     )
     return checked
 
 
-def _in_order(X: Any) -> Matrix:
+def _in_order(X: Any) -> DataMatrix:
     """Sparse rows with sorted, unique indices; a copy if X has them otherwise, as bags of words do."""
-    found: Matrix = X
+    found: DataMatrix = X
     if not X.has_canonical_format:
         X = found = X.copy()
         X.sum_duplicates()
@@ -309,7 +309,7 @@ def known_labels(estimator: object, y: object, classes: AnyArray) -> NDArray[np.
     return np.asarray(places[codes])
 
 
-def check_length(X: Matrix, y: AnyArray) -> None:
+def check_length(X: DataMatrix, y: AnyArray) -> None:
     """One target per row."""
     if y.shape[0] != X.shape[0]:
         raise InputError(

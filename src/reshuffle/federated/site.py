@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from reshuffle.arrays import AnyArray, Matrix
+from reshuffle.arrays import AnyArray, DataMatrix
 from reshuffle.datasets.encoding import TableEncoding
 from reshuffle.design import check_rows
 from reshuffle.digests import digest
@@ -253,7 +253,7 @@ def _moments(X: Any, weights: AnyArray) -> dict[str, Plain]:
     return {"means": mean, "squares": w @ (values - mean) ** 2}
 
 
-def standardised(X: Any, mean: AnyArray, scale: AnyArray) -> Matrix:
+def standardised(X: Any, mean: AnyArray, scale: AnyArray) -> DataMatrix:
     """(X - mean)/scale; sparse data is scaled only, so that it stays sparse."""
     if _sparse(X):
         return sp.csr_matrix(X.multiply(1.0 / scale))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from reshuffle.arrays import AnyArray, Matrix
+from reshuffle.arrays import AnyArray, DataMatrix
 from reshuffle.datasets import open_shards
 from reshuffle.datasets.npz_file import read_npz
 from reshuffle.datasets.reading import is_table
@@ -35,7 +35,7 @@ class SiteTable(NamedTuple):
     A table of named columns has ``columns`` in place of X: how it is encoded is for all sites to agree on.
     """
 
-    X: Matrix | None
+    X: DataMatrix | None
     y: AnyArray
     sample_weight: object = None
     names: tuple[str, ...] = ()
