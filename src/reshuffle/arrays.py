@@ -1,4 +1,4 @@
-"""The types of arrays that signatures name."""
+"""The types that signatures name: of arrays, of matrices, and of the algorithms that digest them."""
 
 from __future__ import annotations
 
@@ -33,3 +33,9 @@ class DataMatrix(Protocol):
     def dtype(self) -> np.dtype[Any]: ...
     def __getitem__(self, rows: Any, /) -> Any: ...
     def __matmul__(self, other: Any, /) -> Any: ...
+
+
+class Hasher(Protocol):
+    """An algorithm of hashlib."""
+
+    def update(self, data: bytes | memoryview, /) -> None: ...

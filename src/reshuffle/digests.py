@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import Hasher
 from reshuffle.cached import cached_property
 from reshuffle.code_identity import code_parts
 
@@ -26,7 +27,7 @@ def digest(*values: object) -> str:
     return hasher.hexdigest()
 
 
-def _feed(hasher: hashlib._Hash, value: Any, above: set[int]) -> None:
+def _feed(hasher: Hasher, value: Any, above: set[int]) -> None:
     """Feed a value to the hasher; ``above`` holds the objects that contain it, so that cycles end."""
     if value is None or isinstance(value, (str, bytes, bool)):
         hasher.update(repr(value).encode())
@@ -42,7 +43,7 @@ def _feed(hasher: hashlib._Hash, value: Any, above: set[int]) -> None:
     hasher.update(b"\0")
 
 
-def _feed_array(hasher: hashlib._Hash, array: Any, above: set[int]) -> None:
+def _feed_array(hasher: Hasher, array: Any, above: set[int]) -> None:
     hasher.update(f"{array.dtype.str}{array.shape}".encode())
     if array.dtype == object:
         _feed(hasher, array.tolist(), above)

@@ -24,7 +24,7 @@ from typing import IO, Any, BinaryIO, NamedTuple, cast
 import numpy as np
 from numpy.lib import format as npy
 
-from reshuffle.arrays import AnyArray
+from reshuffle.arrays import AnyArray, Hasher
 from reshuffle.errors import InputError, shown
 from reshuffle.files import Location, opened, replacing
 
@@ -153,9 +153,7 @@ class Archive:
             raise ValueError(f"{shown(name)} does not have the size that it says")
         return header
 
-    def _read(
-        self, name: str, kinds: str = "fiubU", checksum: hashlib._Hash | None = None
-    ) -> AnyArray:
+    def _read(self, name: str, kinds: str = "fiubU", checksum: Hasher | None = None) -> AnyArray:
         with self._zip.open(self._members[name]) as stream:
             header = self._start(name, stream)
             if header.dtype.kind not in kinds:
@@ -186,7 +184,7 @@ def _header_of(stream: IO[bytes]) -> tuple[Header, int]:
     return Header(shape, np.dtype(form[1].decode())), len(start) + length
 
 
-def _write(stored: zipfile.ZipFile, name: str, array: AnyArray, checksum: hashlib._Hash) -> None:
+def _write(stored: zipfile.ZipFile, name: str, array: AnyArray, checksum: Hasher) -> None:
     array = np.ascontiguousarray(array).reshape(array.shape)
     if array.dtype.kind not in "fiubU":
         raise InputError(f"{name} must hold numbers or text to be saved, got {array.dtype}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -423,6 +423,6 @@ class Problem(FiniteSum):
 
 def as_problem(given: FiniteSum) -> Problem:
     """The same, for code that is reached only where f is a loss of rows."""
-    if not isinstance(given, Problem):
+    if not hasattr(given, "datafit"):
         raise TypeError(f"the losses of rows are needed, got {type(given).__name__}")
-    return given
+    return cast(Problem, given)

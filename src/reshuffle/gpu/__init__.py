@@ -1,4 +1,4 @@
-"""Rounds over very many clients on a graphics card: kernels in CUDA C++, and what they are given."""
+"""Rounds over very many clients on a graphics card: kernels in CUDA C++, and the arrays that they take."""
 
 from reshuffle.gpu.clients import DeviceClients, LocalPasses
 from reshuffle.gpu.cuda import CudaDevice

@@ -1,4 +1,4 @@
-"""Refusals of arrays that kernels would read wrongly: nothing on a device notices an index out of range."""
+"""Checks of the arrays that kernels read, because nothing on a device notices an index out of range."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NUMBERS_DRAWN = 1 << 48
 
 
 def check_first(first: NDArray[np.int64], n: int) -> None:
-    """``first`` must divide n rows among clients that have at least one each."""
+    """Check that ``first`` divides n rows among clients with at least one row each."""
     good = first.ndim == 1 and first.size > 1 and first[0] == 0 and first[-1] == n
     if not good or np.any(first[1:] <= first[:-1]):
         raise InputError(
@@ -29,7 +29,7 @@ def check_first(first: NDArray[np.int64], n: int) -> None:
 
 
 def check_sparse(columns: Any, starts: Any, n: int, features: int) -> None:
-    """CSR arrays, on whatever device: starts that rise up to what is stored, and columns that rise within a row."""
+    """Check CSR arrays on any device: starts rise up to the number of stored entries, and columns rise within each row."""
     if len(starts) != n + 1 or int(starts[0]) != 0 or bool((starts[1:] < starts[:-1]).any()):
         raise InputError(f"rows: indptr must rise from 0 in {n + 1} entries, got {len(starts)}")
     stored = int(starts[-1])
@@ -44,10 +44,12 @@ def check_sparse(columns: Any, starts: Any, n: int, features: int) -> None:
     inner = starts[1:-1]
     inner = inner[
         (inner > 0) & (inner < stored) & (starts[1:-1] < starts[2:])
-    ]  # of rows that are not empty
+    ]  # Only rows that are not empty have a first entry.
     allowed = int((columns[inner] <= columns[inner - 1]).sum()) if len(inner) else 0
     if falls != allowed:
-        raise InputError("rows: column indices must rise within each row, each at most once")
+        raise InputError(
+            "rows: column indices must rise within each row, and each may occur at most once"
+        )
 
 
 def check_passes(
@@ -57,7 +59,7 @@ def check_passes(
     averages: AnyArray,
     sizes: AnyArray,
 ) -> None:
-    """Local passes that fit the clients."""
+    """Check that the local passes fit the clients."""
     if order not in ORDERS:
         raise InputError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")
     if len(visits) != len(sizes) or len(averages) != len(sizes):
@@ -73,7 +75,7 @@ def check_passes(
 
 
 def check_positions(positions: NDArray[np.int64], visits: NDArray[np.int64]) -> None:
-    """Places of random numbers that the kernels can find."""
+    """Check that the kernels can find the random numbers at these positions."""
     wrong = positions.shape != visits.shape or np.any(positions < 0)
     if wrong or np.any(positions + visits > NUMBERS_DRAWN):
         raise InputError("positions must be one number for each client, from 0 up to 2^48")

@@ -35,9 +35,9 @@ class LocalPasses(NamedTuple):
     """Whether every round has the visits of the first."""
     batch: int
     visits: NDArray[np.int64]
-    """How many, of each client."""
+    """The number of visits of each client."""
     averages: Array
-    """The factor of a batch, for each client."""
+    """The factor by which each client multiplies the gradients of a batch."""
 
 
 def check_loss_on_device(loss: Loss) -> str:
@@ -56,11 +56,11 @@ class DeviceClients:
 
     Parameters
     ----------
-    device : where it all lies.
-    rows : of all clients, client after client; arrays of the device are used where they lie.
-    targets, weights : of the rows; no weights where all are 1.
+    device : the device that holds the data and runs the kernels.
+    rows : the rows of all clients, one client after the other; arrays that are on the device already are not copied.
+    targets, weights : one number for each row; no weights are given if all are 1.
     first : client c has the rows first[c] … first[c+1]-1.
-    number : "float64" or "float32", what the models are made of.
+    number : "float64" or "float32", the type of the numbers of the models.
     """
 
     def __init__(
@@ -86,18 +86,22 @@ class DeviceClients:
         if number not in NUMBERS:
             raise InputError(f'number must be "float64" or "float32", got {number!r}')
         if len(weights) not in (0, n):
-            raise InputError(f"weights must be {n} or none, got {len(weights)}")
+            raise InputError(
+                f"weights must be {n} numbers, one for each row, or none, got {len(weights)}"
+            )
         if rows.dense and rows.values.shape != (n, features):
             raise InputError(f"rows must have shape {(n, features)}, got {rows.values.shape}")
         self.number = np.dtype(number)
         values = rows.values.dtype if rows.values.dtype == np.float32 else np.dtype(np.float64)
         start = np.dtype(np.uint32 if rows.stored < 2**32 else np.uint64)
-        if not rows.dense and not rows.stored:  # a lane without an entry reads the first one of all
+        if (
+            not rows.dense and not rows.stored
+        ):  # A lane that has no entry reads the first entry of all rows instead.
             one = np.zeros(1, dtype=np.uint32)
             rows = rows._replace(
                 values=rows.values if rows.unit else one.astype(values), indices=one
             )
-        self.rows_on_device = (  # values, columns and starts; None for what is not there
+        self.rows_on_device = (  # These are values, columns and starts, with None for an array that is missing.
             None if rows.unit else device.put(rows.values, values),
             None if rows.dense else device.put(rows.indices, np.uint32),
             None if rows.dense else device.put(rows.indptr, start),
@@ -209,7 +213,7 @@ class DeviceClients:
         batch: int = 1,
         chosen: NDArray[np.int64] | None = None,
     ) -> object:
-        """The same for an x on the device; the array on the device that will hold the sum."""
+        """The same for an x on the device; returns the array on the device that will hold the sum."""
         count = self.clients if chosen is None else len(chosen)
         at, device, real = self.layout, self.device, self.number.type
         blocks = min(device.processors * at.resident, -(-count // at.groups))
@@ -249,12 +253,12 @@ class DeviceClients:
         return self._out
 
     def _keep(self, name: str, size: int, dtype: object) -> Any:
-        """Room on the device, kept for the next round."""
+        """An array on the device that is kept for the next round."""
         if name not in self._room or self._room[name].size < size:
             self._room[name] = self.device.room(size, dtype)
         return self._room[name]
 
 
 def _longest(device: Device, starts: Any) -> int:
-    """The most entries that a row has."""
+    """The largest number of entries of a row."""
     return int(device.get((starts[1:] - starts[:-1]).max()))

@@ -20,7 +20,7 @@ STATIC = 48 * 1024
 
 
 def load_cupy(purpose: str) -> Any:
-    """CuPy, where it is installed and sees a card; else an error that says which of the two is missing."""
+    """CuPy, if it is installed and sees a card; otherwise an error says which of the two is missing."""
     with extra("gpu", "cupy", purpose):
         import cupy
     try:
@@ -35,7 +35,7 @@ def load_cupy(purpose: str) -> Any:
 
 
 class CudaModule:
-    """Kernels of one compilation."""
+    """The kernels of one compilation."""
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -63,7 +63,7 @@ class CudaDevice:
         capability = int(self._card.compute_capability)
         if capability < OLDEST:
             raise InputError(
-                f"{purpose} needs a graphics card of compute capability 8.0 or newer, this one has "
+                f"{purpose} needs a graphics card of compute capability 8.0 or newer; this one has "
                 f"{capability // 10}.{capability % 10}"
             )
 

@@ -1,4 +1,4 @@
-"""What the rounds ask of a device, and how a kernel is laid out on it."""
+"""The interface of a device, and the layout of a kernel on it."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Kernels(Protocol):
 
 
 class Device(Protocol):
-    """Where the clients' data lies and the kernels run."""
+    """The device that holds the clients' data and runs the kernels."""
 
     @property
     def lanes(self) -> tuple[int, ...]:
-        """How many threads may share a client, in rising order."""
+        """The numbers of threads that may share a client, in rising order."""
         ...
 
     @property
     def ahead(self) -> int:
-        """How many visits before its turn a row is read, at most."""
+        """The largest number of visits by which a row is read ahead of its turn."""
         ...
 
     @property
@@ -53,11 +53,11 @@ class Device(Protocol):
         ...
 
     def put(self, array: object, dtype: object) -> Any:
-        """An array on the device; one that is there already, with this type, is not copied."""
+        """The array on the device; it is not copied if it is there already with this type."""
         ...
 
     def room(self, size: int, dtype: object) -> Any:
-        """An array on the device, whose contents do not matter."""
+        """A new array on the device, whose contents are arbitrary."""
         ...
 
     def get(self, array: object) -> AnyArray:
@@ -72,8 +72,8 @@ class Device(Protocol):
 RESERVED = 1024
 """Bytes of shared memory that CUDA keeps for itself in every block."""
 THREADS = {4: 896, 8: 512}
-"""Threads of a processor whose registers fit, by the bytes of a number: of 65,536 registers each thread takes up to 72
-where models are float32, and up to 126 where they are float64."""
+"""The number of threads of a processor whose registers fit, by the bytes of a number: each thread takes up to 72 of the
+65,536 registers if models are float32, and up to 126 if they are float64."""
 LARGEST_BLOCK = 448
 """Threads of a block, at most: half of those that fit where models are float32, so that one block works while another
 collects its models."""
@@ -85,19 +85,19 @@ each client take fewer instructions in all, and more of them wait less for each 
 
 
 class Geometry(NamedTuple):
-    """How clients are laid out: threads of each, clients of each block."""
+    """How clients are laid out: the threads of each client, and the clients of each block."""
 
     lanes: int
     held: int
     ahead: int
     whole: bool
-    """Whether the entries that are held are all that a row has."""
+    """Whether the registers hold all entries of a row."""
     shared: bool
     """Whether the models lie in shared memory."""
     groups: int
     memory: int
     resident: int
-    """Blocks that a processor works on at a time."""
+    """The number of blocks that a processor works on at a time."""
 
     @property
     def threads(self) -> int:
@@ -119,7 +119,9 @@ def geometry(device: Device, longest: int, width: int, number: np.dtype[Any]) ->
     enough = [k for k in device.lanes if -(-longest // k) <= FEW[number.itemsize]]
     lanes = enough[0] if enough else device.lanes[-1]
     held = max(1, min(HELD, -(-longest // lanes)))
-    ahead = min(device.ahead, lanes, 4 if held <= 4 else 2)  # a row ahead takes registers too
+    ahead = min(
+        device.ahead, lanes, 4 if held <= 4 else 2
+    )  # A row that is read ahead takes registers as well.
     warp = max(device.lanes)
     per_warp = warp // lanes
     best: tuple[int, int, int, int] | None = None

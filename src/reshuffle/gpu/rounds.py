@@ -50,7 +50,7 @@ class DeviceRounds:
         return x + changes.reshape(x.shape) / count
 
     def start(self, x: object, step: float, number: int) -> Any:
-        """A round of all clients from an x on the device; the array that will hold Σ_m (x_m - x)."""
+        """A round of all clients from an x on the device; returns the array that will hold Σ_m (x_m - x)."""
         visits = self.visits(number)
         return self.clients.start_passes(
             x, step, visits, self._bounds, self._averages, self.passes.batch, self._everyone
@@ -61,7 +61,7 @@ class DeviceRounds:
         return self._drawn(number) if self._fixed is None else self._fixed
 
     def _by_size(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Clients with the most visits first: those of a block wait for each other."""
+        """The clients with the most visits first, because the clients of a block wait for each other."""
         return chosen[np.argsort(-self.passes.visits[chosen], kind="stable")]
 
     def _first_visits(self) -> object:

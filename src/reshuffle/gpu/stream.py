@@ -1,4 +1,4 @@
-"""The random numbers of a round, as the kernels draw them: numpy's PCG64DXSM, from any place on."""
+"""The random numbers of a round, as the kernels draw them: numpy's PCG64DXSM, started at any position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from reshuffle.randomness import generator
 
 MULTIPLIER = 0xDA942042E4DD58B5
-"""The multiplier a of the state, of PCG64DXSM."""
+"""The multiplier a of the state of PCG64DXSM."""
 BYTES = 6
 """Positions have this many bytes (see orders.cuh)."""
 WORD, WHOLE = (1 << 64) - 1, (1 << 128) - 1

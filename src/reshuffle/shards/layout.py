@@ -42,9 +42,9 @@ class Shard:
 
     rows: int
     stored: int
-    """Values, those that are 1 and not written included."""
+    """The number of values, including values of 1 that are not written."""
     files: dict[str, StoredFile]
-    """By the name of the array: targets, indptr, indices, values."""
+    """The files by the names of their arrays: targets, indptr, indices and values."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Manifest:
     names: tuple[str, ...] = ()
     """The columns of a table."""
     source: dict[str, Any] = field(default_factory=dict)
-    """Where the rows come from, and where a conversion that was ended goes on."""
+    """Where the rows come from, and where an interrupted conversion resumes."""
 
     @property
     def rows(self) -> int:
@@ -78,22 +78,22 @@ class Manifest:
 
     @property
     def stored(self) -> int:
-        """Values of all rows."""
+        """The number of values of all rows."""
         return sum(shard.stored for shard in self.shards)
 
     @property
     def bytes(self) -> int:
-        """Of all arrays on disk."""
+        """The bytes of all arrays on disk."""
         return sum(file.bytes for shard in self.shards for file in shard.files.values())
 
     @property
     def row_bytes(self) -> int:
-        """Of the rows in memory, without their targets."""
+        """The bytes that the rows would take in memory, without their targets."""
         each = (0 if self.unit else np.dtype(self.number).itemsize) + (self.layout == "csr") * 4
         return each * self.stored + 8 * self.rows
 
     def part(self, first: int, last: int) -> Self:
-        """The manifest of shards ``first`` up to ``last`` alone; of Σ_i ‖a_i‖² it has its share by rows."""
+        """The manifest of the shards from ``first`` to ``last`` alone; it gets a share of Σ_i ‖a_i‖² in proportion to its rows."""
         shards = self.shards[first:last]
         share = sum(shard.rows for shard in shards) / max(self.rows, 1)
         return replace(self, shards=shards, sum_of_squares=share * self.sum_of_squares)
@@ -105,7 +105,7 @@ class Manifest:
         return sparse and not any("values" in shard.files for shard in self.shards)
 
     def with_shard(self, shard: Shard, **changes: Any) -> Self:
-        """The manifest with one shard more."""
+        """The manifest with one more shard."""
         return replace(self, shards=(*self.shards, shard), **changes)
 
 
@@ -118,13 +118,13 @@ def is_shard_folder(path: Location) -> bool:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Replace the manifest, whole or not at all."""
+    """Replace the manifest, either completely or not at all."""
     about = {"format": FORMAT, "version": VERSION} | asdict(manifest)
     write_atomically(folder / MANIFEST, json.dumps(about, indent=1).encode())
 
 
 def read_manifest(folder: Location) -> Manifest:
-    """The manifest of a folder, refused where it is of another version or cannot be."""
+    """The manifest of a folder; it is refused if its version is another one or its contents contradict each other."""
     path = Path(folder) / MANIFEST
     if not is_shard_folder(folder):
         raise InputError(
@@ -159,7 +159,7 @@ def _shard(about: dict[str, Any]) -> Shard:
     files = {name: StoredFile(**file) for name, file in about["files"].items()}
     for file in files.values():
         if os.path.basename(file.name) != file.name or not file.name.endswith(".npy"):
-            raise ValueError(f"{file.name!r} is no name of a file of a shard")
+            raise ValueError(f"{file.name!r} is not a name that a file of a shard can have")
     return Shard(int(about["rows"]), int(about["stored"]), files)
 
 
@@ -178,11 +178,11 @@ def _check(found: Manifest) -> None:
         raise ValueError("sizes must be whole numbers")
     for name in ("largest_square", "sum_of_squares"):
         if not 0 <= float(getattr(found, name)) < np.inf:
-            raise ValueError(f"{name} must be a number from 0 on")
+            raise ValueError(f"{name} must be a number that is not negative")
 
 
 def check_present(folder: Path, manifest: Manifest) -> None:
-    """Refuse a folder from which a file is missing, or in which one has another size: no file is read for it."""
+    """Refuse a folder in which a file is missing or has the wrong size; no file is read for this."""
     for shard in manifest.shards:
         for file in shard.files.values():
             try:

@@ -1,9 +1,9 @@
 """Reading shards into buffers that belong to this process, the next window while the last one is used.
 
 Files are read, not mapped. A mapped file that is cut ends the process with SIGBUS, and one that is overwritten changes
-under a kernel that has checked it; of a read, both are errors that name the file. Every file is compared with its CRC-32
-when it is first read, and again whenever its size, its time or its inode has changed. What the core reads is checked
-after it was read: indices that lie beyond the features are refused.
+under a kernel that has checked it; when a file is read, both are errors that name it. Every file is compared with its CRC-32
+when it is first read, and again whenever its size, its time or its inode has changed. The arrays are checked in memory,
+after they were read and before the core uses them: indices that lie beyond the features are refused.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ShardReader:
         self.folder, self.manifest = folder, manifest
         self._seen: dict[str, tuple[int, int, int]] = {}
         self.bytes_read = 0
-        """Of all files so far."""
+        """The bytes that have been read from all files so far."""
 
     def targets(self) -> NDArray[np.float64]:
         """The targets of all rows, in memory."""
@@ -71,7 +71,7 @@ class ShardReader:
     def window(
         self, pieces: Sequence[Piece], buffers: Buffers | None = None, verify: bool = True
     ) -> Rows:
-        """The rows of these pieces, one after the other; in ``buffers``, where these are given, until they are filled again.
+        """The rows of these pieces, one after the other. If ``buffers`` are given, the rows lie there until the buffers are filled again.
 
         Without ``verify`` files that were not read whole before are not compared with their checksums.
         """
@@ -104,7 +104,7 @@ class ShardReader:
     def _pointers(
         self, spans: Sequence[Piece], out: AnyArray, verify: bool
     ) -> tuple[list[int], int]:
-        """Fill in where the rows of a window begin; the first value of each span in its file, and the number of all."""
+        """Fill in where the rows of a window begin; returns the position of the first value of each span in its file, and the number of all values."""
         firsts, row, stored = list[int](), 0, 0
         out[0] = 0
         for piece in spans:
@@ -124,7 +124,7 @@ class ShardReader:
     def windows(self, groups: Sequence[Sequence[Piece]]) -> Iterator[Rows]:
         """The rows of each group of pieces in turn. A thread reads the next group while this one is used.
 
-        Two sets of buffers are filled by turns: the rows of a window are to be used before the next one is asked for.
+        Two sets of buffers are filled by turns: the rows of a window must be used before the next window is asked for.
         """
         slots: tuple[Buffers, Buffers] = ({}, {})
         with ThreadPoolExecutor(1, thread_name_prefix="shards") as pool:
@@ -190,7 +190,7 @@ class ShardReader:
             os.close(number)
 
     def _read(self, number: int, out: memoryview, offset: int, path: Path) -> None:
-        """Fill a buffer from a file, all of it."""
+        """Fill the whole buffer from a file."""
         done = 0
         while done < len(out):
             got = os.preadv(number, [out[done:]], offset + done)
@@ -210,7 +210,7 @@ class ShardReader:
             raise FileError(self._damaged(stored.name))
 
     def _damaged(self, name: str) -> str:
-        return f"{self.folder / name} is damaged: its content is not that which was written (CRC-32): {REMEDY}"
+        return f"{self.folder / name} is damaged: its checksum (CRC-32) is not the one that was written: {REMEDY}"
 
     def __getstate__(self) -> dict[str, object]:
         return {"folder": self.folder, "manifest": self.manifest}
@@ -220,7 +220,7 @@ class ShardReader:
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces, those that follow on each other in a shard as one."""
+    """The pieces, with adjacent pieces of a shard joined."""
     found: list[Piece] = []
     for piece in pieces:
         if found and found[-1].shard == piece.shard and found[-1].end == piece.begin:
@@ -246,7 +246,7 @@ def _stamp(number: int) -> tuple[int, int, int]:
 
 @cache
 def _header(kind: str, shape: tuple[int, ...]) -> bytes:
-    """What numpy writes before an array."""
+    """The header that numpy writes before an array."""
     about, out = {"descr": kind, "fortran_order": False, "shape": shape}, io.BytesIO()
     np.lib.format.write_array_header_1_0(out, about)
     return out.getvalue()

@@ -1,4 +1,4 @@
-"""X of a folder of shards: what a ``Problem`` takes in the place of a matrix."""
+"""The rows of a folder of shards, which a ``Problem`` takes in place of a matrix."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from reshuffle.shards.layout import Manifest
 from reshuffle.shards.reader import Piece, ShardReader
 
 MEMORY = 1 << 30
-"""Bytes of rows that are held in memory, where nothing else is asked for."""
+"""The bytes of rows that are held in memory by default."""
 PIECES = 16
 """Pieces of a shard: with 2 MB each, reads are nearly as fast as those of whole shards, and a window has many of them."""
 WINDOWS = 4
-"""A window takes one part of so many of the memory: one is used, one is read, and working sets have the rest."""
+"""A window takes this fraction (one over the number) of the memory: one window is used, one is read, and working sets have the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,22 +34,22 @@ class Shards:
 
     reader: ShardReader
     memory: int = MEMORY
-    """Bytes of rows that may be held: rows that all fit are read once, and stay."""
+    """The bytes of rows that may be held in memory; rows that all fit are read once and stay there."""
     kept: tuple[NDArray[np.uint32], ...] | None = None
-    """The rows of each piece that are looked at, where these are not all."""
+    """The selected rows of each piece, if not all rows are selected."""
 
     ndim = 2
     __iter__ = None
-    """Rows on disk are not walked one by one."""
+    """Refuse a loop over single rows, because rows are on disk."""
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What tells these rows from others: the checksums of the files, and which rows are looked at."""
+        """What identifies these rows: the checksums of the files, and the selection of rows."""
         crcs = [file.crc32 for shard in self.manifest.shards for file in shard.files.values()]
         return "shards", crcs, [] if self.kept is None else list(self.kept)
 
     def widened(self, features: int) -> Shards:
-        """The same rows with columns of zeros after theirs."""
+        """The same rows with further columns of zeros at the end."""
         if features == self.shape[1]:
             return self
         wider = replace(self.manifest, features=features)
@@ -117,7 +117,7 @@ class Shards:
 
     @cached_property
     def stored(self) -> int:
-        """How many values the rows have; in proportion, where some rows are left out."""
+        """The number of values of the rows; if only some rows are selected, an estimate in proportion."""
         share = self.shape[0] / max(self.manifest.rows, 1)
         return round(self.manifest.stored * share)
 
@@ -131,7 +131,7 @@ class Shards:
 
     @property
     def bytes(self) -> int:
-        """Of the rows in memory, if all were there."""
+        """The bytes that all rows would take in memory."""
         each = (0 if self.unit else self.dtype.itemsize) + (0 if self.dense else 4)
         return each * self.stored + 8 * self.shape[0]
 
@@ -142,7 +142,7 @@ class Shards:
 
     @cached_property
     def window_rows(self) -> int:
-        """Rows of a window that takes its part of the memory."""
+        """The number of rows of a window that takes its share of the memory."""
         each = max(self.bytes // max(self.shape[0], 1), 1)
         return max(self.memory // WINDOWS // each, 1)
 
@@ -166,13 +166,13 @@ class Shards:
         return rows if self.kept is None else rows.take(self._places(pieces))
 
     def windows(self, groups: Sequence[Sequence[int]]) -> Iterator[Rows]:
-        """The rows of each group of pieces, the next one read by a thread; of use until the next one is asked for."""
+        """The rows of each group of pieces, valid until the next group is asked for; a thread reads one group ahead."""
         wanted = [[self.pieces[k] for k in group] for group in groups]
         for group, rows in zip(groups, self.reader.windows(wanted), strict=True):
             yield rows if self.kept is None else rows.take(self._places(group))
 
     def in_turn(self) -> Iterator[tuple[int, int, Rows]]:
-        """The rows in storage order, a shard at a time, with the numbers of the first and after the last."""
+        """The rows in storage order, a shard at a time, with the number of the first row and the number after the last."""
         for group, rows in zip(self.shards, self.windows(self.shards), strict=True):
             yield int(self.starts[group[0]]), int(self.starts[group[-1] + 1]), rows
 
@@ -191,7 +191,7 @@ class Shards:
         each = self.pieces[0].rows
         if (
             self.kept is None and self.manifest.shard_rows % each == 0
-        ):  # a division where pieces are alike
+        ):  # If all pieces have the same length, a division is enough.
             found: NDArray[np.int64] = (rows // rows.dtype.type(each)).astype(np.int64)
             return found
         return np.searchsorted(self.starts, rows, side="right") - 1
@@ -217,12 +217,12 @@ class Shards:
         return out
 
     def matrices(self) -> Iterator[tuple[int, Any]]:
-        """The rows in storage order, a shard at a time, as numpy or scipy has them, and the number of the first."""
+        """The rows in storage order, a shard at a time, as an array or a sparse matrix, with the number of the first row."""
         for begin, end, rows in self.in_turn():
             yield begin, _matrix(rows, end - begin, self.shape[1])
 
     def __getitem__(self, rows: object) -> Shards:
-        """Some of the rows, still on disk: a mask, or numbers that rise."""
+        """Some of the rows, which stay on disk; ``rows`` is a mask, or numbers that rise."""
         chosen = np.arange(self.shape[0])[rows] if isinstance(rows, slice) else np.asarray(rows)
         if chosen.dtype == bool:
             if chosen.shape != (self.shape[0],):
@@ -251,7 +251,7 @@ class Shards:
 
 
 def _matrix(rows: Rows, n: int, features: int) -> object:
-    """The rows as numpy or scipy has them."""
+    """The rows as an array or a sparse matrix."""
     if rows.dense:
         return rows.values
     values = np.ones(rows.indices.size) if rows.unit else rows.values

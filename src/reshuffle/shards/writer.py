@@ -20,9 +20,9 @@ from reshuffle.shards.layout import Manifest, Shard, StoredFile, write_manifest
 SHARD_BYTES = 32 << 20
 """Bytes of a shard, about: two windows of several shards fit into a small memory, and reads of this size are sequential."""
 FEWEST, MOST = 256, 1 << 22
-"""Rows of a shard are between these, whatever a row takes."""
+"""The least and the largest number of rows of a shard, whatever the size of a row."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system says where there is no more room."""
+"""The error numbers of the system for a disk without free space."""
 
 
 class Block(NamedTuple):
@@ -43,7 +43,7 @@ class Block(NamedTuple):
         return int(stored + 16 * self.rows)
 
     def part(self, start: int, stop: int) -> Block:
-        """Rows ``start`` up to ``stop``, where they lie."""
+        """The rows from ``start`` up to ``stop``, as views."""
         if self.indptr is None or self.indices is None:
             return Block(self.values[start:stop], None, None, self.targets[start:stop])
         first, last = int(self.indptr[start]), int(self.indptr[stop])
@@ -78,13 +78,13 @@ class Block(NamedTuple):
 
 
 def rows_of_a_shard(block: Block) -> int:
-    """A power of two, so that a shard like this block takes about ``SHARD_BYTES``."""
+    """A power of two with which a shard of such rows takes about ``SHARD_BYTES``."""
     wanted = SHARD_BYTES * block.rows / max(block.bytes, 1)
     return int(min(max(2 ** round(np.log2(max(wanted, 1.0))), FEWEST), MOST))
 
 
 class ShardWriter:
-    """Appends rows to a folder. What it holds in memory is less than a shard and a block."""
+    """Appends rows to a folder. It holds less than a shard and a block in memory."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
@@ -96,7 +96,7 @@ class ShardWriter:
         return sum(block.rows for block in self._held)
 
     def append(self, block: Block) -> int:
-        """Take rows; how many shards were finished with them."""
+        """Take rows; returns the number of shards that they completed."""
         written = 0
         while block.rows:
             room = self.manifest.shard_rows - self.held
@@ -108,12 +108,12 @@ class ShardWriter:
         return written
 
     def note(self, **source: object) -> None:
-        """Say in the manifest where a conversion that is ended now would go on."""
+        """Record in the manifest where a conversion that is interrupted now would resume."""
         self.manifest = replace(self.manifest, source=self.manifest.source | source)
         self._guarded(lambda: write_manifest(self.folder, self.manifest))
 
     def finish(self, **changes: Any) -> Manifest:
-        """The last shard, and the manifest that says that all is there."""
+        """Write the last shard, and the manifest that declares the folder complete."""
         if self.held:
             self._flush()
         self.manifest = replace(self.manifest, complete=True, **changes)
@@ -158,7 +158,7 @@ class ShardWriter:
         return StoredFile(name, len(start) + body.size, check)
 
     def _guarded(self, work: Any) -> Any:
-        """A full disk is said together with what is finished, and how to go on."""
+        """Do the work; an error for a full disk says which rows are finished and how to go on."""
         try:
             return work()
         except OSError as error:

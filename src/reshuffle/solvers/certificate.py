@@ -145,7 +145,8 @@ class RelativeMapping(Measure):
         tau = 1.0 / self.problem.typical_curvature
         found = close(self.problem, x, x - tau * g, tau, start, with_ridge=True)
         moved = float(np.linalg.norm(x - found.point)) + found.error
-        return moved / tau / self._at_zero
+        relative: float = moved / tau / self._at_zero
+        return relative
 
     @cached_property
     def _at_zero(self) -> float:

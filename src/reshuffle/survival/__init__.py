@@ -1,4 +1,4 @@
-"""Times until an event: Cox's partial likelihood, and what is computed from its model."""
+"""Times until an event: Cox's partial likelihood, and quantities that follow from its model."""
 
 from reshuffle.survival.baseline import Baseline as Baseline
 from reshuffle.survival.concordance import concordance as concordance

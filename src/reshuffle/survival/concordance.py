@@ -41,20 +41,20 @@ def concordance(time: object, event: object, risk: object, strata: object = None
         own = np.flatnonzero(codes == code)
         order = own[np.lexsort((events[own], -times[own]))]
         when, at = times[order], np.flatnonzero(events[order])
-        # rows before the first event of the same time fail later, or are not known to fail
+        # The rows before the first event of the same time fail later, or are not known to fail.
         marks = np.flatnonzero(np.append(True, when[at][1:] != when[at][:-1])) if at.size else at
         before = at[np.repeat(marks, np.diff(np.append(marks, at.size)))]
         lower, same = smaller_before(ranks[order], before, ranks[order][at])
         better, equal, pairs = better + lower, equal + same, pairs + int(before.sum())
     if not pairs:
         raise InputError(
-            "no two rows can be compared: every event must have a row beside it that is known to have none until later"
+            "no two rows can be compared: there must be an event and another row that is known to have no event until later"
         )
     return (better + 0.5 * equal) / pairs
 
 
 def smaller_before(ranks: Numbers, ends: Numbers, of: Numbers) -> tuple[int, int]:
-    """How many of the first ``ends[i]`` ranks are below ``of[i]``, and how many equal it, in all.
+    """The number of pairs in which one of the first ``ends[i]`` ranks is below ``of[i]``, and the number in which it is equal.
 
     A beginning of length b consists of blocks, one for each digit 1 of b in base 2: blocks of one length are sorted together.
     """

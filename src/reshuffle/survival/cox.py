@@ -112,7 +112,7 @@ class CoxProblem(TwiceDifferentiable):
         self.bounds = np.concatenate([[0], cuts, [order.size]])
         self.matrix, self.centres = matrix.rows(order).centred(self.bounds)
         self.labels = codes[order][self.bounds[:-1]]
-        """The number of each stratum, of those that have a row of positive weight."""
+        """The numbers of the strata that have a row of positive weight."""
         self.form  # noqa: B018 -- it says so where arrays of the penalty do not fit
 
     def __repr__(self) -> str:
@@ -142,7 +142,7 @@ class CoxProblem(TwiceDifferentiable):
 
     @cached_property
     def in_the_core(self) -> native.CoxRows | None:
-        """Rows, strata and the bound below f as the core follows a path on them; None for sparse rows."""
+        """The rows, the strata and the lower bound of f in the form in which the core follows a path; None for sparse rows."""
         columns = self.matrix.columns
         if columns is None:
             return None
@@ -151,7 +151,7 @@ class CoxProblem(TwiceDifferentiable):
 
     @cached_property
     def form(self) -> Form | None:
-        """ψ as the solver of the models reads it, where it can be compiled."""
+        """ψ in the form that the solver of Newton's models reads, if it can be compiled."""
         return compiled_form(self.penalty, self.shape)
 
     # --- f -------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class CoxProblem(TwiceDifferentiable):
 
     @cached_property
     def least(self) -> float:
-        """The value of f for a model whose events are all certain, below which no model goes."""
+        """The value of f for a model under which all events are certain, which is a lower bound for all models."""
         return sum(sets.least for _, sets in self.strata) / self.n
 
     @cached_property
@@ -242,6 +242,6 @@ class CoxProblem(TwiceDifferentiable):
         }
 
     def __getstate__(self) -> dict[str, object]:
-        """Without what is computed on demand."""
+        """The state without the values that are computed on demand."""
         found = on_demand(type(self))
         return {name: value for name, value in vars(self).items() if name not in found}

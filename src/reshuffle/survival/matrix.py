@@ -1,4 +1,4 @@
-"""The design matrix of a survival model: dense or sparse, with the four things that the likelihood asks of it."""
+"""The design matrix of a survival model: dense or sparse, with the operations that the likelihood needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reshuffle.shards import Shards
 from reshuffle.validation import as_array, check_finite
 
 BLOCK = 1 << 22
-"""Numbers of a dense block of rows at most where squares of sparse rows are computed: 32 MB."""
+"""The largest number of entries of the dense block in which squares of sparse rows are computed: 32 MB."""
 
 
 def is_sparse(values: object) -> bool:
@@ -27,7 +27,7 @@ def is_sparse(values: object) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """Rows of double precision."""
+    """Rows of numbers in double precision."""
 
     values: Any
     """An array whose columns lie one after the other, or a sparse matrix in CSR format."""
@@ -44,17 +44,17 @@ class Matrix:
 
     @property
     def columns(self) -> Array | None:
-        """A row for each column, of dense rows; None for sparse ones."""
+        """The transpose of dense rows, with a row for each column; None for sparse rows."""
         return None if is_sparse(self.values) else np.ascontiguousarray(self.values.T)
 
     def centred(self, bounds: NDArray[np.intp]) -> tuple[Matrix, Array]:
-        """The rows of each piece less their mean, in place, and the means; sparse rows as they are, and zeros."""
+        """Subtract from the rows of each piece their mean, in place, and return the means; sparse rows stay as they are, with means of zero."""
         means = np.zeros((bounds.size - 1, self.shape[1]))
         if not is_sparse(self.values):
             with np.errstate(over="ignore", invalid="ignore"):
                 for k, (start, stop) in enumerate(pairwise(bounds.tolist())):
                     own, first = self.values[start:stop], self.values[start].copy()
-                    own -= first  # columns that do not vary are zero then, to the last digit
+                    own -= first  # Columns that do not vary then become exactly zero.
                     mean = own.mean(axis=0)
                     own -= mean
                     means[k] = first + mean
@@ -78,7 +78,7 @@ class Matrix:
         return np.asarray(some.toarray() if is_sparse(some) else some)
 
     def centred_squares(self, rows: slice) -> Array:
-        """‖a_j - c‖² with c the mean of these rows, without rounding that exceeds it."""
+        """‖a_j - c‖² with c the mean of these rows, computed without cancellation."""
         some = self.values[rows]
         mean = np.asarray(some.mean(axis=0)).ravel()
         if not is_sparse(some):

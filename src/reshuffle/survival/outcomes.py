@@ -1,4 +1,4 @@
-"""Times and events as they come in: checked, and as one array for estimators."""
+"""Times and events: their checks, and the one array in which estimators take them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def check_times(name: str, given: object, n: int) -> Array:
     """One time per row, finite and not negative."""
     times = as_array(name, given)
     if times.dtype.kind in "mM":
-        raise InputError(f"{name} must hold numbers, got dates or durations: say in which unit")
+        raise InputError(
+            f"{name} must hold numbers, got dates or durations: convert them to numbers in the unit you want"
+        )
     if times.shape != (n,) or times.dtype.kind not in "fiub":
         raise InputError(
             f"{name} must be {n} numbers, one per row of X, got shape {times.shape}, dtype {times.dtype}"
@@ -86,7 +88,7 @@ def outcome(time: ArrayLike, event: ArrayLike) -> AnyArray:
 
 
 def parts(y: object) -> tuple[AnyArray, AnyArray]:
-    """The times and the events of such an array; of a matrix with two columns, time and event."""
+    """The times and the events of such an array, or of a matrix with the two columns time and event."""
     given = as_array("y", y) if not hasattr(y, "iloc") else np.asarray(y)
     if given.dtype.names is not None and len(given.dtype.names) == 2:
         flags = [name for name in given.dtype.names if given.dtype[name] == np.bool_]

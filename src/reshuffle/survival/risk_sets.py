@@ -44,7 +44,7 @@ class RiskSets:
     weights: Array
     events: NDArray[np.bool_]
     begins: Numbers
-    """The first event of each time that has some."""
+    """The first event of each time that has events."""
     ends: Numbers
     """The end of its events, and of its risk set."""
     times: Array
@@ -81,7 +81,7 @@ class RiskSets:
     def of_times(self, e: Array) -> tuple[Array, Array]:
         """Sums of e, an entry or a row for each row, over the risk set of each time but its events, and over its events."""
         marks = np.column_stack([np.append(0, self.ends[:-1]), self.begins]).ravel()
-        # reduceat gives the entry itself where a segment is empty: where no row was censored in between
+        # For an empty segment, where no row was censored in between, reduceat returns the entry itself.
         pieces = np.add.reduceat(e[: self.ends[-1]], marks, axis=0)
         before, own = pieces[0::2].copy(), pieces[1::2]
         before[marks[0::2] == marks[1::2]] = 0.0
@@ -96,7 +96,7 @@ class RiskSets:
 
     @cached_property
     def native(self) -> native.RiskSets:
-        """The same risk sets in the core, which has the sums over rows."""
+        """The same risk sets in the core, which computes the sums over rows."""
         terms = np.bincount(self.owner, minlength=self.begins.size)
         totals = np.bincount(self.owner, self.counts, self.begins.size).astype(np.float64)
         return native.RiskSets(self.weights, self.begins, self.ends, terms, totals)
