@@ -71,7 +71,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """All that leaves a client in a round: its model, and what says where that belongs."""
+    """Everything that leaves a client in a round: its model, and the task that the model answers."""
 
     run: str
     round: int
@@ -79,7 +79,7 @@ class Reply:
     digest: str
     model: Array
     check: int | None = None
-    """``checksum(model, more)``, by which one that was damaged on its way is recognised."""
+    """``checksum(model, more)``, by which a reply that was damaged on its way is recognised."""
     more: Record = field(default_factory=dict)
     """The answers beside the model that the task asked for."""
 
@@ -96,9 +96,9 @@ class Failure:
     client: int
     reason: str
     diverged: bool = False
-    """Whether its local work overflowed: asked again it would say the same."""
+    """Whether its local work overflowed; if it were asked again, it would fail again."""
     lost: bool = False
-    """Whether it has not the state that it should have of earlier rounds."""
+    """Whether the client lacks the state of earlier rounds that it should have."""
 
 
 class Host(Protocol):
@@ -107,14 +107,14 @@ class Host(Protocol):
     clients: tuple[int, ...]
 
     def sizes(self) -> dict[int, int]:
-        """N_m of each client: all that a client says before the first round."""
+        """The number of samples N_m of each client, which is all that a client says before the first round."""
         ...
 
     def work(self, task: Task) -> list[Reply | Failure]: ...
 
 
 class Session(Protocol):
-    """The hosts of one run. Two runs have two sessions, also where they share an engine."""
+    """The hosts of one run. Two runs have two sessions, even if they share an engine."""
 
     sizes: dict[int, int]
     """N_m as the clients themselves report it."""
@@ -146,7 +146,9 @@ def open_session(
     name = type(engine).__name__
     missing = [part for part in ("sizes", "run_round", "close") if not hasattr(opened, part)]
     if missing:
-        raise InputError(f"engine {name}: open() must return a Session, it lacks {missing}")
+        raise InputError(
+            f"engine {name}: open() must return a Session, and what it returned lacks {missing}"
+        )
     return opened
 
 
@@ -162,7 +164,7 @@ def checksum(model: AnyArray, more: Record) -> int:
 
 
 def size_of(record: Record) -> int:
-    """Bytes: of arrays those of their entries, of text those of UTF-8, of a number eight."""
+    """The bytes of a value: those of the entries of an array, of a text in UTF-8, and eight for a number."""
     return sum(
         value.nbytes
         if isinstance(value, np.ndarray)

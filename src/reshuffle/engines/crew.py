@@ -1,4 +1,4 @@
-"""Threads that do jobs, each with a deadline of its own; no one waits for a thread that hangs."""
+"""Threads that do jobs, each job with its own deadline; nobody waits for a thread that hangs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ class Job:
         return self.late or self.answers is not None
 
     def run(self) -> None:
-        """The answers; a host that raises has failed for all clients of the job."""
+        """The answers; if a host raises an error, all clients of the job have failed."""
         try:
             self.answers = self.work()
-        except BaseException as error:  # also SystemExit: the driver decides what to do about it
+        except (
+            BaseException
+        ) as error:  # This includes SystemExit: the driver decides what to do about it.
             reason = f"{type(error).__name__}: {error}"
             self.answers = [Failure(c, reason) for c in self.clients]
 
@@ -42,8 +44,8 @@ class Crew:
     """Workers, as daemon threads: the process does not wait for them when it ends.
 
     A job's time counts from when it begins. A worker that is late is written off and another takes its
-    place, so that a client that hangs costs its own answer and nobody else's; what it says later goes
-    nowhere. Until then the same client is not given another job.
+    place, so that a client that hangs loses its own answer and no other one. Its late answer is discarded,
+    and until it comes the client gets no other job.
     """
 
     def __init__(self, workers: int) -> None:
@@ -55,7 +57,7 @@ class Crew:
             self._hire()
 
     def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Job]:
-        """The jobs as they end, with answers or late."""
+        """The jobs in the order in which they end, with their answers or as late."""
         left = list(jobs)
         try:
             with self._change:
@@ -67,7 +69,7 @@ class Crew:
                         self._change.wait(self._write_off(left, timeout))
                 left = [job for job in left if job not in done]
                 yield from done
-        finally:  # also where the driver was interrupted
+        finally:  # This happens also if the driver was interrupted.
             with self._change:
                 for job in left:
                     self._drop(job)
@@ -102,7 +104,7 @@ class Crew:
                     return
 
     def _next(self) -> Job | None:
-        """The first job that waits and none of whose clients is at work."""
+        """The first waiting job of which no client is at work."""
         for job in self._waiting:
             if not self._busy.keys() & set(job.clients):
                 self._waiting.remove(job)
@@ -110,7 +112,7 @@ class Crew:
         return None
 
     def _write_off(self, jobs: Sequence[Job], timeout: float | None) -> float | None:
-        """Declare late what is; seconds until the next can be, at most."""
+        """Write off the jobs whose time is up; returns the seconds until the next job can be late."""
         if timeout is None:
             return None
         now, next_one = time.monotonic(), timeout
@@ -136,7 +138,7 @@ class Crew:
 def answers(
     crew: Crew, hosts: Sequence[Host], task: Task, timeout: float | None, apart: bool
 ) -> Iterator[Reply | Failure]:
-    """The answers of the hosts' clients, as they come.
+    """The answers of the hosts' clients, in the order in which they come.
 
     A host does its clients' work in one go, or, where they are kept ``apart``, each client's by itself, with
     a time limit of its own.

@@ -33,7 +33,7 @@ class Cuda:
             raise InputError(f'number must be "float64" or "float32", got {shown(self.number)}')
 
     def device(self) -> Device:
-        """The card; an error where there is none, or no CuPy."""
+        """The card; an error is raised if there is no card or no CuPy."""
         return CudaDevice('engine="cuda"')
 
     def open(

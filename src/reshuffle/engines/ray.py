@@ -25,7 +25,7 @@ class Ray:
     Parameters
     ----------
     hosts : actors, one per CPU of the cluster where not given. The model does not depend on it.
-    address : of a running cluster ("auto" to find one). Without it, a local cluster is started that
+    address : the address of a running cluster ("auto" to find one). Without it, a local cluster is started that
         listens on loopback only, and is shut down when the last run that uses it ends.
     restarts : how often a host that died is started again; its task is then repeated.
     places : for each client the name of a custom resource of the node where its data lies, such as "north"
@@ -54,7 +54,7 @@ class Ray:
             raise
 
     def _groups(self, ray: Any, sizes: Sequence[int]) -> list[tuple[dict[str, Any], list[int]]]:
-        """Clients that have a host in common, and where that is to run."""
+        """Groups of clients that share a host, and the place where each host must run."""
         if self.places is None:
             count = self.hosts or max(int(ray.cluster_resources().get("CPU", 1)), 1)
             spread = {"scheduling_strategy": "SPREAD"}
@@ -84,7 +84,7 @@ class RaySession:
         self.ray = ray
         common = {"max_restarts": restarts, "max_task_retries": restarts, "num_cpus": 0}
         actor = ray.remote(_HostActor)
-        # put once: later rounds send the model only; and held, so that a restarted actor finds it
+        # The data is put once, so that later rounds send the model only; it is held, so that a restarted actor finds it.
         self.data = [[ray.put(host)] for _, host in hosts]
         self.actors = [
             (actor.options(**common, **where).remote(), tuple(host.clients))
@@ -99,7 +99,7 @@ class RaySession:
         return list(self._answers(task, timeout, apart=False))
 
     def stream(self, task: Task, timeout: float | None) -> Iterator[Reply | Failure]:
-        """The same, client by client as they answer: this process holds one answer at a time."""
+        """The same, one client at a time, in the order in which they answer: this process holds one answer at a time."""
         return self._answers(task, timeout, apart=True)
 
     def _answers(self, task: Task, timeout: float | None, apart: bool) -> Iterator[Reply | Failure]:
@@ -126,7 +126,7 @@ class RaySession:
             if not done:
                 for reference, part in asked.items():
                     ray.cancel(reference)
-                    yield from (Failure(c, "its host gives no answer") for c in part.clients)
+                    yield from (Failure(c, "its host did not answer") for c in part.clients)
                 return
 
     def close(self) -> None:
@@ -139,22 +139,22 @@ class RaySession:
 
 
 def _patience(parts: Sequence[tuple[Any, Any, Task]], timeout: float | None) -> float | None:
-    """Seconds for a host whose clients use up their time one after the other, and once more for itself."""
+    """The seconds that a host may take: the time limit once for each of its clients, and once for itself."""
     return None if timeout is None else timeout * (1 + max(len(part.clients) for *_, part in parts))
 
 
 class Cluster:
     """The process's connection to Ray, which all its sessions share.
 
-    Whichever session started it, it is shut down when the last one ends, and not at all where the
-    user had connected before.
+    It is shut down when the last session ends, whichever session started it; a connection that the user made before
+    is left alone.
     """
 
     def __init__(self) -> None:
         self.lock, self.sessions, self.ours, self.bound = Lock(), 0, False, False
 
     def enter(self, address: str | None) -> object:
-        """Ray, connected; one more session uses it."""
+        """Connect to Ray for one more session."""
         with self.lock, self._variables(address is None):
             ray, started = _connect(address, self.bound)
             self.ours = self.ours or started
@@ -179,7 +179,7 @@ class Cluster:
                     os.environ[name] = value
 
     def leave(self) -> None:
-        """One session less."""
+        """End the use of Ray by one session."""
         with self.lock:
             self.sessions -= 1
             if self.sessions == 0 and self.ours:
@@ -193,7 +193,7 @@ CLUSTER = Cluster()
 
 
 def _connect(address: str | None, bound: bool) -> tuple[object, bool]:
-    """Ray, and whether it was connected only now; ``bound``: it was imported with ``LOOPBACK`` set."""
+    """Ray, and whether this call has connected to it; ``bound`` says that it was imported with ``LOOPBACK`` set."""
     with extra("ray", "ray", 'engine "ray"'):
         import ray
     if ray.is_initialized():
@@ -208,13 +208,13 @@ def _connect(address: str | None, bound: bool) -> tuple[object, bool]:
             f"{LOOPBACK}=0 before importing it, call ray.init yourself, or give an address"
         )
     else:
-        # "local": a new one, also where the machine knows of another
+        # "local" starts a new cluster even if the machine runs another one.
         ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **common)
     return ray, True
 
 
 def _check_address(ray: Any, address: str | None) -> None:
-    """Refuse an address that is not of the cluster that this process is connected to."""
+    """Refuse an address of another cluster than the one that this process is connected to."""
     connected = ray.get_runtime_context().gcs_address
     if address is not None and address not in ("auto", connected):
         raise InputError(

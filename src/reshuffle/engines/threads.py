@@ -43,7 +43,7 @@ class ThreadSession:
         return list(answers(self._open(), self.hosts, task, timeout, timeout is not None))
 
     def stream(self, task: Task, timeout: float | None) -> Iterator[Reply | Failure]:
-        """The same, client by client as they answer."""
+        """The same, one client at a time, in the order in which they answer."""
         return answers(self._open(), self.hosts, task, timeout, True)
 
     def _open(self) -> Crew:

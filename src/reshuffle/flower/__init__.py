@@ -1,7 +1,7 @@
 """A federation run by Flower: a ServerApp over the driver, a ClientApp over the host of a site.
 
-An app is two lines: ``app = server_app()`` in one module and ``app = client_app()`` in another. What is trained, and how, is
-in the app's run configuration; where a site's data lies is in the configuration of its node. ``reshuffle flower new``
+An app is two lines: ``app = server_app()`` in one module and ``app = client_app()`` in another. The run configuration of the
+app says what is trained and how; the configuration of each node says where the data of its site lies. ``reshuffle flower new``
 writes such an app.
 """
 

@@ -1,6 +1,6 @@
 """Keys for a trial: an authority, the server's certificate, and a key pair for each node.
 
-All by pyca/cryptography, on the curve P-384, which Flower asks of the keys of nodes.
+They are made by pyca/cryptography on the curve P-384, which Flower demands of the keys of nodes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 
 
 def make_keys(folder: Path, servers: Sequence[str], sites: Sequence[str], days: int) -> list[Path]:
-    """Write ca.crt and ca.key, server.crt and server.key, and for each site its private key and SITE.pub; the paths.
+    """Write ca.crt and ca.key, server.crt and server.key, and for each site its private key and SITE.pub; returns the paths.
 
     A folder that holds an authority already keeps it, so that sites can be added; no file is overwritten.
     """
@@ -71,7 +71,7 @@ def make_keys(folder: Path, servers: Sequence[str], sites: Sequence[str], days: 
 
 
 def _check_server(name: str) -> None:
-    """Refuse what is neither an address nor the name of a machine."""
+    """Refuse a text that is neither an address nor the name of a machine."""
     with suppress(ValueError):
         ip_address(name)
         return
@@ -84,7 +84,7 @@ def _check_server(name: str) -> None:
 
 
 def _check_sites(sites: Sequence[str]) -> None:
-    """Refuse names that cannot be those of files, or would be those of two files."""
+    """Refuse names that cannot be names of files, or that would name two files."""
     for site in sites:
         if not site or not all(c.isalnum() or c in "-_." for c in site) or site.startswith("."):
             raise InputError(
@@ -99,7 +99,7 @@ def _check_sites(sites: Sequence[str]) -> None:
 
 
 def _authority(folder: Path, servers: Sequence[str], days: int) -> list[Path]:
-    """An authority that signs one certificate, the server's; its key is written for those who want to sign more."""
+    """An authority that signs one certificate, the server's; its key is written for anyone who wants to sign more."""
     from cryptography import x509
 
     key, server = _key(), _key()
@@ -187,7 +187,7 @@ def _private(key: EllipticCurvePrivateKey, openssh: bool = False) -> bytes:
 
 
 def _write(path: Path, content: bytes, secret: bool) -> Path:
-    """A new file; that of a secret is readable for its owner alone from the moment that it is there."""
+    """Write a new file; from the moment it exists, a file with a secret is readable only by its owner."""
     if path.exists():
         raise InputError(f"{path} is there already; keys are not overwritten")
     if not secret:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reshuffle.federated.secure.guard import Guard
 
 STATE = "reshuffle"
-"""The record of Flower's state at a node that is ours."""
+"""The name of our record in the state that Flower keeps at a node."""
 SECRETS = "reshuffle secure"
 """The record with the secrets of a secure sum. Flower keeps a node's state in memory, and does not send it."""
 
@@ -97,11 +97,11 @@ def _guard(task: Task, site: Site, settings: RunSettings, context: Context) -> G
 
 
 def _introduced(node: Any, settings: RunSettings) -> dict[str, str | int]:
-    """What a node says of itself before the handshake: its site, whether it has held-out rows, how it counts columns."""
+    """The introduction of a node before the handshake: its site, whether it has held-out rows, and how it counts columns."""
     name = name_of(node, settings)
     try:
         site = site_of(node, settings)
-    except InputError:  # said in the handshake, by name
+    except InputError:  # The handshake reports this error by its name.
         return {"site": name, "version": __version__, "test": 0, "first": 0}
     return {
         "site": name, "version": __version__, "test": int(site.test is not None), "first": _first(site),

@@ -1,4 +1,4 @@
-"""A site as its node describes it: the node configuration names the data, in a simulation the app does."""
+"""A site as its node describes it: the node configuration names the data, or in a simulation the app."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from reshuffle.flower.settings import RunSettings
 from reshuffle.flower.written import list_of
 
 KEYS = ("site", "data", "test", "audit", "state", "target", "drop", "keys")
-"""What a node configuration may say."""
+"""The keys that a node configuration may have."""
 PARTS = ("partition-id", "num-partitions")
-"""What Flower itself says to the nodes of a simulation."""
+"""The keys that Flower itself gives to the nodes of a simulation."""
 PLACE = "FLWR_HOME"
 BUNDLED = "breast_cancer"
 LONGEST = 40
@@ -27,7 +27,7 @@ LONGEST = 40
 
 
 def name_of(node: Mapping[str, object], settings: RunSettings) -> str:
-    """Which site a node is; empty where its configuration does not say so."""
+    """The name of the site of a node; empty if its configuration does not name one."""
     if "site" in node:
         return str(node["site"])
     part = node.get(PARTS[0])
@@ -102,7 +102,7 @@ def _make(state: Path) -> None:
 
 
 def _own_folder(name: str) -> Path:
-    """Where a client's state is kept if its configuration names no folder: with Flower's own files.
+    """The folder of a client's state if its configuration names none: beside Flower's own files.
 
     A name with other characters, or a long one, is shortened, and told apart from others by its digest.
     """

@@ -80,7 +80,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 def new_app(
     folder: Path, sites: str | None = None, names: str | None = None
 ) -> tuple[list[Path], int]:
-    """Write an app into a folder that is not there yet, or is empty; the paths of its files, and how many sites it has.
+    """Write an app into a folder that is not there yet, or is empty; returns the paths of its files and the number of sites.
 
     ``sites`` is a sites.toml or a folder of files: its settings go into the configuration, and a simulation runs on its
     data. ``names`` are the names of the sites where there is no such file.
@@ -121,12 +121,12 @@ def _settings(folder: Path, sites: str | None, names: str | None) -> dict[str, A
         found["penalty"] = f"ElasticNet(l1={strengths.get('l1', 0.0)!r}, l2={strengths['l2']!r})"
     elif strengths:
         raise InputError(f"{sites}: give l2 beside l1, or neither")
-    if "keys" in told:  # which lie beside the file
+    if "keys" in told:  # The keys lie beside the file.
         beside = Path(sites) if Path(sites).is_dir() else Path(sites).parent
         told["keys"] = str((beside / told["keys"]).resolve())
-    if told.get("secure"):  # the default method then keeps its state with the sites
+    if told.get("secure"):  # The default method then keeps its state at the sites.
         found["state"] = "clients"
-    if "privacy" in told:  # which the default method does not have; a step must be given in numbers
+    if "privacy" in told:  # The default method has no privacy, and a private step must be a number.
         found |= {"method": "fedrr", "tol": 0.0}
     for key, value in told.pop("privacy", {}).items():
         found["privacy" if key == "unit" else key.replace("-", "_")] = value

@@ -1,4 +1,4 @@
-"""The key of a site's noise, which outlives its processes: Flower starts a new one for every message, and a node may be started again."""
+"""The key of a site's noise, which outlives its processes: Flower starts a new process for every message, and a node may be restarted."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NAME = "noise.key"
 
 
 def kept_noise(folder: str | os.PathLike[str], task: Task) -> RepeatedNoise:
-    """The noise of a site in the run of a task: a question that is asked twice gets the same answer, whatever process answers.
+    """The noise of a site in the run of a task: a question that is asked twice gets the same answer, whichever process answers.
 
-    Whoever has the file and the answers of a site can take the noise away. It lies with the site, readable for its owner alone.
-    Every run, and every work of a run, has noise of its own.
+    Anyone who has the file and the answers of a site can remove the noise. The file stays at the site and is readable only by its
+    owner. Every run, and every kind of work in a run, has its own noise.
     """
     path = Path(folder) / NAME
     try:
@@ -42,7 +42,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _made(path: Path) -> bytes:
-    """A new key. Of two processes that make one at the same time, one wins, and both read its key."""
+    """Make a new key. If two processes make one at the same time, one of them wins and both read its key."""
     key = secrets.token_bytes(KEY // 8)
     own = path.with_name(f"{NAME}.{secrets.token_hex(8)}")
     with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -18,13 +18,13 @@ from reshuffle.trace import Result
 
 logger = logging.getLogger("reshuffle")
 RUN = ("checkpoint.npz", "result.npz", "model.npz")
-"""Files by which a folder is known to hold a run."""
+"""The files that show that a folder holds a run."""
 
 OUTCOME = ("result.npz", "trace.csv", "federation.png", "model.npz", "report.html")
-"""Files that ``write`` leaves."""
+"""The files that ``write`` makes."""
 
 LOCK = ".lock"
-"""The file that a run holds locked while it goes on. It stays when the run ends, and means nothing then."""
+"""The file that a run keeps locked while it goes on. It stays when the run ends, and then has no meaning."""
 
 
 def check_folder(out: Path, resume: bool, force: bool) -> Path:
@@ -35,7 +35,7 @@ def check_folder(out: Path, resume: bool, force: bool) -> Path:
     there = [name for name in RUN if (out / name).exists()]
     if there and not (resume or force):
         raise InputError(
-            f"{out / there[0]} is of an earlier run: go on with resume=true, give another out, or overwrite it "
+            f"{out / there[0]} belongs to an earlier run: go on with resume=true, give another out, or overwrite it "
             "with force=true"
         )
     return checkpoint
@@ -43,7 +43,7 @@ def check_folder(out: Path, resume: bool, force: bool) -> Path:
 
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """Make the folder and hold it against other runs; the system lets go of it when the process ends, however it ends."""
+    """Make the folder and lock it against other runs; the system releases the lock when the process ends, however it ends."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         lock = (out / LOCK).open("ab")
@@ -61,7 +61,7 @@ def alone(out: Path) -> Iterator[None]:
 
 
 def _locked(number: int) -> bool:
-    """Whether nobody else holds the file; where there are no locks (Windows, some network file systems) nobody does."""
+    """Whether the file could be locked; on systems without locks (Windows, some network file systems) this is always true."""
     try:
         import fcntl
     except ImportError:
@@ -82,7 +82,7 @@ def clear_outcome(out: Path) -> None:
 
 
 def report_round(result: Result) -> None:
-    """A line of the log. Sites say the value at x with their answers of the next round, so that it is that of the last."""
+    """Log a line for the round. Sites report the value at x with their answers of the next round, so the line shows the value of the round before."""
     row, told = result.trace.last(), []
     for word, name in (("P", "objective"), ("gap", "gap"), ("mapping", "relative_mapping")):
         known = (

@@ -1,4 +1,4 @@
-"""The keys of sites over runs: the folder of a run remembers them, and a later run into it takes no others."""
+"""The keys of sites over several runs: the folder of a run remembers them, and later runs into this folder accept no others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def held_pins(out: Path, renewed: Sequence[str]) -> dict[str, str]:
 
 
 def write_pins(out: Path, keys: Mapping[str, str]) -> None:
-    """Remember the registered keys of a run. Where one takes the place of another, the log says so."""
+    """Remember the registered keys of a run. If a key replaces another, the log says so."""
     before = read_pins(out)
     for site, key in keys.items():
         if before.get(site, key) != key:

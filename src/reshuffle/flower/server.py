@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flwr.serverapp import Grid, ServerApp
 
 AT_HOME = "a file at its node"
-"""Stands for the data of a site, of which the server knows nothing."""
+"""A placeholder for the data of a site, which the server never sees."""
 logger = logging.getLogger("reshuffle")
 
 
@@ -52,7 +52,7 @@ class NodeSites(Sites):
         return self._first
 
     def _watch(self, task: Task, answer: Reply | Failure, reason: str) -> None:
-        """A line of the log for whatever is no answer."""
+        """Log a line for each client that did not answer."""
         if reason and isinstance(answer.client, int) and 0 <= answer.client < len(self.sites):
             logger.warning(
                 "round %d, site %s: %s", task.round, self.sites[answer.client].name, reason
@@ -101,7 +101,7 @@ def train(
     with alone(out):
         checkpoint = check_folder(
             out, settings.resume, settings.force
-        )  # a run may have ended since
+        )  # A run may have ended in the meantime.
         return _train(nodes, settings, solver, checkpoint, loss or settings.made_loss(), penalty)
 
 
@@ -123,7 +123,9 @@ def _train(
     write_pins(out, nodes.keys)
     sites = NodeSites(nodes, made, penalty, settings)
     logger.info("%s, %s", sites, type(solver).__name__)
-    before = [] if settings.resume else [lambda _: clear_outcome(out)]  # just before a checkpoint
+    before = (
+        [] if settings.resume else [lambda _: clear_outcome(out)]
+    )  # This is just before a checkpoint is written.
     try:
         result = solver.solve(
             sites,

@@ -1,4 +1,4 @@
-"""Which settings of a run go together: checked before anything is asked of a site."""
+"""Checks that the settings of a run go together, made before anything is asked of a site."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DECREASING = ("fedrr", "fedso", "local-sgd")
 CHOICES = {
     "state": ("server", "clients"), "on_missing": ("raise", "average"), "on_lost": ("raise", "restart"),
 }  # fmt: skip
-"""The words that a setting may be, whichever method is used."""
+"""The words that a setting accepts, whichever method is used."""
 
 
 def key_of(name: str) -> str:
@@ -31,7 +31,7 @@ def check_settings(settings: RunSettings) -> None:
     """Refuse settings that do not go together, before anything is asked of a site."""
     if settings.method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {settings.method!r}")
-    settings.made_loss()  # it says so where there is none of this name
+    settings.made_loss()  # This raises an error if there is no loss of this name.
     if settings.method == "newton" and not settings.objective:
         raise InputError(
             "method newton keeps the best point that it has seen, and needs the sites to tell the values of their "
@@ -86,7 +86,7 @@ def _check_cells(settings: RunSettings) -> None:
 
 
 def _check_private(settings: RunSettings) -> None:
-    """Refuse, before anything is asked of a site, what would be told of its rows without noise."""
+    """Refuse settings that would reveal something about rows without noise, before anything is asked of a site."""
     if settings.method not in DECREASING:
         raise InputError(
             f"privacy is for methods {', '.join(DECREASING)}, got {settings.method}: it uses the data again and again without "
@@ -97,7 +97,7 @@ def _check_private(settings: RunSettings) -> None:
 
 
 def _check_secure(settings: RunSettings) -> None:
-    """Refuse, before anything is asked of a site, what cannot be had by sums alone."""
+    """Refuse settings that need more than sums, before anything is asked of a site."""
     for name in ("standardise", "impute"):
         if getattr(settings, name):
             raise InputError(f"{name} must be false with secure sums: it needs more than sums")

@@ -1,4 +1,4 @@
-"""What an app's run configuration says: each key with its default, checked before anything is asked of a site."""
+"""The run configuration of an app: each key with its default, checked before anything is asked of a site."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from reshuffle.privacy import Level, level_of
 from reshuffle.steps import InverseTime
 
 AT_NODE = "a folder at its node"
-"""Stands for the keys of a site, of which the server knows nothing."""
+"""A placeholder for the keys of a site, which the server never sees."""
 
 
 @dataclass(frozen=True)
@@ -53,23 +53,23 @@ class RunSettings:
     tol: float = 1e-6
     seed: int = 0
     step: float = 0.0
-    """0: the method's own."""
+    """The step; 0 stands for the default of the method."""
     participation: float = 1.0
     batch_size: int = 1
-    """Of fedrr, fedso and local-sgd."""
+    """The batch size of fedrr, fedso and local-sgd."""
     evaluate: int = 0
-    """0: at the end only."""
+    """The number of rounds between two evaluations on held-out rows; 0 evaluates at the end only."""
     state: str = "server"
-    """Of ExactFedRR: "server" or "clients"."""
+    """Where ExactFedRR keeps its state: "server" or "clients"."""
     acceleration: int = -1
-    """Of ExactFedRR; -1: its own."""
+    """The acceleration of ExactFedRR; -1 stands for its default."""
     transport: str = "float64"
-    """Of ExactFedRR with its state at the clients: how residuals travel."""
+    """How residuals travel in ExactFedRR with its state at the clients."""
     objective: bool = True
     power_rounds: int = 0
     retries: int = 2
     round_timeout: float = 0.0
-    """Seconds; 0: no limit."""
+    """The time limit of a round in seconds; 0 for no limit."""
     on_missing: str = "raise"
     on_lost: str = "raise"
     wait: float = 600.0
@@ -77,7 +77,7 @@ class RunSettings:
     patience: float = 120.0
     """Seconds that a round waits for a node that is not connected."""
     largest: int = 2**28
-    """Bytes of an answer that are taken."""
+    """The largest number of bytes of an answer."""
     new_keys: str = ""
     """Sites whose node may have another key than in earlier runs into ``out``."""
     privacy: str = ""
@@ -90,9 +90,9 @@ class RunSettings:
     secure: bool = False
     """Whether sites tell sums alone."""
     threshold: int = 0
-    """Of secure sums; 0: their own."""
+    """The threshold of secure sums; 0 stands for its default."""
     keys: str = ""
-    """Of secure sums in a simulation: a folder with the keys of all sites."""
+    """For secure sums in a simulation, a folder with the keys of all sites."""
     out: str = "reshuffle-federation"
     resume: bool = False
     force: bool = False
@@ -101,7 +101,7 @@ class RunSettings:
 
     @classmethod
     def of(cls, config: Mapping[str, object]) -> RunSettings:
-        """The settings of a run configuration; what is not known, or of another kind, is refused."""
+        """The settings of a run configuration; a key that is not known or a value of another type is refused."""
         known = {field.name.replace("_", "-"): field for field in fields(cls)}
         found: dict[str, Any] = {}
         for key, value in config.items():
@@ -136,7 +136,7 @@ class RunSettings:
 
     @property
     def renewed(self) -> tuple[str, ...]:
-        """Sites whose new key is taken."""
+        """The sites whose new key is accepted."""
         return list_of("new-keys", self.new_keys)
 
     @property
@@ -150,7 +150,7 @@ class RunSettings:
 
     @property
     def read(self) -> Cells:
-        """The same, as a site takes it."""
+        """The same, in the form that a site takes."""
         return Cells(**self.cells)
 
     def made_loss(self) -> Loss:

@@ -2,7 +2,7 @@
 
     x⁺ = prox_{τR}( Σ_m (N_m/N) x̂_m ),    τ = γ · (local steps of a client)
 
-Clients go on as they are. Where all of them make plain gradient steps of total length τ, the pair has the same fixed point as
+Clients need no change. If all of them make plain gradient steps of total length τ, the pair has the same fixed point as
 FedRR with that step: a neighbourhood of the minimiser, not the minimiser.
 """
 
@@ -32,12 +32,12 @@ class ProxFedAvg(FedAvg):
 
     Parameters
     ----------
-    penalty : of this package, or an object with ``prox(x, step)``. It is applied to each penalised array by itself.
+    penalty : a penalty of this package, or an object with ``prox(x, step)``. It is applied to each penalised array by itself.
     length : τ, the sum of the sizes of a client's local steps in a round.
-    penalised : names of the arrays that the penalty is on; all where not given. Leave intercepts out.
-    order_by : the key of a client's number in its ``MetricRecord``, by which models are added up. Where not given they are
-        added by node id, which is the same in every round, but another one whenever a node without a registered key is
-        started again.
+    penalised : the names of the arrays to which the penalty applies, by default all. Leave intercepts out.
+    order_by : the key of a client's number in its ``MetricRecord``, by which models are added up. By default they are
+        added by node id, which is the same in every round, but changes whenever a node without a registered key is
+        restarted.
     partial : average those that answered instead of raising ``ClientError``. That solves another problem in that round.
     settings : further arguments, which go to ``FedAvg``.
     """
@@ -63,7 +63,7 @@ class ProxFedAvg(FedAvg):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """As FedAvg does, remembering which nodes are asked, and the shapes of the arrays."""
+        """Do what FedAvg does, and remember which nodes are asked and the shapes of the arrays."""
         messages = list(super().configure_train(server_round, arrays, config, grid))
         self._asked = {message.metadata.dst_node_id for message in messages}
         self._shapes = {name: tuple(array.shape) for name, array in arrays.items()}
@@ -97,7 +97,7 @@ class ProxFedAvg(FedAvg):
         return None if arrays is None else self._shrunk(arrays), metrics
 
     def _sound(self, replies: Sequence[Message]) -> tuple[list[Message], dict[int, str]]:
-        """Replies that can be averaged, and by node why the others cannot."""
+        """The replies that can be averaged, and for each other node the reason why its reply cannot."""
         nodes = [reply.metadata.src_node_id for reply in replies]
         good: list[Message] = []
         refused: dict[int, str] = {}
@@ -140,7 +140,7 @@ class ProxFedAvg(FedAvg):
         raise InputError(f"its metrics must have {self.weighted_by_key!r}, a number of at least 0")
 
     def _ordered(self, replies: Sequence[Message]) -> list[Message]:
-        """Replies in the order in which they are added up, which must not be left to chance."""
+        """The replies in the order in which they are added up, which must not depend on chance."""
         found = sorted(replies, key=self._place)
         for one, other in pairwise(found):
             if not self._place(one) < self._place(other):

@@ -14,7 +14,7 @@ from reshuffle.penalties import Penalty
 Made = TypeVar("Made")
 NAMES: dict[str, Callable[..., Penalty]] = {kind.__name__: kind for kind in penalties.PENALTIES}
 EXAMPLES = {"penalty": "ElasticNet(l1=0.001, l2=0.01)", "transport": "TopK(0.1)"}
-"""What a setting that is a call looks like."""
+"""An example of each setting that is written as a call."""
 
 
 def penalty_of(text: str) -> Penalty:
@@ -27,7 +27,7 @@ def penalty_of(text: str) -> Penalty:
 
 
 def call_of(key: str, text: str, makers: Mapping[str, Callable[..., Made]]) -> Made:
-    """What a call with plain values makes, of one of these makers; ``key`` names the setting in messages.
+    """The object that a call of one of these makers with plain values makes; ``key`` names the setting in messages.
 
     >>> call_of("penalty", "L1(0.1)", NAMES)
     L1(l1=0.1)

@@ -34,8 +34,8 @@ LARGER = 2.0
 """How many times as large as at the first strength a standard error may become, for less bias: with 1.25, the authors' choice, intervals of
 correlated columns that matter covered in half of the draws of benchmarks/coverage.py, and with 2 nearly as often as they should."""
 COLLINEAR = 1e-10
-"""A column of which the others leave less than this share of its square is a combination of them."""
-SPLIT = 31  # The stream of random numbers that divides the rows.
+"""A column is a combination of the others if they leave less than this share of its square unexplained."""
+SPLIT = 31  # This is the stream of random numbers that divides the rows.
 
 
 def halves(n: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

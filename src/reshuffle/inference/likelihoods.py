@@ -14,7 +14,7 @@ KNOWN = frozenset(
 )
 """Losses, by their names in the core, that are minus a log-likelihood but for a constant: their dispersion is 1."""
 ESTIMATED = frozenset(("squared", "gamma", "inverse_gaussian", "tweedie"))
-"""Those that are one over an unknown dispersion φ, which is estimated."""
+"""Losses that are minus a log-likelihood times an unknown dispersion φ, which is estimated."""
 
 
 def is_likelihood(loss: Loss) -> bool:

@@ -26,11 +26,11 @@ from reshuffle.solvers.second_order import Linearisation, RowCurvature, SecondOr
 SINGULAR = 1e-12
 """Columns brought to length 1 are linearly dependent, up to rounding, where an eigenvalue of their Gram matrix is below this share of the largest."""
 LARGEST = 5000
-"""Coefficients whose covariance is computed: a matrix of 200 MB, and some seconds for its inverse."""
+"""The largest number of coefficients whose covariance is computed: a matrix of 200 MB, whose inverse takes some seconds."""
 
 
 class Pieces(NamedTuple):
-    """What covariances are made of, in coordinates in which the columns are centred where there is an intercept."""
+    """The matrices from which covariances are computed, in coordinates in which the columns are centred if there is an intercept."""
 
     bread: Array
     """A + Λ."""

@@ -28,7 +28,7 @@ class Inference:
     names: list[str]
     estimate: Array
     covariance: Array
-    """Of the estimates."""
+    """The covariance matrix of the estimates."""
     level: float
     """The probability with which an interval covers what it is about."""
     df: float
@@ -68,7 +68,9 @@ class Inference:
 
     @property
     def _distribution(self) -> Any:
-        from scipy import stats  # half a second of CPU time, which a site's process has no use for
+        from scipy import (
+            stats,
+        )  # This import takes half a second of CPU time, which the process of a site does not need.
 
         return stats.t(self.df) if np.isfinite(self.df) else stats.norm()
 

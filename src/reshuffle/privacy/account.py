@@ -39,7 +39,7 @@ class Account:
     assumed: tuple[str, ...] = field(default=())
 
     def releases(self, epochs: int) -> int:
-        """The most releases that a unit had a part in after so many epochs or rounds."""
+        """The largest number of releases to which a unit has contributed after so many epochs or rounds."""
         return -(-epochs // self.turns)
 
     def after(self, epochs: int, *, final: bool = True, repeated: int = 0) -> Guarantee:

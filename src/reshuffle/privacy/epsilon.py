@@ -1,4 +1,4 @@
-"""ε as libraries of others compute it: Gaussian releases by dp-accounting, allocations by PLD_accounting.
+"""ε, computed by other projects' libraries: dp-accounting for Gaussian releases, PLD_accounting for allocations.
 
 E releases of a sum of sensitivity C with noise z·C are as private as one with noise z·C/√E (Dong, Roth and Su 2022),
 whose ε is known exactly (Balle and Wang 2018). That holds for every order of the samples and every adaptive choice of
@@ -16,7 +16,7 @@ from reshuffle.errors import InputError, extra
 
 
 def require_accountant() -> None:
-    """Refuse to begin where there is no accountant."""
+    """Refuse to begin if no accountant is installed."""
     with extra("privacy", "dp_accounting", "an account of ε"):
         import dp_accounting  # noqa: F401
 
@@ -36,7 +36,7 @@ def epsilon_of_releases(noise: float, releases: int, delta: float) -> float:
     require_accountant()
     from dp_accounting import get_epsilon_gaussian
 
-    with np.errstate(divide="ignore"):  # log(0) where the noise is next to nothing
+    with np.errstate(divide="ignore"):  # If the noise is nearly zero, log(0) occurs.
         return float(get_epsilon_gaussian(noise / sqrt(releases), delta))
 
 
@@ -47,7 +47,9 @@ def noise_for_releases(epsilon: float, delta: float, releases: int) -> float:
     from dp_accounting import get_sigma_gaussian
 
     noise = float(get_sigma_gaussian(epsilon, delta)) * sqrt(releases)
-    while epsilon_of_releases(noise, releases, delta) > epsilon:  # the search ends on either side
+    while (
+        epsilon_of_releases(noise, releases, delta) > epsilon
+    ):  # The search may end on either side of the solution.
         noise *= 1.0 + 1e-9
     return noise
 

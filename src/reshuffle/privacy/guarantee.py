@@ -29,7 +29,7 @@ class Guarantee:
     noise: float
     """z, the noise multiplier."""
     releases: int
-    """The noised sums that one unit had a part in."""
+    """The number of noised sums to which one unit contributed."""
     account: str
     """How ε was computed."""
     assumed: tuple[str, ...]
@@ -58,10 +58,10 @@ class Guarantee:
         """The guarantee of a record as ``asdict`` gives it; a ``ValueError`` where it is none."""
         names = {field.name for field in fields(cls)}
         if not isinstance(record, dict) or set(record) != names:
-            raise ValueError("what it says about privacy is no guarantee")
+            raise ValueError("its record of privacy is not a guarantee")
         epsilon, delta = float(record["epsilon"]), float(record["delta"])
         if not (epsilon >= 0 and 0 < delta < 1):
-            raise ValueError("its ε and δ are none")
+            raise ValueError("its ε or δ is not a valid number")
         return cls(
             epsilon, delta, str(record["unit"]), str(record["neighbours"]), float(record["clip"]),
             float(record["noise"]), int(record["releases"]), str(record["account"]),

@@ -57,7 +57,7 @@ class Level:
             )
 
     def check_units(self, count: int) -> None:
-        """Refuse a δ that allows to publish one unit whole."""
+        """Refuse a δ under which one whole unit could be published."""
         if self.delta * count >= 1:
             raise InputError(
                 f"delta of {type(self).__name__} must be smaller than 1/{count} for {count} "
@@ -66,7 +66,7 @@ class Level:
             )
 
     def multiplier(self, releases: int) -> float:
-        """z, where ε is spent on so many releases."""
+        """z, if ε is spent on so many releases."""
         if self.noise is not None:
             return float(self.noise)
         return noise_for_releases(float(self.epsilon or np.nan), self.delta, releases)

@@ -1,4 +1,4 @@
-"""Noise whose seed is the system's: neither the run's seed nor anything in a file tells it."""
+"""Noise with a seed from the operating system, which neither the seed of the run nor any file reveals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from reshuffle.errors import InputError
 
 KEY = 256
-"""The bits of a key, as many as the generator's seed mixes."""
+"""The bits of a key, as many as the seed of the generator uses."""
 
 
 def secret_generator() -> np.random.Generator:
@@ -24,7 +24,7 @@ class RepeatedNoise:
 
     A client that is asked the same question twice, since its answer was lost, gives the same answer: two answers with
     different noise would tell more than one. Another question gets independent noise. A copy in another process has a
-    key of its own: the bytes of which it was made have travelled.
+    key of its own, because the bytes from which it was made have travelled.
 
     ``key`` is for a host that starts a new process for every message: 32 bytes from the system, which it keeps in its own
     memory for one run on one set of data. Under one key different data must not be asked the same question.

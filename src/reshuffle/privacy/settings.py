@@ -16,7 +16,7 @@ UNITS = {ClientLevel: "ClientLevel", SampleLevel: "SampleLevel"}
 
 
 def check_private(solver: Any, *levels: type[Level]) -> None:
-    """Refuse a solver whose other settings do not go with its ``privacy``, one of these levels."""
+    """Refuse a solver whose ``privacy`` is none of these levels, or whose other settings do not go with it."""
     level, name = solver.privacy, type(solver).__name__
     allocates = hasattr(getattr(solver, "order", None), "allocate")
     if level is None and not allocates:
@@ -62,7 +62,7 @@ def _check_step(solver: Any, name: str) -> None:
 
 
 def public_fingerprint(problem: Any) -> Fingerprint:
-    """What may be told of a problem: its shape, penalty and ridge. A digest of the data would tell who is in it."""
+    """The facts about a problem that may be published: its shape, penalty and ridge. A digest of the data would reveal who is in it."""
     return Fingerprint(
         {
             "shape": digest(tuple(problem.shape), int(problem.n)),

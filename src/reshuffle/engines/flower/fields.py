@@ -1,4 +1,4 @@
-"""The parts that an answer of each kind must have, each of its type: checked before anything is made of them."""
+"""The parts that an answer of each kind must have, and their types; both are checked before the parts are used."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from reshuffle.engines.base import Record, Task
 from reshuffle.errors import InputError, shown
 
 Rule = tuple[str, Callable[[Any], bool]]
-"""What a part must be, in words, and whether a value is that."""
+"""A requirement on a part in words, and a function that says whether a value meets it."""
 
 MOST = 2**53
-"""The largest count that is believed: integers beyond it are not all floating-point numbers."""
+"""The largest count that is accepted, because larger integers are not all floating-point numbers."""
 
 
 def _number(value: object) -> bool:
@@ -37,7 +37,7 @@ def _json(kind: type) -> Callable[[Any], bool]:
 
 
 def _labels(value: Any) -> bool:
-    """Whether it is a JSON list of texts alone, or of numbers alone."""
+    """Whether a value is a JSON list of texts only, or of numbers only."""
     if not _json(list)(value):
         return False
     labels = json.loads(value)
@@ -90,7 +90,7 @@ WANTED: Mapping[str, Mapping[str, Rule]] = {
 PRODUCTS: Mapping[str, Rule] = {"square": NOT_NEGATIVE, "slopes": VECTOR, "changes": VECTOR}
 """The parts of an answer whose state is kept by the client."""
 PACKED = "Curved"
-"""The work whose question holds more than a point, so that its shape is not that of a gradient."""
+"""The kinds of work whose question holds more than a point, so that the answer does not have the shape of a gradient."""
 BYTES: Rule = "an array of bytes", lambda value: _array(value, "u") and value.dtype == np.uint8
 NUMBERS: Rule = "a vector of integers", lambda value: _array(value, "i") and value.ndim == 1
 WORDS: Rule = (
@@ -109,7 +109,7 @@ METRICS: Mapping[str, Rule] = {"samples": SOME, "losses": NUMBER}
 
 
 def check_fields(record: Record, rules: Mapping[str, Rule]) -> None:
-    """Raise ``InputError`` with the name of the first part that is missing or is something else."""
+    """Raise ``InputError`` with the name of the first part that is missing or has another type."""
     for name, (words, holds) in rules.items():
         if name not in record:
             raise InputError(f"{name!r} is missing")

@@ -20,7 +20,7 @@ EMPTY = np.empty(0)
 
 
 def task_content(task: Task, client: int) -> Any:
-    """What a task says to one client."""
+    """The content of a task for one client."""
     from flwr.app import RecordDict
 
     content = RecordDict()
@@ -49,7 +49,7 @@ def task_of(content: object) -> Task:
 
 
 def answer_content(answer: Reply | Failure) -> Any:
-    """What a client answers; of an error no more than ``LONGEST`` characters."""
+    """The content of a client's answer; an error is cut to ``LONGEST`` characters."""
     from flwr.app import RecordDict
 
     content = RecordDict()
@@ -96,7 +96,7 @@ def answer_of(content: object, client: int, largest: int, task: Task) -> Reply |
             head["run"], head["round"], client, head["digest"], head["model"], check, more
         )
         if (reply.run, reply.round, reply.digest) == (task.run, task.round, task.digest):
-            check_answer(task, more)  # a reply to another task is refused as such, by the driver
+            check_answer(task, more)  # The driver refuses a reply to another task.
         return reply
     except InputError as error:
         return Failure(client, shortened(f"its answer is refused: {error}"))

@@ -20,11 +20,11 @@ class Node:
 
     id: int
     registered: str
-    """The name under which its key was registered; empty where keys are not."""
+    """The name under which its key was registered; empty if it was not registered."""
     key: str
     """The sha256 of its public key."""
     started: str
-    """When it last connected: another value is another process."""
+    """The time at which it last connected; another value means another process."""
 
     @classmethod
     def of(cls, info: NodeInfo) -> Node:

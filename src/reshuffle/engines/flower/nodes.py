@@ -1,4 +1,4 @@
-"""Which node is which site: asked of every node, and held against the name that its key was registered with."""
+"""The assignment of nodes to sites: every node is asked, and its answer is compared with the name under which its key was registered."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Nodes:
         self.pinned: Mapping[str, str] = {}
         """The key that each site had in earlier runs."""
         self.refused: dict[Node, str] = {}
-        """Why nodes are not taken."""
+        """For each node that was refused, the reason."""
         self.said: dict[Node, Record] = {}
         self._asked: dict[str, Node] = {}
         self._online: dict[int, Node] = {}
@@ -49,7 +49,7 @@ class Nodes:
         self._latest: dict[str, Node] = {}
 
     def look(self) -> None:
-        """Ask nodes that are new, and hear those that have answered."""
+        """Ask the new nodes which site they are, and read the answers that have come."""
         from flwr.app import Message, RecordDict
 
         self._online = {node.id: node for node in map(Node.of, self.grid.get_nodes())}
@@ -69,9 +69,9 @@ class Nodes:
                     self._hear(asked, reply)
 
     def find(self, wait: float) -> dict[str, Node]:
-        """A node for each site, within ``wait`` seconds; two that say the same are refused.
+        """Find a node for each site within ``wait`` seconds; two nodes that claim the same site are refused.
 
-        Once each site has a node, those that have not yet said which site they are get ``grace`` seconds to do so.
+        Once each site has a node, the nodes that have not yet said which site they are get ``grace`` seconds to do so.
         """
         deadline, complete, waiting = time.monotonic() + wait, 0.0, ""
         while True:
@@ -98,11 +98,11 @@ class Nodes:
 
     @property
     def keys(self) -> Mapping[str, str]:
-        """The registered key of each site, as of the start."""
+        """The registered key that each site had at the start."""
         return self._keys
 
     def silent(self) -> list[Node]:
-        """Nodes that are connected and have not said yet which site they are."""
+        """The connected nodes that have not yet said which site they are."""
         there = set(self._online.values())
         return [node for node in self._asked.values() if node in there]
 
@@ -129,7 +129,7 @@ class Nodes:
         return node
 
     def claiming(self, site: str) -> list[Node]:
-        """Nodes that are there and say that they are this site."""
+        """The connected nodes that claim to be this site."""
         there = set(self._online.values())
         return [
             node for node, record in self.said.items() if record["site"] == site and node in there
@@ -156,7 +156,7 @@ class Nodes:
         logger.warning("node %d is refused: %s", node.id, wrong)
 
     def _hear(self, node: Node, reply: Any) -> None:
-        """Take down which site a node says that it is, or why it is refused."""
+        """Record which site a node claims to be, or why the node is refused."""
         wrong = ""
         record: dict[str, Any] = {}
         if reply.has_error():

@@ -19,7 +19,7 @@ HEADER = 512
 """Bytes that a .npy file may have before its numbers begin; numpy writes 128."""
 
 DIMENSIONS = 8
-"""Dimensions that an array may have; those of this package have at most three."""
+"""The largest number of dimensions of an array; the arrays of this package have at most three."""
 LARGEST = 2**48
 """The largest size of one dimension: numpy cannot hold the size of every integer that a header can write."""
 
@@ -51,14 +51,14 @@ def get_record(content: object, name: str) -> dict[str, Plain]:
 
 
 def size_of(content: Any) -> int:
-    """Bytes of a ``RecordDict``, as Flower counts them."""
+    """The bytes of a ``RecordDict``, as Flower counts them."""
     return sum(int(record.count_bytes()) for record in content.values())
 
 
 def received(name: str, array: Any) -> AnyArray:
     """The numbers of an array that came over the network, once its header agrees with its length.
 
-    numpy reserves what a header announces before it reads, so that a header is not believed.
+    numpy reserves the memory that a header announces before it reads, so the header is checked first.
     """
     data = array.data
     if array.stype != NUMPY:

@@ -16,7 +16,7 @@ from reshuffle.errors import InputError
 from reshuffle.validation import check_positive
 
 WATCH = 2.0
-"""Seconds between two questions whether the nodes that are at work are still the same processes."""
+"""The seconds between two checks that the nodes at work are still the same processes."""
 LATE = 0.1
 """How late an answer may be noticed, as a part of the time that it took: a SuperLink spends about 15 ms of CPU time on each look,
 which adds up where sites train for hours."""
@@ -30,14 +30,14 @@ logger = logging.getLogger("reshuffle")
 class Flower:
     """Clients on the nodes of a Flower SuperLink, for use inside a ServerApp.
 
-    Client m is the m-th site of ``nodes``. Each node opens its own data; what a host would be made of stays unused.
+    Client m is the m-th site of ``nodes``. Each node opens its own data, so the description of hosts is not used.
 
     Parameters
     ----------
-    nodes : which node is which site.
+    nodes : the assignment of nodes to sites.
     patience : seconds that a round waits for a node that is not connected before its client counts as missing; asked
         again (``retries``) it waits once more.
-    largest : bytes of an answer that are taken.
+    largest : the largest number of bytes of an answer.
     remind : seconds after which the log names a site that is connected and has not answered; each time that they have
         passed it does so again. Flower's node waits without end for a ClientApp that ended without a word.
     """
@@ -73,7 +73,7 @@ class FlowerSession:
         return list(self.stream(task, timeout))
 
     def stream(self, task: Task, timeout: float | None) -> Iterator[Reply | Failure]:
-        """The same, client by client as they answer."""
+        """The same, one client at a time, in the order in which they answer."""
         places = self._places(task.clients)
         asked: dict[str, tuple[int, Node]] = {}
         for client in task.clients:
@@ -91,7 +91,7 @@ class FlowerSession:
     # --- inside --------------------------------------------------------------------------------
 
     def _places(self, clients: Sequence[int]) -> dict[int, Node]:
-        """The nodes of these clients; those that are not connected are waited for."""
+        """The nodes of these clients; the call waits for nodes that are not connected."""
         deadline = time.monotonic() + self.engine.patience
         while True:
             self.nodes.look()
@@ -123,7 +123,9 @@ class FlowerSession:
         while asked:
             for message in self.grid.pull_messages(list(asked)):
                 known = asked.pop(message.metadata.reply_to_message_id, None)
-                if known is not None:  # else it answers nothing that was asked in this attempt
+                if (
+                    known is not None
+                ):  # Any other message answers nothing that was asked in this attempt.
                     yield self._answer(task, message, *known)
             now = time.monotonic()
             if timeout is not None and now - began >= timeout:
@@ -146,7 +148,7 @@ class FlowerSession:
         return answer_of(message.content, client, self.engine.largest, task)
 
     def _restarted(self, asked: dict[str, tuple[int, Node]]) -> Iterator[Failure]:
-        """Clients whose node is another process by now: a reply of the one that was asked may never come."""
+        """The clients whose node is another process by now, so that the reply of the process that was asked may never come."""
         self.nodes.look()
         for number, (client, node) in list(asked.items()):
             now = self.nodes.at(self.nodes.sites[client])
@@ -155,7 +157,7 @@ class FlowerSession:
                 yield Failure(client, "its node was started again in the middle of the round")
 
     def _remind(self, task: Task, asked: dict[str, tuple[int, Node]], seconds: float) -> None:
-        """Say in the log for whom the round waits, and what may be done about it."""
+        """Log the sites for which the round waits, and what can be done about it."""
         for client, node in asked.values():
             logger.warning(
                 "round %d: no answer for %.0f s from site %s, whose node %d is connected. If its SuperNode is not at work "
