@@ -144,7 +144,7 @@ def test_a_run_goes_on_from_its_checkpoint_on_other_nodes(homes: Path, tmp_path:
 def test_a_folder_with_a_run_is_not_overwritten(homes: Path, tmp_path: Path) -> None:
     (tmp_path / "model.npz").write_bytes(b"")
     config = settings(tmp_path)
-    with pytest.raises(rs.InputError, match="is of an earlier run: go on with resume=true"):
+    with pytest.raises(rs.InputError, match="belongs to an earlier run: go on with resume=true"):
         train(LocalGrid(nodes_of(homes), config), RunSettings.of(config))
     with pytest.raises(rs.InputError, match="there is no checkpoint"):
         train(LocalGrid(nodes_of(homes), config), RunSettings.of(config | {"resume": True}))

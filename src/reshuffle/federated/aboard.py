@@ -15,7 +15,7 @@ from reshuffle.gpu import Device, DeviceClients, DeviceRounds
 def rounds_aboard(
     local: Local, group: ClientGroup, positions: Sequence[int], device: Device, number: str
 ) -> DeviceRounds:
-    """The clients' samples copied to the device, and the local work there; refused where it has no kernels for it."""
+    """Copy the clients' samples to the device and set up the local work there; work without kernels is refused."""
     passes = local.device_passes(group)
     if passes is None:
         raise InputError(

@@ -21,7 +21,7 @@ from reshuffle.objective import Array
 logger = logging.getLogger("reshuffle")
 
 MOST_TOLD = 5
-"""At most this many sites that hold the data of others are named in a message; there may be hundreds."""
+"""The largest number of sites with equal data that a message names; there may be hundreds."""
 SAME = ("version", "loss", "ridge", "intercept", "outputs", "form", "names", "shifts")
 """Parts of the handshake that must be equal at all sites."""
 
@@ -31,7 +31,7 @@ class Agreement:
     """The facts about all sites together that are sent to every site."""
 
     record: Mapping[str, Plain]
-    """Features, classes and loss, and the moments where features are standardised."""
+    """Features, classes and loss, and the moments if features are standardised."""
     sizes: Array
     weights: list[float]
     """The factor of each client's sample weights: over the federation, their mean is 1."""
@@ -41,7 +41,7 @@ class Agreement:
     data: list[str]
     """Fingerprints."""
     encoding: TableEncoding | None = None
-    """The encoding of tables, where the sites have tables."""
+    """The encoding of tables, if the sites have tables."""
 
     def with_convexity(self, mu: float) -> Agreement:
         """The same with another strong convexity of the penalty."""
@@ -57,9 +57,9 @@ def agree(
     standardise: bool,
     below: Below,
 ) -> Agreement:
-    """Compare what the sites said. ``mu`` is the strong convexity of the penalty, which they are told.
+    """Compare the reports of the sites. ``mu`` is the strong convexity of the penalty, which is sent to them.
 
-    ``below`` asks them for counts, by which medians are found where missing values are filled in.
+    ``below`` asks them for counts, from which medians are found if missing values are filled in.
     """
     for name in SAME:
         _same(name, {c: record[name] for c, record in said.items()}, called)
@@ -112,7 +112,7 @@ def _same(name: str, values: Mapping[int, Any], called: Callable[[int], str]) ->
 
 
 def _warn_of_copies(data: Mapping[int, str], called: Callable[[int], str]) -> None:
-    """Say which sites have the very same rows: they count as often as they are there."""
+    """Log which sites have exactly the same rows, because equal rows then count several times."""
     first: dict[str, int] = {}
     copies = [(c, first[sha]) for c, sha in data.items() if first.setdefault(sha, c) != c]
     for client, other in copies[:MOST_TOLD]:
@@ -120,7 +120,7 @@ def _warn_of_copies(data: Mapping[int, str], called: Callable[[int], str]) -> No
 
 
 def _features(said: Mapping[int, Record], called: Callable[[int], str]) -> int:
-    """The number of features: of sparse data the largest, since trailing zeros are not written."""
+    """The number of features; for sparse data the largest of all sites, because trailing zeros are not written."""
     counts = {c: record["features"] for c, record in said.items()}
     dense = {c: counts[c] for c in counts if not said[c]["sparse"]}
     _same("features", dense, called) if len(dense) > 1 else None
@@ -131,7 +131,7 @@ def _features(said: Mapping[int, Record], called: Callable[[int], str]) -> int:
 
 
 def _classes(said: Mapping[int, Record], called: Callable[[int], str], model: Model) -> list[Any]:
-    """All labels that occur anywhere. A site may have one of them only."""
+    """All labels that occur at any site. A single site may have only one of them."""
     if not model.labelled:
         return []
     found = {c: json.loads(str(record["classes"])) for c, record in said.items()}
@@ -156,7 +156,7 @@ def _classes(said: Mapping[int, Record], called: Callable[[int], str], model: Mo
 
 
 def _moments(said: Mapping[int, Record], factors: Array, features: int) -> dict[str, Plain]:
-    """Mean and standard deviation of every feature over the federation; sparse data has no mean taken off."""
+    """The mean and standard deviation of every feature over the federation; the means of sparse data are not subtracted."""
     sparse = any(record["sparse"] for record in said.values())
     sizes = np.array([record["samples"] for record in said.values()]) * factors
     means, squares = np.zeros((len(said), features)), np.zeros(features)

@@ -1,4 +1,4 @@
-"""How far from optimal a model is, by sums over the clients alone: a bound on P(x) - P*.
+"""A bound on P(x) - P* that needs only sums over the clients.
 
 Every f_i is convex, so that its slope s_i = l'(z_i) at x gives a point of the dual problem. Shortened by factors
 β ≤ 1, slopes stay in the domain of l*, and convexity bounds their conjugates without another look at the rows:
@@ -30,7 +30,7 @@ EPS = float(np.finfo(float).eps)
 TILT = 4.0
 """The error of a gap over the error of what it was computed from, times 1 + ‖x‖₁, unless ‖x*‖₁ is more than 2 + 3‖x‖₁."""
 ROUNDING = 16.0 * EPS
-"""Rounding in sums of the terms of a bound, as a share of them; it must not be taken for a proof."""
+"""The rounding error in sums of the terms of a bound, as a share of them; a bound below it proves nothing."""
 
 
 class Dual(NamedTuple):
@@ -79,7 +79,7 @@ class FederatedGap(Measure):
     def of(
         self, x: Array, said: Mapping[int, Record], totals: Mapping[str, Array] | None = None
     ) -> float:
-        """The measure at x, by what all clients said there; ``totals`` are sums of arrays that were added up on the way."""
+        """The measure at x, from the answers of all clients about x; ``totals`` are sums of arrays that were added up as the answers came."""
         with np.errstate(over="ignore", invalid="ignore"):
             found = self._absolute(x, said, totals or {}) / (self._start.value or 1.0)
         return found if found == found else np.inf
@@ -118,12 +118,12 @@ class FederatedGap(Measure):
             value, penalty.value(x[features]), held, left, scale * dual.conjugates,
             penalty.conjugate(-scale * dual.gradient, ridge),
         ])  # fmt: skip
-        # values and gradients with errors are those of f + ⟨δ, ·⟩ + ε, whose gap is that of P but for ε and ⟨δ, x - x*⟩
+        # Values and gradients with errors belong to f + ⟨δ, ·⟩ + ε, whose gap differs from that of P by ε and ⟨δ, x - x*⟩.
         blurred = TILT * whole.blur * (1.0 + float(np.abs(x).sum())) if whole.blur else 0.0
         return max(float(terms.sum()), 0.0) + ROUNDING * float(np.abs(terms).max()) + blurred
 
     def _balanced(self, x: Array, value: float, g: Array, up: Array, above: float) -> Dual:
-        """Slopes of the sign that weighs more shortened by a factor, so that Σ_i w_i s_i = 0.
+        """Shorten the slopes of the sign that weighs more by a factor, so that Σ_i w_i s_i = 0.
 
         ``up`` is the gradient of the samples with positive slopes, ``above`` how far their losses are above
         their infimum. The bound of each sign is (1 - β)·(losses above their infimum) + β·⟨x, its gradient⟩ - its losses.
@@ -137,15 +137,15 @@ class FederatedGap(Measure):
         return Dual(gradient[:-1], bounds + float(np.vdot(x, gradient)) - value)
 
     def _shifted(self, x: Array, value: float, g: Array) -> Dual:
-        """The same for several outputs, and for quadratics."""
+        """The same dual point for several outputs, and for quadratic losses."""
         means, conjugates = self._start.means, float(np.vdot(x, g)) - value
         if _quadratic(self.loss):
-            # l*(s - t) = l*(s) - tz + t²/(2c), and the mean of z is that of the features times x, plus b
+            # l*(s - t) = l*(s) - tz + t²/(2c), and the mean of z is the mean of the features times x, plus b.
             t, margins = g[-1], np.tensordot(means, x[:-1], 1) + x[-1]
             c = self.loss.curvature
             moved = float(np.sum(0.5 * t * t / c - t * margins))
             return Dual(g[:-1] - np.multiply.outer(means, t), conjugates + moved)
-        # slopes are p - e_y; with κp + (1 - κ)q, the same q in all rows, the mean of p is that of e_y
+        # Slopes are p - e_y. With κp + (1 - κ)q in place of p, and the same q in all rows, the mean equals that of e_y.
         zero, count = self._start.gradient, x.shape[1]
         wanted = 1.0 / count - zero[-1]
         sums = g[-1] + wanted
@@ -160,7 +160,7 @@ class FederatedGap(Measure):
 
 
 class _Start(NamedTuple):
-    """The facts about x = 0, for which clients are asked once."""
+    """The answers about x = 0, for which clients are asked once."""
 
     value: float
     gradient: Array
@@ -170,7 +170,7 @@ class _Start(NamedTuple):
 
 
 class RoundedMapping(RelativeMapping):
-    """The gradient mapping, with what rounding may hide of it: x - prox(x - τg) is 0 for every g where x is far out."""
+    """The gradient mapping plus the part that rounding may hide: if x is very large, x - prox(x - τg) is 0 for every g."""
 
     wants = "gradient"
     problem: Federation
@@ -193,12 +193,12 @@ class RoundedMapping(RelativeMapping):
 
 
 def _quadratic(loss: Loss | None) -> TypeGuard[Loss]:
-    """Whether l'' is the same everywhere; of a sum over outputs, that of each."""
+    """Whether l'' is the same everywhere; for a sum over outputs, that of each output."""
     return loss is not None and bool((loss.each or loss).quadratic) and loss.curvature < np.inf
 
 
 def certificate_for(federation: Federation) -> FederatedGap | RoundedMapping:
-    """The gap where sums over the clients bound it, and the gradient mapping elsewhere."""
+    """The duality gap if sums over the clients bound it, and otherwise the gradient mapping."""
     has_dual, held = ability(federation.penalty, "has_dual"), federation.features
     shape, outputs = federation.shape, federation.shape[1:]
     if not federation.tells or has_dual is None or not has_dual((held, *outputs), federation.ridge):

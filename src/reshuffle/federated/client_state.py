@@ -3,7 +3,8 @@
     z_m = Σ_j α_j T_m(z_j) by the α that came with x,    h_m = (x - z_m)/τ_m,
     the client's passes lead to x̂_m,    T_m(z) = x̂_m - τ_m h_m,    and r_m = T_m(z) - z_m is sent.
 
-Where the server shortens the step to a part of it, z_m ← x - (τ⁺/τ)(x - z_m) keeps h_m. Of the residuals' changes only products among themselves leave, as sums for the server's small matrix.
+If the server shortens the step, z_m ← x - (τ⁺/τ)(x - z_m) keeps h_m. Only products of the residuals' changes with each other leave the
+client, as sums for the small matrix of the server.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ Passes = Callable[[Array, Array | None], Array]
 
 
 class ClientStates:
-    """The states of a host's clients; in a folder, too, where one is given: a new process goes on from there."""
+    """The states of a host's clients. If a folder is given they are saved there as well, and a new process goes on from it."""
 
     def __init__(self) -> None:
         self._states: dict[int, ClientState] = {}
 
     def load(self, client: int, key: str, folder: Folder | None) -> ClientState | None:
-        """The client's state in the run of this key; none where it has no part in it yet."""
+        """The client's state in the run of this key; None if the client has not taken part in it yet."""
         kept = self._states.get(client)
         if kept is not None and kept.key == key:
             return kept
@@ -51,7 +52,7 @@ def answer(
 ) -> tuple[Array, dict[str, Plain]]:
     """The residual of a client's round, and the products that go with it.
 
-    Asked again for a round that it has done, a client says the same again.
+    A client that is asked again for a round that it has done gives the same answer again.
     """
     key, own = str(task.more["key"]), task.own[client]
     since, tau = int(own["since"]), task.step * float(own["total"])
@@ -69,12 +70,12 @@ def answer(
 
 
 def _transport(task: Task) -> Transport | None:
-    """The form in which the server asks for residuals; None where they travel as they are."""
+    """The form in which the server asks for residuals; None if they travel unchanged."""
     return transport_of(task.more["transport"]) if "transport" in task.more else None
 
 
 def _checked(state: ClientState | None, since: int, task: Task) -> ClientState | None:
-    """The state that the round begins from; none where it is the client's first."""
+    """The state from which the round begins; None in the client's first round."""
     if since == 0:
         return None
     if state is None:
@@ -102,9 +103,9 @@ def _round(
         kept = slice(int(more["start"]), int(more["stop"]))
         base, ratio = int(more["base"]), float(more["ratio"])
         z = Choice(base, np.asarray(more["weights"]), kept).point(state.images)
-        if more["back"]:  # to where the last round began
+        if more["back"]:  # The client goes back to where the last round began.
             z -= state.residuals[base]
-        if ratio != 1.0:  # τ is another, and h_m is to be the same
+        if ratio != 1.0:  # τ has changed, and h_m must stay the same.
             z = x - ratio * (x - z)
         h = (x - z) / tau
         images, residuals = state.images[kept], state.residuals[kept]
@@ -112,7 +113,7 @@ def _round(
     if h is not None:
         image = image - tau * h
     residual, transport = image - z, _transport(task)
-    if transport is not None:  # the client goes on from what the server is told
+    if transport is not None:  # The client goes on from the residual that the server is told.
         packed = transport.pack(residual, task.round)
         residual = transport.unpack(packed, x.shape, task.round)
         image = z + residual
@@ -126,7 +127,7 @@ def _round(
 
 
 def _products(residuals: Array) -> dict[str, Plain]:
-    """‖r‖² of the newest, its products with all changes, and those of the newest change with all."""
+    """‖r‖² of the newest residual, its products with all changes, and the products of the newest change with all changes."""
     flat = residuals.reshape(len(residuals), -1)
     changes = np.diff(flat, axis=0)
     return {

@@ -1,4 +1,4 @@
-"""The server of ExactFedRR with state at the clients: it holds sums over clients, and nothing of a single one."""
+"""The server of ExactFedRR with state at the clients: it holds sums over clients, and nothing about a single client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from reshuffle.objective import Array
 from reshuffle.solvers.method import State
 
 ONWARD = (1.0, 0.0)
-"""``anew`` of a round that goes on from the last: τ stays, and clients go on from what ``kept`` says."""
+"""The value of ``anew`` for a round that continues the last one: τ stays, and clients go on from the rounds in ``kept``."""
 
 
 class ClientStateServer(Server):
@@ -33,8 +33,8 @@ class ClientStateServer(Server):
 
     The state has x, ``point`` (the mean of the z_m), the mean images (1/M) Σ_m T_m(z_j) of the rounds j
     that are remembered (large ones in temporary files), and ``norms`` and ``gram`` of the residuals, sums over
-    clients; what the clients are to do next (``weights``, ``kept``, ``anew``); and the round
-    after which each last took part. With ``memory`` 0 nothing is extrapolated, and clients may stay away:
+    clients; the instructions for the clients (``weights``, ``kept``, ``anew``); and the round
+    after which each client last took part. With ``memory`` 0 nothing is extrapolated, and clients may stay away:
     the mean then changes by what those that took part send.
 
     Where the residual says that γ is too long (``ResidualMonitor``), an ``adaptive`` server halves it and keeps x
@@ -59,7 +59,7 @@ class ClientStateServer(Server):
         state: State = {
             "x": x0,
             "point": x0,
-            "first": x0[None][: 0 if self.memory else 1],  # where clients that come later begin
+            "first": x0[None][: 0 if self.memory else 1],  # Clients that join later begin here.
             "norms": np.empty(0),
             "gram": np.empty(0),
             "weights": np.empty(0),
@@ -84,7 +84,7 @@ class ClientStateServer(Server):
             )
 
     def rounded(self, state: State, new: State, allowed: Allowed) -> State:
-        """As every server; but where the step was changed, the clients' z_m are to be what x says to the last digit."""
+        """Begin as every server does; but after a change of the step, the z_m of the clients must follow from x to the last digit."""
         onward = tuple(new["anew"].tolist()) == ONWARD
         return super().rounded(state, new, allowed) if onward else new
 
@@ -109,26 +109,26 @@ class ClientStateServer(Server):
         }, own  # fmt: skip
 
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
-        raise NotImplementedError("this server adds up what comes, and keeps no model")
+        raise NotImplementedError("this server adds up replies as they come, and keeps no model")
 
     def add_up(
         self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
     ) -> State:
-        """The next state, from Σ_m r_m over those that answered and what they said with it."""
+        """The next state, from Σ_m r_m over the clients that answered and the numbers that they sent with it."""
         clients, count = sorted(said), self.totals.size
         since = state["since"].copy()
         new = int(np.sum(since[clients] == 0))
         since[clients] = number + 1
-        image = total  # in its place: (1/M) Σ_m T_m(z)
+        image = total  # It now holds (1/M) Σ_m T_m(z).
         image /= count
         image += state["point"]
         if number and new and not self.memory:
-            # they began at x, and are counted as if they had been where all began
+            # These clients began at x, and are counted as if they had begun with all others.
             image += new / count * (state["x"] - state["first"][0])
         length = step * (self.totals.sum() / count)
         if self.memory:
             changed = self._accelerated(state, image, [said[c] for c in clients], length)
-        else:  # the clients go on from their latest image, and keep nothing more
+        else:  # The clients go on from their latest image, and keep nothing else.
             changed = {"x": self.prox(image, length), "point": image, "kept": np.array([-1, 0, 0])}
         return state | changed | {"since": since}
 
@@ -188,8 +188,8 @@ PIECE = 1 << 12
 class Total:
     """Σ v in twice the precision: a rounded sum and the sum of its rounding errors (Knuth's two-sum).
 
-    The error is some 2^-100 of Σ|v|, so that, rounded to double, sums in any order agree but for the rarest
-    of chances.
+    The error is some 2^-100 of Σ|v|, so that, rounded to double, sums in any order agree except in the rarest
+    cases.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -206,7 +206,7 @@ class Total:
             high[at] = total
 
     def value(self) -> Array:
-        """The sum; nothing can be added any more."""
+        """The sum, after which nothing can be added."""
         self.high += self.low
         self.low = np.empty(0)
         return self.high
@@ -221,7 +221,7 @@ class Sums:
         self.totals: dict[str, Total] = {}
 
     def take(self, reply: Reply) -> Reply:
-        """The reply without what was added."""
+        """The reply without the arrays that were added up."""
         self.model.add(reply.model)
         for name in ARRAYS:
             part = reply.more.get(name)
@@ -237,9 +237,9 @@ SMALL = 1 << 19
 
 
 def spilled(array: Array) -> Array:
-    """The same numbers, mapped from a file without a name, which goes when the array goes.
+    """The same numbers, mapped from a file without a name, which is deleted with the array.
 
-    The file lies where ``tempfile`` puts it (``TMPDIR``). Where there is no room, the array stays in memory.
+    The file lies where ``tempfile`` puts it (``TMPDIR``). If the disk is full, the array stays in memory.
     """
     if array.nbytes < SMALL:
         return array

@@ -68,13 +68,13 @@ class Cells:
 
     @property
     def shifts(self) -> dict[str, str]:
-        """The columns of offset and exposure, where there are some."""
+        """The columns of the offset and the exposure, if they are named."""
         named = {"offset": self.offset, "exposure": self.exposure}
         return {name: column for name, column in named.items() if column is not None}
 
     @property
     def given(self) -> bool:
-        """Whether anything is asked for that tables alone can do."""
+        """Whether a setting is given that only tables can use."""
         return self != Cells()
 
 
@@ -87,7 +87,7 @@ class SiteColumns:
     unused: tuple[str, ...] = ()
 
     def check_filled(self) -> None:
-        """Refuse missing values where nothing stands for them."""
+        """Refuse missing values that are not filled in."""
         for name, column in self.columns.items():
             if column.lacking and not self.reading.impute:
                 with in_words_of_sites():
@@ -129,12 +129,12 @@ class SiteColumns:
         return record
 
     def present(self, name: str) -> Array:
-        """The values of a column of numbers that are there."""
+        """The values of a column of numbers that are not missing."""
         values = self.columns[name].numbers()
         return values[~np.isnan(values)]
 
     def below(self, names: Sequence[str], at: Array) -> dict[str, Plain]:
-        """For each of these columns of numbers, how many of its values are below a threshold."""
+        """For each of these columns of numbers, the number of its values below a threshold."""
         if not self.reading.impute or not is_threshold(at).all():
             raise InputError(
                 "counts are told for medians alone, and no more exactly than these need"
@@ -143,7 +143,7 @@ class SiteColumns:
         return {"below": np.array(counts, dtype=np.int64)}
 
     def encoded(self, encoding: TableEncoding) -> object:
-        """The rows, as all sites have agreed to encode them."""
+        """The rows in the encoding on which all sites have agreed."""
         absent = [part.name for part in encoding.columns if part.name not in self.columns]
         if absent:
             raise InputError(f"its table has no column {absent[0]!r}, which was agreed on")
@@ -152,7 +152,7 @@ class SiteColumns:
             return encoding.matrix(found, lambda text: None)
 
     def content(self) -> str:
-        """The sha256 of what the columns hold."""
+        """The sha256 of the contents of the columns."""
         parts: list[object] = []
         for name, column in self.columns.items():
             category = self.kind(name) == CATEGORY

@@ -28,7 +28,7 @@ FLAGS = (1, 2, 4, 8)
 """Four features that are active or not make a number below 16, which has no more digits than the shortest of numbers in fewer bytes."""
 NOTHING = np.empty(0)
 FAR = 1e200
-"""The number that stands for values which overflow at a point too far out. No such point is ever accepted."""
+"""The number that replaces values that overflow at a point too far out. Such a point is never accepted."""
 
 
 class Question(NamedTuple):
@@ -36,9 +36,9 @@ class Question(NamedTuple):
 
     x: Array
     base: Array
-    """The start of the last step: x itself where f at x is known to be good enough."""
+    """The start of the last step; x itself if f at x is known to be good enough."""
     damping: float
-    """Curvature that is added to every row, in parts of the largest."""
+    """The curvature that is added to every row, as a share of the largest."""
     active: NDArray[np.bool_]
     """The features whose second derivatives are wanted."""
 
@@ -68,12 +68,12 @@ def active_of(message: Array, features: int) -> Mask:
 
 
 class Answer(NamedTuple):
-    """Sums over samples, the ridge left out."""
+    """Sums over samples, without the ridge."""
 
     values: Array
     """The values of f at x - d + t·d, for the t of ``LENGTHS``."""
     spread: float
-    """Σ_i c·w_i(a_iᵀd)² with c the largest curvature: what damping costs a step."""
+    """Σ_i c·w_i(a_iᵀd)² with c the largest curvature: the cost of damping for a step."""
     gradient: Array
     hessian: Array
     """The Hessian in the active features and the intercept, flat over features and outputs."""

@@ -1,8 +1,8 @@
 """The loop around rounds whose P(x) and certificate come with the replies of the next round.
 
-Sites alone know f at x, and a question of its own would be a round that trains nothing. So every reply says what its
-client knows of the x that the round began from: the last row of the trace is completed a round later, and where the
-certificate is good enough the run ends at that x, without the round that brought it.
+Only the sites know f at x, and a separate question would be a round that trains nothing. So every reply reports the client's
+values at the x from which the round began: the last row of the trace is completed a round later, and if the certificate
+is good enough the run ends at that x and discards the round that brought it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reshuffle.trace import Result
 
 
 class Reported(NamedTuple):
-    """The clients' reports of the point that a round began from."""
+    """The clients' reports about the point from which a round began."""
 
     objective: float
     """P(x)."""
@@ -32,7 +32,7 @@ class Reported(NamedTuple):
 
 @dataclass(frozen=True)
 class RoundEpoch(Epoch):
-    """A round, with what the replies said of its start where they said it."""
+    """A round, with the reports about its start if the replies had them."""
 
     reported: Reported | None = None
 
@@ -63,7 +63,7 @@ class DelayedRun(Run):
         return super()._finish(converged, message)
 
     def _complete(self, reported: Reported) -> float:
-        """Complete the last row of the trace; the certificate, NaN where none is wanted."""
+        """Complete the last row of the trace; returns the certificate, or NaN if none is wanted."""
         objective, measure = reported.objective, reported.measure
         if self.trace.latest("epoch") == self.epoch:
             self.trace.amend(**{"objective": objective, self.method.certificate: measure})

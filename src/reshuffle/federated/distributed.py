@@ -23,7 +23,7 @@ from reshuffle.steps import Constant
 logger = logging.getLogger("reshuffle")
 
 WIDEST = 2000
-"""Active coordinates of Newton's rounds at most: an answer of a client then has 16 MB."""
+"""The largest number of active coordinates of Newton's rounds: an answer of a client then has 16 MB."""
 NEWTON_ROUNDS, EXACT_ROUNDS = 5, 25
 """Rounds to 1e-6 that are typical of both methods on shuffled shards (``python -m benchmarks.distributed``: 3 to 6, and 5 to 68)."""
 NEWTON_PASSES, EXACT_PASSES = 6.0, 4.0
@@ -99,10 +99,12 @@ class ExactDistributed(FederatedSolver):
         if not newton_can(federation):
             return False
         if not federation.loss.curvature < np.inf:  # type: ignore[attr-defined]
-            return True  # ExactFedRR has no step for it
+            return True  # ExactFedRR has no step for this loss.
         outputs = int(np.prod(federation.shape[1:]))
         every = federation.features
-        if _fewer_products(folder, every, every, outputs):  # whichever matter: nobody need be asked
+        if _fewer_products(
+            folder, every, every, outputs
+        ):  # The answer is the same for any set of active features, so no client need be asked.
             return True
         return _fewer_products(folder, expected_active(federation), every, outputs)
 
@@ -118,7 +120,7 @@ def _fewer_products(folder: DividedFolder, active: int, features: int, outputs: 
 
 
 def expected_active(federation: Federation) -> int:
-    """Features that will matter, about: twice those that leave zero in the first step, from a gradient that is asked for once."""
+    """An estimate of the number of features that will matter: twice those that leave zero in the first step, by a gradient that is asked for once."""
     zero, features = np.zeros(federation.shape), federation.features
     gradient = federation.gradient_of(federation.say(zero, "gradient"))[:features]
     beyond = as_able(federation.penalty).excess(zero[:features], gradient)

@@ -1,4 +1,4 @@
-"""One folder of shards, divided among clients: what engines carry to the hosts of a cluster."""
+"""One folder of shards, divided among clients on the hosts of a cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ShardRange:
     last: int
     memory: int
     identity: str
-    """A digest of what the driver's manifest says of these shards: a host with another folder is refused."""
+    """A digest of the entries of the driver's manifest for these shards, so that a host with another folder is refused."""
 
     def __call__(self) -> tuple[Any, ...]:
         """X, y, no weights, and the names of the columns where there are some."""
@@ -126,7 +126,7 @@ class DividedFolder(Sites):
 
     @property
     def values_per_row(self) -> float:
-        """Stored values of a row, on average."""
+        """The average number of stored values of a row."""
         return self.manifest.stored / self.manifest.rows
 
     @property

@@ -25,13 +25,13 @@ from reshuffle.objective import Array
 
 Called = Callable[[int], str]
 Below = Callable[[list[str], Array], Array]
-"""How many values of these columns, over all sites, are below these thresholds."""
+"""A function that gives, over all sites, the number of values of these columns below these thresholds."""
 
 
 def agree_encoding(
     said: Mapping[int, Record], called: Called, cells: Cells, standardise: bool, below: Below
 ) -> TableEncoding:
-    """The encoding that all sites use, from what they said of their columns; in the order of the first site's."""
+    """The encoding that all sites use, from their reports about their columns; columns are in the order of the first site."""
     columns = {c: _columns_of(record, called(c), cells) for c, record in said.items()}
     _refuse_unused(said, cells)
     _same_columns(columns, called)
@@ -68,7 +68,7 @@ def agree_encoding(
 
 
 def _columns_of(record: Record, name: str, cells: Cells) -> dict[str, str]:
-    """The columns of a site and their kinds; refused where what it said of them does not fit together."""
+    """The columns of a site and their kinds; a report that contradicts itself is refused."""
     try:
         columns = dict(json.loads(str(record["columns"])))
         levels = dict(json.loads(str(record["levels"])))
@@ -90,12 +90,12 @@ def _columns_of(record: Record, name: str, cells: Cells) -> dict[str, str]:
     except (ValueError, KeyError, TypeError):
         good = False
     if not good:
-        raise InputError(f"{name} says of its columns what does not fit together")
+        raise InputError(f"{name} reports columns, levels and counts that do not fit together")
     return columns
 
 
 def _refuse_unused(said: Mapping[int, Record], cells: Cells) -> None:
-    """A name to leave out, or to take as categories, that no site has is a mistake."""
+    """Refuse a name of a column to leave out, or to take as categories, that no site has."""
     unused = [set(json.loads(str(record["unused"]))) for record in said.values()]
     nowhere = set.intersection(*unused)
     for setting in ("drop", "categories"):
@@ -105,7 +105,7 @@ def _refuse_unused(said: Mapping[int, Record], cells: Cells) -> None:
 
 
 def _same_columns(columns: Mapping[int, Mapping[str, str]], called: Called) -> None:
-    """All sites have the same columns, in any order."""
+    """Check that all sites have the same columns, in any order."""
     (first, wanted), *others = columns.items()
     for client, found in others:
         for having, lacking, names in (
@@ -120,7 +120,7 @@ def _same_columns(columns: Mapping[int, Mapping[str, str]], called: Called) -> N
 
 
 def _kind(name: str, kinds: Mapping[int, str], called: Called) -> str:
-    """Number or category: the same at all sites that have a value."""
+    """The kind of a column, number or category, which must be the same at all sites that have a value."""
     given = {c: kind for c, kind in kinds.items() if kind != EMPTY}
     if not given:
         raise InputError(
@@ -140,7 +140,7 @@ def _kind(name: str, kinds: Mapping[int, str], called: Called) -> str:
 
 
 def _category(name: str, said: Mapping[int, Record], cells: Cells) -> Category:
-    """All levels that occur at any site; with the most frequent one, where missing values are filled in."""
+    """All levels that occur at any site, and the most frequent one if missing values are filled in."""
     total: dict[str, int] = {}
     for record in said.values():
         levels = json.loads(str(record["levels"])).get(name, [])
@@ -163,7 +163,7 @@ def _category(name: str, said: Mapping[int, Record], cells: Cells) -> Category:
 
 
 def _one_spelling(total: Mapping[str, int]) -> dict[str, int]:
-    """Levels with their counts, where numbers of one value, such as 3 and 3.0, are one level: the shorter one."""
+    """Levels with their counts; numbers of equal value, such as 3 and 3.0, are one level, written in the shorter way."""
     known: dict[float | str, str] = {}
     found: dict[str, int] = {}
     for level in sorted(total, key=lambda text: (len(text), text)):
@@ -196,5 +196,5 @@ def pooled(weights: Array, means: Array, squares: Array) -> tuple[Array, Array]:
     total = weights.sum(axis=0)
     mean = (weights * means).sum(axis=0) / total
     scale = np.sqrt((squares + (weights * (means - mean) ** 2).sum(axis=0)) / total)
-    scale[~(scale > 1e-12 * np.abs(mean))] = 1.0  # constant features stay as they are
+    scale[~(scale > 1e-12 * np.abs(mean))] = 1.0  # Constant features stay as they are.
     return mean, scale

@@ -27,7 +27,7 @@ GROWTH = 2.0
 PIECE = 1 << 12
 """Points are combined this many entries at a time, so that intermediate arrays stay in the cache."""
 SAME = 1e-7
-"""Changes of the residual below this share of it do not tell where it would vanish."""
+"""Changes of the residual below this share of it are too small to extrapolate from."""
 LONGEST = 100.0
 """The most that weights may add up to, in absolute value, in rounds. Far from the solution slopes of Huber's or the quantile
 loss are flat, a round is nearly a translation, and longer extrapolations went to P(x) a million times above its start."""
@@ -43,7 +43,7 @@ class Choice(NamedTuple):
     kept: slice
 
     def point(self, images: Sequence[Array] | Array) -> Array:
-        """The next point. Entry by entry, in pieces, so that no further array of its size is made."""
+        """The next point, computed in pieces, so that no further array of its size is made."""
         out: Array = images[self.base].copy()
         flat = out.reshape(-1)
         pairs = [
@@ -60,7 +60,7 @@ class Choice(NamedTuple):
 
 
 def chosen(norms: Array, gram: Array, slopes: Array, memory: int) -> Choice:
-    """The choice by what is known of the residuals r_j, newest last, all of it sums over the clients.
+    """The choice from sums over the clients about the residuals r_j, newest last.
 
     ``norms`` are ‖r_j‖, ``gram`` the products of the changes r_{j+1} - r_j among themselves, ``slopes``
     those with the newest residual. Where the residual has grown too much, or its best is ``memory``
@@ -70,7 +70,7 @@ def chosen(norms: Array, gram: Array, slopes: Array, memory: int) -> Choice:
     none = np.empty(0)
     best, last = int(norms.argmin()), len(norms) - 1
     failed = not norms[last] <= GROWTH * norms[best]
-    if last == 1 and failed:  # the step was a plain one: T itself is no contraction here
+    if last == 1 and failed:  # The step was a plain one, so T itself is no contraction here.
         return Choice(last, none, slice(last, None))
     if failed or last - best >= memory:
         return Choice(best, none, slice(best, best + 1))
@@ -78,7 +78,7 @@ def chosen(norms: Array, gram: Array, slopes: Array, memory: int) -> Choice:
     if last == 0 or not norms[last] > 0:
         return Choice(last, none, kept)
     if not np.trace(gram) > (SAME * norms[last]) ** 2:
-        # far out where slopes are flat a round is a translation, and extrapolation would lead to infinity
+        # Far out, where slopes are flat, a round is a translation, and extrapolation would diverge.
         return Choice(last, none, kept)
     gram = gram.copy()
     gram[np.diag_indices(last)] += RIDGE * np.trace(gram) + np.finfo(float).tiny
@@ -124,16 +124,16 @@ LEAST = 1.0 / 16.0
 
 
 class ResidualMonitor(NamedTuple):
-    """How the residual ‖T(z) - z‖ goes: part of the state of a run."""
+    """The course of the residual ‖T(z) - z‖, which is part of the state of a run."""
 
     factor: float = 1.0
     """The share of the chosen step that is used now."""
     first: float = 0.0
     """The first residual of the run."""
     halved: float = np.inf
-    """The residual when it had last fallen to a half."""
+    """The residual at the time when it had last fallen to a half."""
     since: float = 0.0
-    """Rounds since then."""
+    """The number of rounds since then."""
     least: float = np.inf
     """The least residual with this step."""
 
@@ -151,7 +151,7 @@ class ResidualMonitor(NamedTuple):
 
     @property
     def stalls(self) -> bool:
-        """Whether the residual has not fallen to a half for long, and is no rounding."""
+        """Whether the residual has not fallen to a half for a long time, and is larger than rounding."""
         return self.since >= PATIENCE and self.halved > QUIET * self.first
 
     @property
@@ -160,7 +160,7 @@ class ResidualMonitor(NamedTuple):
         return self.stalls and (self.least > STUCK * self.halved or self.since >= 2 * PATIENCE)
 
     def trouble(self, residual: float, before: float | None) -> Literal["grew", "stuck", ""]:
-        """Why the step should be halved after this residual, where it should.
+        """The reason why the step should be halved after this residual; empty if it should not.
 
         ``before`` is the residual of the round before, where this one was a plain step from there.
         """
@@ -197,7 +197,7 @@ def slots(name: str, arrays: Sequence[Array], memory: int, shape: tuple[int, ...
 
 
 def check_slots(state: State, memory: int, *names: str) -> int:
-    """How many rounds a saved state remembers: of all names as many, in the first slots, or it is refused."""
+    """The number of rounds that a saved state remembers; it must be the same for all names and fill the first slots."""
     counts = {name: [len(state[_slot(name, k)]) for k in range(memory)] for name in names}
     first = counts[names[0]]
     if any(found != first or found != [1] * sum(found) + [0] * found.count(0) for found in counts.values()):  # fmt: skip

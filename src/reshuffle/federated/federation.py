@@ -37,7 +37,7 @@ def _settings(client: FiniteSum, penalty: bool) -> dict[str, Any]:
 
 
 def check_alike(name: str, first: tuple[object, Any], other: tuple[object, Any]) -> None:
-    """Refuse clients that disagree, naming both and what each has."""
+    """Refuse clients that disagree, with a message that names both and their values."""
     one, two = first[1], other[1]
     plain = isinstance(one, (str, float, int, tuple)) and one == two
     if not (one is two or plain or digest(one) == digest(two)):
@@ -48,7 +48,7 @@ def check_alike(name: str, first: tuple[object, Any], other: tuple[object, Any])
 
 
 def _weighted(clients: Sequence[FiniteSum]) -> tuple[FiniteSum, ...]:
-    """The clients, their sample weights normalised over all of them: w_i·N/Σ w over the federation."""
+    """The clients with their sample weights normalised over the federation to w_i·N/Σ w."""
     means = np.array([client.weight for client in clients])
     if np.all(means == means[0]):
         return tuple(clients)
@@ -62,7 +62,7 @@ class Federation(Objective):
     """P(x) = (1/N) Σ_m F_m(x) + R(x), with F_m the sum of client m's N_m functions.
 
     Made by ``split``, or from one problem per client. Its objective, gradient and solution are those of
-    the pooled data, which is what the methods are measured by. The methods themselves see one client at
+    the pooled data, by which the methods are measured. The methods themselves see one client at
     a time.
 
     Examples
@@ -78,16 +78,16 @@ class Federation(Objective):
     sizes: Any
     """N_m of each client."""
     remote: ClassVar[bool] = False
-    """Whether P(x) is known only from what the clients answer, a round later."""
+    """Whether P(x) is known only from the clients' answers, a round later."""
 
     watch: Callable[[Task, Reply | Failure, str], None] | None = None
     """A function that is called with every answer of a run, for display."""
     tested: bool = False
     """Whether a client has held-out data."""
     tells: bool = True
-    """Whether clients say the value of their losses."""
+    """Whether clients report the value of their losses."""
     masked: bool = False
-    """Whether clients tell sums alone."""
+    """Whether clients reveal only sums."""
     blur: float = 0.0
     """A bound on the error of f(x) and of the entries of ∇f(x) beyond that of floating point: the rounding of secure sums."""
 
@@ -122,7 +122,7 @@ class Federation(Objective):
 
     @property
     def described(self) -> str:
-        """The clients and their samples, for people."""
+        """A description of the clients and their samples for people."""
         sizes = self.sizes
         return f"{self.count} clients with {sizes.min()} to {sizes.max()} samples, {self.n} in all"
 
@@ -135,7 +135,7 @@ class Federation(Objective):
         }
 
     def called(self, client: int) -> str:
-        """A client in messages."""
+        """The words by which messages name a client."""
         return f"client {client}"
 
     def __repr__(self) -> str:
@@ -225,20 +225,20 @@ class Federation(Objective):
         return {c: moments(client) for c, client in enumerate(self.clients)}
 
     def ask(self, kind: str, x: Array, more: Record | None = None) -> dict[int, Record]:
-        """A question to all clients, where they alone can answer."""
+        """A question to all clients, if only they can answer it."""
         raise NotImplementedError
 
     def value_of(self, found: Mapping[int, Record]) -> float:
-        """f(x), from what the clients say of f_m(x)."""
+        """f(x), from the clients' values f_m(x)."""
         values = np.array([found[c]["value"] for c in range(self.count)], dtype=np.float64)
         return float(self.sizes @ values / self.n)
 
     def gradient_of(self, found: Mapping[int, Record]) -> Array:
-        """∇f(x) without the ridge, likewise."""
+        """∇f(x) without the ridge, from the clients' gradients."""
         return np.asarray(self.mean_of(found, "gradient"))
 
     def mean_of(self, found: Mapping[int, Record], name: str) -> Array | float:
-        """(1/N) Σ_m N_m·(what client m says under this name), added in the order of the clients."""
+        """(1/N) Σ_m N_m·(the entry of client m with this name), added in the order of the clients."""
         total = np.zeros(np.shape(found[0][name]))
         for c in range(self.count):
             total += self.sizes[c] / self.n * np.asarray(found[c][name])
@@ -253,7 +253,7 @@ class Federation(Objective):
         return plain
 
     def prepare(self) -> None:
-        self.clients[0].prepare()  # a loss of one's own is compiled once for all
+        self.clients[0].prepare()  # A user's own loss is compiled once for all clients.
 
     def contents(self) -> Mapping[str, str]:
         """One digest of all clients in their order: another split is another problem."""

@@ -78,7 +78,7 @@ def overall(found: Mapping[int, Record]) -> dict[str, float]:
 
 
 def _auc(scores: Array, positive: Any) -> float:
-    """The share of pairs of a positive and a negative sample that are ranked right."""
+    """The share of pairs of a positive and a negative sample that are ranked correctly."""
     from scipy.stats import rankdata
 
     ranks, count = rankdata(scores), int(positive.sum())
@@ -87,7 +87,7 @@ def _auc(scores: Array, positive: Any) -> float:
 
 
 class HeldOutMetrics:
-    """Asks every site, every so many rounds, how good the model is on its held-out samples.
+    """Asks every site, at regular rounds, how good the model is on its held-out samples.
 
     The state keeps the latest answers for the trace, ``held_out``: a row for each client, and one for all, with the
     loss, the accuracy, the AUC, R² and D²; ``held_out_known`` says which of them there are. The table of the final model, with
@@ -101,18 +101,18 @@ class HeldOutMetrics:
         return self._state(np.full((self.problem.count + 1, len(NAMES)), np.nan))
 
     def after(self, rounds: int, state: State) -> State:
-        """The state's part after so many rounds."""
+        """The part of the state after so many rounds."""
         if rounds % self.every:
             return self.start()
         return self.told(self.problem.ask("metrics", state["x"]))
 
     def told(self, found: Mapping[int, Record]) -> State:
-        """The state's part by what the sites said."""
+        """The part of the state from the answers of the sites."""
         rows = [_row({c: record}) for c, record in sorted(found.items())]
         return self._state(np.array([*rows, _row(found)]))
 
     def columns(self, state: State) -> dict[str, float]:
-        """Over all clients, NaN where there is nothing."""
+        """The metrics over all clients, NaN where a metric is not known."""
         values, known = state["held_out"][-1], state["held_out_known"][-1]
         shown = np.where(known, values, np.nan).tolist()
         return {f"held_out_{name}": value for name, value in zip(NAMES, shown, strict=True)}

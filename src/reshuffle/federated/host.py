@@ -1,4 +1,4 @@
-"""The clients' side of a round: hosts train the models of their clients, and say what is asked about f_m."""
+"""The clients' side of a round: hosts train the models of their clients, and answer questions about f_m."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ FEW = 8
 
 
 Source = Callable[[], FiniteSum]
-"""A function that makes a client's problem. It travels to the host, and is called there."""
+"""A function that makes a client's problem. It is sent to the host and called there."""
 
 
 def whole(error: Exception) -> str:
-    """The whole of an error: the data of these clients is the driver's own."""
+    """The whole text of an error, because the data of these clients belongs to the driver."""
     return str(error) if isinstance(error, LostState) else f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A source whose problem is there already."""
+    """A source whose problem exists already."""
 
     problem: FiniteSum
 
@@ -66,9 +66,9 @@ class ClientHost:
     folders: Mapping[int, str | os.PathLike[str]] = field(default_factory=dict)
     """The folders in which clients' states are saved."""
     reason: Callable[[Exception], str] = whole
-    """The words of a failure for the driver."""
+    """A function that words a failure for the driver."""
     noise: RepeatedNoise = field(default_factory=RepeatedNoise)
-    """The noise of local work that has some."""
+    """The noise of local work that adds noise."""
     _work: _Work | None = field(default=None, init=False, repr=False)
     _problems: list[FiniteSum] | None = field(default=None, init=False, repr=False)
 
@@ -117,7 +117,7 @@ class ClientHost:
                 found.append(self._reply(task, c, model, more))
             except LostState as error:
                 found.append(Failure(c, self.reason(error), lost=True))
-            except Exception as error:  # the driver decides what to do about a client that fails
+            except Exception as error:  # The driver decides what to do about a client that fails.
                 found.append(Failure(c, self.reason(error)))
         return found
 
@@ -166,7 +166,9 @@ def seen(
     problem: FiniteSum, task: Task, x: Array, told: Callable[[Array], Array] = np.asarray
 ) -> dict[str, Plain]:
     """The answers about f_m at x that the task asks for (see ``answers``), as the local work lets them be sent."""
-    with np.errstate(over="ignore", invalid="ignore"):  # at points that are too far out
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # Values may overflow at points that are too far out.
         found = answers(problem, str(task.more.get("wants", "")), x)
     return {
         name: told(part) if isinstance(part, np.ndarray) else float(told(np.array(part)))
@@ -206,7 +208,7 @@ class _Work:
 
 
 def _neighbours(clients: Sequence[int]) -> list[list[int]]:
-    """Runs of consecutive numbers."""
+    """The runs of consecutive numbers."""
     runs: list[list[int]] = []
     for c in clients:
         if runs and runs[-1][-1] == c - 1:
@@ -245,10 +247,10 @@ def _of_rows(problem: Problem, words: list[str], x: Array) -> dict[str, Plain]:
     fit, found = problem.datafit, dict[str, Plain]()
     if "rising" in words:
         rising, conjugates = np.zeros(fit.shape), 0.0
-        for _, some in fit.windows():  # one pass, where the rows lie on disk
+        for _, some in fit.windows():  # This takes one pass if the rows are on disk.
             slopes = np.maximum(some.slopes(x)[0], 0.0)
             rising += some.combined(slopes) * (some.n / fit.n)
-            # l(z) = z·s - l*(s), summed over the samples whose slope is positive: the others add l*(0) to both sums
+            # l(z) = z·s - l*(s) is summed over the samples whose slope is positive; the others add l*(0) to both sums.
             zero = np.zeros(slopes.shape)
             conjugates += some.conjugates(slopes, 1.0) - some.conjugates(zero, 1.0)
         found["rising"] = rising

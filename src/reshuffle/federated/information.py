@@ -28,7 +28,7 @@ KNOWN, SQUARED = ("logistic", "poisson"), ("squared",)
 METHOD = "model-based (inverse information), from sums over clients"
 ABOUT = "the coefficients of the model, if it is true"
 APART = 0.1
-"""Standard errors by which x may miss the minimiser, by a Newton step: an interval of ±1.96 of them is then about right."""
+"""The largest distance of x from the minimiser, by a Newton step and in standard errors, at which intervals of ±1.96 of them are still about right."""
 
 
 class InformationServer(NewtonServer):
@@ -88,9 +88,9 @@ def inference(
     Parameters
     ----------
     clients : a federation of ``federated.split``, or ``federated.Sites``.
-    result : what a federated solver gave for it, converged.
-    level : of the intervals.
-    settings : of the round, such as ``engine``.
+    result : the converged result of a federated solver for these clients.
+    level : the probability with which an interval covers its coefficient.
+    settings : settings of the round, such as ``engine``.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def inference(
     """
     if not isinstance(result, FederatedResult):
         raise InputError(
-            f"result must be what a federated solver gave for these clients, got {shown(result)}"
+            f"result must be the result of a federated solver for these clients, got {shown(result)}"
         )
     if not result.reached:
         raise InputError(
@@ -117,7 +117,7 @@ def inference(
 
 
 def _local(clients: Federation) -> Learned:
-    """The model of clients that are all here."""
+    """The model of clients that are all in this process."""
     (loss, *_) = clients.losses.values()
     if loss is None:
         raise InputError("inference needs clients that are Problems")

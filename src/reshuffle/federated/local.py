@@ -1,4 +1,4 @@
-"""Local work: what each client does in a round. Each kind is the single-machine epoch, on the client's own samples.
+"""Local work: the part of each client in a round. Each kind is an epoch of the single machine on the client's own samples.
 
 A client knows its data, N_m, and two numbers of the whole federation that the driver tells it: where
 its random numbers begin, and a factor that makes the sum of its steps proportional to N_m.
@@ -44,7 +44,7 @@ LocalEpoch = Callable[[Array, float, int, Stream, Array | None], Array]
 
 
 KINDS: dict[str, type[Any]] = {}
-"""Kinds of local work that travel to sites, by name."""
+"""The kinds of local work that can be sent to sites, by name."""
 ORDERS: Mapping[str, type[Order]] = {
     kind.__name__: kind for kind in (Reshuffle, ShuffleOnce, Cyclic, Allocation)
 }
@@ -58,7 +58,7 @@ def travels(kind: type[Work]) -> type[Work]:
 
 
 AROUND: dict[str, type[Any]] = {}
-"""Kinds of local work that change the reply of another one, by name."""
+"""The kinds of local work that change the reply of another one, by name."""
 
 
 def travels_around(kind: type[Work]) -> type[Work]:
@@ -71,13 +71,13 @@ class Load(NamedTuple):
     """The work of a client's round, in numbers."""
 
     visits: int
-    """Random numbers it may draw; for most, also the gradients it evaluates."""
+    """The random numbers that it may draw; for most kinds also the gradients that it evaluates."""
     steps: float
     smoothness: float
-    """The smoothness constant of the functions of its steps, where the factor is 1."""
+    """The smoothness constant of the functions of its steps, for a factor of 1."""
 
     def times(self, passes: int) -> Load:
-        """The load of so many passes."""
+        """The load of this many passes."""
         return Load(passes * self.visits, passes * self.steps, self.smoothness)
 
 
@@ -101,7 +101,7 @@ class Local(ABC):
     tells_constants: ClassVar[bool] = True
     """Whether a client may tell the constants of its functions (L_max, L_f), from which steps are chosen."""
     solver: object = None
-    """The solver with its hyper-parameters, where the work was made by ``local_class``."""
+    """The solver with its hyper-parameters, if the work was made by ``local_class``."""
 
     def __init__(self, solver: Any) -> None:
         self.solver, self.seed = solver, solver.seed
@@ -113,25 +113,25 @@ class Local(ABC):
         return self.bind(client, position, factor)
 
     def rehearse(self, client: FiniteSum) -> None:
-        """Work of one's own, tried on the first sample: what it has to compile is compiled then."""
+        """Try a user's own work on the first sample, so that it is compiled before the first round."""
         if type(self).work is not Local.work:
             zero = np.zeros(client.shape)
             self.bind(client.first(), 0, 1.0)(zero, 1.0, 0, Stream(self.seed, 0), zero)
 
     def bind_group(self, group: ClientGroup) -> GroupEpoch | None:
-        """The work of many small clients in one call, where there is such a call; the same bits."""
+        """The work of many small clients in one call, with the same result to the last bit; None if there is no such call."""
         return None
 
     def device_passes(self, group: ClientGroup) -> LocalPasses | None:
-        """The work of these clients as the kernels of a device do it; None where they have none for it."""
+        """The work of these clients in the form that the kernels of a device take; None if they have no kernel for it."""
         return None
 
     def gradients(self, visits: int, samples: int, number: int) -> int:
-        """Gradients that clients with so many visits and samples evaluate in a round."""
+        """The number of gradients that clients with this many visits and samples evaluate in a round."""
         return visits
 
     def length(self, client: FiniteSum) -> float:
-        """τ_m/γ: how many gradient steps a round has; as many as there are samples, where not given."""
+        """τ_m/γ: the number of gradient steps of a round, by default the number of samples."""
         return float(client.n)
 
     def work(
@@ -158,11 +158,11 @@ class Local(ABC):
         return Load(client.n, self.length(client), self.smoothness(client))
 
     def smoothness(self, client: FiniteSum) -> float:
-        """L of the functions of single steps; that of single samples, L_max, where not given."""
+        """L of the functions of single steps, by default L_max of single samples."""
         return smoothness_of(client)
 
     def view(self, client: FiniteSum) -> FiniteSum:
-        """The functions that its steps are made on: the client's, unless they are in other coordinates."""
+        """The functions on which its steps are made: those of the client, unless the work uses other coordinates."""
         return client
 
     def point(self, message: Array) -> Array:
@@ -298,7 +298,7 @@ class Corrected(Local):
     seed: int
 
     def gradients(self, visits: int, samples: int, number: int) -> int:
-        return visits + samples  # the pass at y
+        return visits + samples  # This is the pass at y.
 
     def load(self, client: FiniteSum) -> Load:
         owner, _, largest = resampled(client, self.importance)
@@ -325,7 +325,7 @@ class Corrected(Local):
             for visits in draw(stream.at(position), number) if fixed is None else fixed:
                 before = y.copy()
                 slopes.block(state._replace(q=q), y, visits, 0, visits.size, factor * step)
-                moved = (before - y) / length  # the mean of what the slopes have changed by
+                moved = (before - y) / length  # This is the mean of the changes of the slopes.
                 y -= length * q
                 q = q + moved
             least = BLIND * factor * step * np.abs(slope).max()
@@ -340,7 +340,7 @@ class Corrected(Local):
 
 
 def described(local: Local) -> dict[str, Plain]:
-    """Local work of this package as a record; parts of one's own cannot travel so."""
+    """Local work of this package as a record; a user's own work cannot be sent in this way."""
     if AROUND.get(type(local).__name__) is type(local):
         wrapper: Any = local
         more = {f.name: getattr(local, f.name) for f in fields(wrapper) if f.init}

@@ -1,4 +1,4 @@
-"""Rounds of engines that give the mean of the clients' models, and not the models."""
+"""Rounds of engines that return the mean of the clients' models instead of the models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MeanOfRound = Callable[[Task], State]
 def mean_of_round(
     session: Session, server: Server, policy: Policy, engine: str, downlink: Downlink
 ) -> MeanOfRound | None:
-    """The server's step from the mean, where the session has ``mean``; refused where either asks for more."""
+    """The server's step from the mean, if the session has ``mean``; it is refused if the server or the policy needs more."""
     mean = getattr(session, "mean", None)
     if mean is None:
         return None

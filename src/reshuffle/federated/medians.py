@@ -6,7 +6,7 @@ The sites say how many values of a column are below a threshold, and the driver 
     Σ_m #{values of site m below lo} < ⌈n/2⌉ ≤ Σ_m #{values of site m below hi}.
 
 Thresholds are floating-point numbers with ten bits after the point, so that the search ends after 22 messages and no value is
-found to more than three digits: a median is somebody's value.
+found to more than three digits, because a median is the value of a single row.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SIGN = np.uint64(1 << 63)
 LOWEST = 1 << BITS
 """The number of the interval that begins at the lowest finite number."""
 STEPS = 12 + BITS
-"""Messages of a search: one for each bit of sign, exponent and mantissa."""
+"""The number of messages of a search: one for each bit of sign, exponent and mantissa."""
 
 
 def threshold(number: NDArray[np.uint64]) -> Array:
-    """Where an interval begins: doubles in their order, cut to their leading bits."""
+    """The beginning of an interval: doubles in ascending order, cut to their leading bits."""
     ordered = number << np.uint64(SHIFT)
     bits = np.where(ordered & SIGN, ordered ^ SIGN, ~ordered)
     return bits.view(np.float64)

@@ -31,9 +31,9 @@ from reshuffle.solvers.newton_model import descend, loose_rows, within
 FIRST = 500
 """The Hessian of at most this many coordinates is asked for before any gradient is known: 1 MB per client."""
 SHRINKS = 1e-4
-"""Steps that still converge decrease P by less than this share of the last decrease."""
+"""While steps converge, each decreases P by less than this share of the decrease before."""
 INSTEAD = "take ExactFedRR, or a stronger ℓ1"
-"""The advice where there are too many features for their Hessian."""
+"""The advice if there are too many features for a Hessian."""
 DIGITS = 3
 """The bytes of a rounded damping: twelve bits of mantissa, where a factor of three would do."""
 STEEP = 1e9
@@ -118,7 +118,7 @@ class NewtonServer(Server):
         return Sums(shape, shares)
 
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
-        raise NotImplementedError("this server adds up what comes, and keeps no answer")
+        raise NotImplementedError("this server adds up answers as they come, and keeps none")
 
     def add_up(
         self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
@@ -130,10 +130,12 @@ class NewtonServer(Server):
         heights = np.array(
             [value + self.psi.value(u) for value, u in zip(found.values, points, strict=True)]
         )
-        if np.array_equal(x, base):  # nothing to decide: the point is known to be good
+        if np.array_equal(
+            x, base
+        ):  # There is nothing to decide, because the point is known to be good.
             return self._onward(x, found, active, search._replace(objective=float(heights[0])))
         which = _longest(heights, search)
-        if which is None:  # back, and with more damping
+        if which is None:  # The server goes back, and adds damping.
             again, damping, *_ = native.another(search.damping, 0.0, 1.0, search.decrease)
             if not again and search.damping < self.most:
                 again, damping = True, 30.0 * search.damping
@@ -158,10 +160,10 @@ class NewtonServer(Server):
         decrease = descend(form, found.hessian, g[own], start, u, native.FINE, floor).gained
         d = np.zeros(self.shape)
         d[own] = (u - start).reshape(-1, *self.shape[1:])
-        if d.ndim > 1:  # a common shift of rows that no penalty holds changes nothing
+        if d.ndim > 1:  # A common shift of rows that have no penalty changes nothing.
             d[self.loose] -= d[self.loose].mean(axis=1, keepdims=True)
         if not (np.isfinite(decrease) and np.isfinite(d).all()):
-            # without curvature there is no minimum: take that of the loss's bound
+            # Without curvature the model has no minimum, so the bound on the curvature of the loss is used.
             stuck = search.damping >= 1.0
             return self._state(x, x, active, search._replace(damping=1.0, done=stuck))
         seen = g.copy()
@@ -170,7 +172,7 @@ class NewtonServer(Server):
         wanted = self.psi.wanted(to, seen / SLACK)
         promised = float(np.sum(g * d)) + self.psi.value(to) - self.psi.value(x)
         missing = self.psi.missing(x, g, active)
-        # below the rounding of P nothing is seen of a step in P, but slopes still show it
+        # A decrease below the rounding of P cannot be seen in P, but slopes still show it.
         if decrease <= native.ROUNDING * abs(search.objective):
             promised = 0.0
             if not decrease < SHRINKS * search.decrease:
@@ -181,7 +183,7 @@ class NewtonServer(Server):
 
 
 def _longest(heights: Array, search: Search) -> int | None:
-    """Which of the lengths to go: all of it where P falls as promised, else where P is lowest."""
+    """The length of the step: the whole if P falls as promised, otherwise the length at which P is lowest."""
     lengths = np.array(LENGTHS)
     bars = search.objective + native.ARMIJO * lengths * search.promised
     bars[0] += native.ROUNDING * abs(search.objective)

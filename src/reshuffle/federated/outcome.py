@@ -33,7 +33,7 @@ class Learned:
     classes: tuple[object, ...] = ()
     names: tuple[str, ...] = ()
     encoding: Encoding | None = None
-    """How rows come from a file. That of a table has its scales."""
+    """How rows are made from a file; the encoding of a table includes its scales."""
     centre: Array | None = None
     scale: Array | None = None
     """Common means and deviations of a matrix that was standardised."""
@@ -56,16 +56,16 @@ class FederatedResult(Result):
 
     @classmethod
     def of(cls, result: Result, **more: Any) -> FederatedResult:
-        """A result with what is known of its sites."""
+        """The result with the facts about its sites."""
         return cls(**{f.name: getattr(result, f.name) for f in fields(Result)}, **more)
 
 
 def ended(
     sites: RemoteFederation, first: int, result: Result, evaluate: int | None, tol: float
 ) -> FederatedResult:
-    """The result with what a model needs, and how good it is on held-out data.
+    """The result with everything that a model needs, and its quality on held-out data.
 
-    A model is not lost where sites have gone before they could be asked. ``first`` is the index of the first feature in
+    The model is not lost if sites have gone before they could be asked. ``first`` is the index of the first feature in
     files of the sites' form.
     """
     found: dict[int, Record] = {}

@@ -34,7 +34,7 @@ def split(
 
     Parameters
     ----------
-    clients : how many; not used where ``by`` says it.
+    clients : the number of clients; not used if ``by`` determines it.
     by : how the samples are divided:
 
         - "iid": at random, in equal parts;
@@ -43,7 +43,7 @@ def split(
         - "dirichlet": each label is divided by proportions drawn from a Dirichlet distribution;
         - an array with one entry per sample (the column that names the site): one client per value;
         - a list of index lists: exactly these, each sample in one of them.
-    alpha : of the Dirichlet distribution; the smaller, the more uneven.
+    alpha : the parameter of the Dirichlet distribution; the smaller it is, the more uneven are the parts.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def indices(
     shuffled = rng.permutation(n)
     if by == "iid":
         return [np.sort(part) for part in np.array_split(shuffled, clients)]
-    # one sample each, the others by the drawn shares
+    # Each client gets one sample, and the others follow the drawn shares.
     shares = np.cumsum(rng.dirichlet(np.full(clients, alpha)))
     cuts = np.arange(1, clients + 1) + np.floor(shares * (n - clients) + 0.5).astype(np.int64)
     return [np.sort(part) for part in np.split(shuffled, cuts[:-1])]
@@ -105,7 +105,7 @@ def _by_label_shares(
         ):
             part.append(piece)
     drawn = [np.sort(np.concatenate(part)) for part in parts]
-    for empty in [c for c in range(clients) if drawn[c].size == 0]:  # every client needs a sample
+    for empty in [c for c in range(clients) if drawn[c].size == 0]:  # Every client needs a sample.
         largest = max(range(clients), key=lambda c: drawn[c].size)
         drawn[empty], drawn[largest] = drawn[largest][:1], drawn[largest][1:]
     return drawn

@@ -1,6 +1,6 @@
 """Error texts that may leave a site: without cells of its table and without folders of its machine.
 
-A reader of tables quotes the cell, or the line, that it could not take. That helps whoever has the file, and must not travel.
+A reader of tables quotes the cell, or the line, that it could not take. That helps the owner of the file, and must not leave the site.
 The full text is written to the log of the site; the driver gets it without quotations, but for names of columns, and of errors that are
 not this package's own their type alone.
 """
@@ -44,7 +44,7 @@ def without_cells(text: str) -> str:
 def told(error: Exception) -> str:
     """The reason of a failure for the driver; the whole of it stays in the log of the site.
 
-    Our own errors put what they cite in quotation marks. Of any other exception nothing is known, and nothing but the type leaves:
+    Our own errors put what they cite in quotation marks. Nothing is known about any other exception, and only its type leaves the site:
     the text of a library, or of a function of one's own, may hold a row of the table.
     """
     kind = type(error).__name__

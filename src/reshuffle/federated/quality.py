@@ -10,7 +10,7 @@ from reshuffle.federated.held_out import overall
 ALL = "all sites"
 """The row of the samples of all sites together."""
 METRICS = ("samples", "loss", "accuracy", "auc", "r2", "d2", "rmse")
-"""Columns, of which a table has those that are known of some site."""
+"""The columns; a table has those that are known of at least one site."""
 
 
 class Quality(Mapping[str, Mapping[str, float]]):
@@ -33,13 +33,13 @@ class Quality(Mapping[str, Mapping[str, float]]):
 
     @classmethod
     def of(cls, found: Mapping[int, Record], names: Sequence[str]) -> Quality:
-        """From what the sites said; ``names`` are those of all sites."""
+        """The table from the answers of the sites; ``names`` are the names of all sites."""
         rows = {names[c]: overall({c: said}) for c, said in sorted(found.items()) if said}
         return cls(rows | ({ALL: overall(found)} if rows else {}))
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The columns."""
+        """The columns of this table."""
         known = {metric for row in self.table.values() for metric in row}
         return tuple(metric for metric in METRICS if metric in known)
 

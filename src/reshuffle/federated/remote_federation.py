@@ -1,4 +1,4 @@
-"""The pooled problem of sites, as far as the driver knows it: by what they answer."""
+"""The pooled problem of sites, which the driver knows only from their answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOTHING = np.empty(0)
 
 
 class KnownConstants(Smoothness):
-    """Constants that were told, not measured."""
+    """Constants that the sites reported."""
 
     def __init__(self, L_max: float, L_mean: float, L_f: float) -> None:
         super().__init__(lambda: np.array([L_max]))
@@ -40,7 +40,7 @@ class KnownConstants(Smoothness):
 class RemoteFederation(Federation):
     """P(x) = (1/N) Σ_m F_m(x) + R(x), where each F_m is known to its site alone.
 
-    Values, gradients and constants are sums, means or maxima of what the sites answer.
+    Values, gradients and constants are sums, means or maxima of the sites' answers.
     """
 
     remote = True
@@ -112,7 +112,9 @@ class RemoteFederation(Federation):
         return self.ask("value", x, {"wants": wanted})
 
     def columns(self) -> Mapping[int, Record] | None:
-        return None if self.masked else self.ask("columns", NOTHING)  # moments of single sites
+        return (
+            None if self.masked else self.ask("columns", NOTHING)
+        )  # These are moments of single sites.
 
     def smoothness_for(self, local: Local) -> Smoothness:
         return self.smoothness  # of the work that the sites were last asked about
@@ -142,7 +144,7 @@ class RemoteFederation(Federation):
         return self.smoothness.L_mean
 
     def _closer(self, bound: float) -> float:
-        """A few rounds of the power method come from below: 1.1 times what they say, or the bound."""
+        """1.1 times the result of a few rounds of the power method, which approaches L_f from below, or the bound if that is smaller."""
         v = np.random.default_rng(0).standard_normal(self.shape[0])
         found = np.inf
         for _ in range(self.power_rounds):
@@ -170,7 +172,7 @@ class RemoteFederation(Federation):
         return {"weight": self.agreed.weights[client], "data": self.agreed.data[client]}
 
     def prepare(self) -> None:
-        """Nothing: sites prepare for themselves."""
+        """Do nothing, because sites prepare themselves."""
 
     def contents(self) -> Mapping[str, str]:
         return {

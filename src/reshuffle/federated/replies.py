@@ -1,4 +1,4 @@
-"""The driver asks and gathers replies: which clients are asked again, which answers are refused and why, what travelled."""
+"""The driver's gathering of replies: which clients are asked again, which answers are refused and why, and how many bytes travelled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger("reshuffle")
 Watch = Callable[[Task, Reply | Failure, str], None]
 """A function that is called with every answer, and with the reason where it is refused or missing."""
 Take = Callable[[Reply], Reply]
-"""Takes the arrays out of a reply as it comes, so that none is kept; or raises ``Unusable``, having taken nothing."""
+"""Takes the arrays out of a reply as it comes, so that none is kept; or raises ``Unusable`` without having taken anything."""
 TRAFFIC = ("bytes_down", "bytes_up", "retries", "refused")
 """The columns of a trace that count a round's messages."""
 
@@ -30,7 +30,7 @@ class Unusable(ValueError):
 
 @dataclass(frozen=True)
 class Policy:
-    """How many clients take part, and what happens where one does not answer."""
+    """How many clients take part, and what happens if one does not answer."""
 
     participation: float = 1.0
     retries: int = 2
@@ -48,11 +48,11 @@ class Found:
     """The latest reason of each client that is missing."""
     traffic: Array = field(default_factory=lambda: np.zeros(len(TRAFFIC)))
     diverged: str = ""
-    """Which clients' local work overflowed."""
+    """The clients whose local work overflowed."""
     lost: bool = False
-    """Whether a client has lost its state, and all are to begin anew."""
+    """Whether a client has lost its state, so that all clients must begin anew."""
     checks: dict[int, int | None] = field(default_factory=dict)
-    """Checksums of what came."""
+    """The checksums of the replies that came."""
 
     def told(self, called: Callable[[int], str], clients: Sequence[int] | None = None) -> str:
         """The missing clients, and the reasons."""
@@ -84,7 +84,7 @@ class Gathering:
         self.called, self.watch = called, watch or (lambda task, answer, reason: None)
 
     def __call__(self, task: Task, take: Take | None = None) -> Found:
-        """The replies to a task, each as ``take`` leaves it where it is given."""
+        """The replies to a task; if ``take`` is given, each as ``take`` leaves it."""
         found = Found()
         for attempt in range(self.policy.retries + 1):
             asked = [c for c in task.clients if c not in found.replies]
@@ -121,7 +121,7 @@ class Gathering:
                 found.traffic[1] += answer.nbytes
                 found.checks[answer.client] = answer.check
                 found.replies[answer.client] = taken
-                del answer  # before the next one comes
+                del answer  # This happens before the next reply comes.
                 continue
             found.traffic[3] += 1
             logger.warning("round %d: a reply is refused: %s", task.round, reason)
@@ -137,7 +137,7 @@ class Gathering:
         return self.reply_shape(task.x) if task.kind == "train" else (0,)
 
     def _ask(self, task: Task, one_by_one: bool) -> Iterator[Reply | Failure]:
-        """The answers that the engine brings back, refused where they are something else."""
+        """The answers that the engine brings back; anything else is refused."""
         stream = getattr(self.session, "stream", None) if one_by_one else None
         answers = (stream or self.session.run_round)(task, self.policy.timeout)
         known = stream is not None or isinstance(answers, list)
@@ -165,7 +165,7 @@ class Gathering:
 def refusal(
     reply: Reply, task: Task, wanted: set[int], found: Found, shape: tuple[int, ...]
 ) -> str:
-    """Why this is no answer to the task, if it is none."""
+    """The reason why a reply does not answer the task; empty if it does."""
     if (reply.digest, reply.round, reply.run) != (task.digest, task.round, task.run):
         named = {"run": "run", "round": "round", "digest": "digest of the model"}
         name = next(n for n in named if getattr(reply, n) != getattr(task, n))
@@ -188,7 +188,7 @@ def refusal(
 
 def _no_model(reply: Reply, shape: tuple[int, ...]) -> str:
     model = reply.model
-    if type(model) is not np.ndarray:  # a mask would be lost
+    if type(model) is not np.ndarray:  # A masked array would lose its mask.
         return f"its model must be an array, got a {type(model).__name__}"
     if model.dtype != np.float64 or model.shape != shape:
         got = f"{model.dtype} of shape {model.shape}"
@@ -211,7 +211,7 @@ def is_finite(part: object) -> bool:
 
 
 def is_plain(name: object, value: object) -> bool:
-    """Whether a part of a record is what records may hold."""
+    """Whether a value may be part of a record."""
     if isinstance(value, np.ndarray):
         return isinstance(name, str) and value.dtype.kind in "fiub"
     return isinstance(name, str) and type(value) in (str, int, float)
@@ -238,15 +238,15 @@ class ClientTally:
     name: str
     samples: int | None = None
     rounds: int = 0
-    """In which it took part."""
+    """The number of rounds in which it took part."""
     failed: int = 0
     """How often it did not answer, or its answer was refused."""
     reason: str = ""
-    """Why, the last time."""
+    """The latest reason."""
     loss: float | None = None
     """The mean loss of its own samples, when it last said so."""
     traffic: dict[str, Traffic] = field(default_factory=dict)
-    """By kind of message."""
+    """The traffic by kind of message."""
 
     @property
     def down(self) -> int:
@@ -258,7 +258,7 @@ class ClientTally:
 
 
 class Tally:
-    """Told of every answer (``watch`` of a federation), it counts them and tells the next."""
+    """Counts all answers as the ``watch`` of a federation, and passes each on to the next function."""
 
     def __init__(self, names: Sequence[str], then: Watch | None = None) -> None:
         self.parts = [ClientTally(name) for name in names]
@@ -284,7 +284,7 @@ class Tally:
                 part.loss = float(answer.more["value"])
 
     def by_kind(self) -> dict[str, Traffic]:
-        """Over all clients."""
+        """The traffic over all clients."""
         total: dict[str, Traffic] = {}
         for part in self.parts:
             for name, one in part.traffic.items():

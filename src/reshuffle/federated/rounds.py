@@ -73,7 +73,7 @@ class Rounds(Method):
             )
         self.held_out = None if evaluate is None else HeldOutMetrics(federation, evaluate)
         self.safe_step, self.instead = inverse(work.smoothness), ""
-        if account is not None:  # L_max and P(x) are known from the data without noise
+        if account is not None:  # L_max and P(x) would be computed from the data without noise.
             self.account, self.safe_step = account, np.inf
         self.run = uuid.uuid4().hex
         self.header |= {"clients": str(federation.count), "samples": str(federation.n)}
@@ -179,7 +179,7 @@ class Rounds(Method):
         return bool(np.isfinite(self.problem.penalty.value(x[: self.problem.features])))
 
     def _ask(self, task: Task) -> tuple[Found, Sums | None]:
-        """The replies; added up as they come, where the server wants sums alone."""
+        """The replies, which are added up as they come if the server needs only sums."""
         shape = self.plan.local.reply_shape(task.x)
         sums = self.server.sums(shape, self.problem.sizes / self.problem.n)
         take = self.server.takes(task) if sums is None else sums.take
@@ -193,7 +193,7 @@ class Rounds(Method):
             said = {c: reply.more for c, reply in found.replies.items()}
             return self.server.add_up(state, sums.model.value(), said, step, epoch)
         models = {c: found.replies[c].model for c in sorted(found.replies)}
-        found.replies.clear()  # so that a server that takes them out of ``models`` lets go of them
+        found.replies.clear()  # A server that takes them out of ``models`` can then free them.
         return self.server.step(state, models, step)
 
     def _gradients(self, answered: list[int], epoch: int) -> int:
@@ -203,7 +203,9 @@ class Rounds(Method):
         return found + (int(samples) if not self.evaluates and self.certifies else 0)
 
     def certify(self, state: State) -> Check:
-        with np.errstate(over="ignore", invalid="ignore"):  # at a trial point that is too far out
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # Values may overflow at a trial point that is too far out.
             check = super().certify(state)
             objective = self.objective(state) if check.value <= self.tol else np.nan
         return check._replace(value=self._trusted(state, check.value, objective))
@@ -222,13 +224,13 @@ class Rounds(Method):
             return Reported(np.nan, np.nan, state)
         try:
             found = self.problem.say(state["x"], self.wants)
-        except ClientError as error:  # the model is there all the same
+        except ClientError as error:  # The model exists all the same.
             logger.warning("P(x) of the last round is not known: %s", error)
             return Reported(np.nan, np.nan, state)
         return self._report(state, found)
 
     def _reported(self, state: State, found: Found, sums: Sums | None) -> Reported | None:
-        """P(x) and the certificate, where all clients took part."""
+        """P(x) and the certificate, if all clients took part."""
         if self.evaluates or self.account or len(found.replies) < self.problem.count:
             return None
         totals = {} if sums is None else sums.totals
@@ -246,7 +248,7 @@ class Rounds(Method):
         return Reported(objective, self._trusted(state, measure, objective), state)
 
     def _trusted(self, state: State, measure: float, objective: float) -> float:
-        """The measure; infinite where it is measured at a trial point that will not be the result.
+        """The measure; infinite at a trial point that will not be the result.
 
         A gap also bounds the gap of every better point; the gradient mapping holds for x alone. Where columns differ in size,
         it can be tiny far from the minimum: a server that has models of P must also have found little left to gain.
@@ -260,7 +262,7 @@ class Rounds(Method):
 
     @cached_property
     def _unit(self) -> float:
-        """f(0), which accuracies are relative to."""
+        """f(0), to which accuracies are relative."""
         zero = np.zeros(self.problem.shape)
         return self.problem.value_of(self.problem.say(zero, "value")) or 1.0
 
@@ -278,7 +280,7 @@ class Rounds(Method):
 
     @property
     def _fewest(self) -> int:
-        """The clients of the last round of a turn, which may be fewer."""
+        """The number of clients in the last round of a turn, which may be smaller."""
         return self.problem.count % self._few or self._few
 
     def _participants(self, number: int) -> list[int]:

@@ -74,16 +74,16 @@ def moments(problem: FiniteSum) -> dict[str, Plain]:
 
 
 class Units(NamedTuple):
-    """The unit of each column over all clients."""
+    """The units of the columns over all clients."""
 
     unit: Array
     """The root mean square of its entries that are not zero, about ``centre``; the median of all for an empty column."""
     centre: Array
-    """The mean, where columns are to be centred; else zero."""
+    """The mean of each column that is to be centred, and zero for others."""
 
     @property
     def spread(self) -> float:
-        """The largest unit over the least."""
+        """The ratio of the largest unit to the smallest."""
         return float(self.unit.max() / self.unit.min())
 
 
@@ -117,21 +117,21 @@ class Metric(NamedTuple):
     centre: Array
 
     def outer(self, u: Array) -> Array:
-        """x of u."""
+        """The x that belongs to u."""
         x = u.copy()
         x[: self.scale.size] *= _column(self.scale, u)
         x[self.scale.size :] -= self._shift(x)
         return x
 
     def inner(self, x: Array) -> Array:
-        """u of x."""
+        """The u that belongs to x."""
         u = x.copy()
         u[: self.scale.size] /= _column(self.scale, x)
         u[self.scale.size :] += self._shift(x)
         return u
 
     def _shift(self, x: Array) -> Array:
-        """centreᵀx; one after the other, and not by BLAS, whose sums depend on its number of threads."""
+        """centreᵀx, summed in a fixed order and not by BLAS, whose sums depend on its number of threads."""
         products = _column(self.centre, x) * x[: self.centre.size]
         return np.asarray(np.add.reduce(products, axis=0))
 
@@ -160,7 +160,7 @@ def _column(numbers: Array, like: Array) -> Array:
 
 
 def metric(found: Units, penalty: Penalty, shape: tuple[int, ...]) -> Metric | None:
-    """The metric for these units; none where the penalty allows for none, or nothing would be gained.
+    """The metric for these units; None if the penalty does not allow one, or if nothing would be gained.
 
     ``shape`` is that of x without the intercept. Columns whose coefficients are in one group have one scale.
     """
@@ -258,7 +258,7 @@ class Rescaled(Corrected):
 
 
 class Rescaling(Server):
-    """A server that works in u. Its state has x, and ``inner`` in place of what the other server calls x."""
+    """A server that works in u. Its state has x, and ``inner`` for the x of the inner server."""
 
     may_round = True
 

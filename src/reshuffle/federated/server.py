@@ -28,14 +28,14 @@ Prox = Callable[[Array, float], Array]
 
 
 class Server(ABC):
-    """Keeps nothing: what a server remembers between rounds lies in the state.
+    """A server keeps nothing itself: everything that it remembers between rounds is in the state.
 
     ``prox`` is that of R (with the ridge, where the clients' steps leave it out), and ``totals`` are
     τ_m/γ, the lengths of the clients' epochs.
     """
 
     needs_all: ClassVar[bool] = False
-    """Whether a round without some client's model is of no use."""
+    """Whether a round needs the models of all clients."""
 
     sums_only: ClassVar[bool] = False
     """Whether this very class uses nothing but the sum of the replies, so that secure sums will do; a subclass says so itself."""
@@ -58,15 +58,15 @@ class Server(ABC):
         return state["x"]
 
     def controls(self, state: State) -> Array | None:
-        """The control variates that are sent along, a row for each client; None where there are none."""
+        """The control variates that are sent along, a row for each client; None for a method without them."""
         return None
 
     def shortened(self, state: State, step: float) -> float:
-        """γ of the next round, where the server has found the one that was chosen too long."""
+        """γ of the next round, if the server has found that the chosen one is too long."""
         return step
 
     def stalled(self, state: State) -> str:
-        """Why no further round would change anything, where that is so."""
+        """The reason why no further round would change anything; empty if rounds still do."""
         return ""
 
     def rejects(self, state: State, objective: float) -> bool:
@@ -78,7 +78,7 @@ class Server(ABC):
         return 0.0
 
     def doubts(self, state: State) -> str:
-        """Advice for the user of this state's model where it may be far off; empty elsewhere."""
+        """Advice for the user if the model of this state may be far off; empty otherwise."""
         return ""
 
     def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
@@ -94,7 +94,7 @@ class Server(ABC):
         return None
 
     def takes(self, task: Task) -> Take | None:
-        """How this server reads replies to a task, where it has no ``sums``; None where they are models as they come."""
+        """How a server without ``sums`` reads replies to a task; None if the replies are models as they come."""
         return None
 
     def add_up(
@@ -109,7 +109,7 @@ class Server(ABC):
 
     def check_state(self, state: State) -> None:
         """Refuse a saved state that no run can have; see ``Method.check_state``."""
-        return  # most have nothing to refuse
+        return  # Most servers have nothing to refuse.
 
     def rounded(self, state: State, new: State, allowed: Allowed) -> State:
         """The state after ``state``, its x rounded so that it travels in fewer bytes (see ``downlink``)."""
@@ -118,7 +118,9 @@ class Server(ABC):
     def consensus(self, models: Mapping[int, Array], step: float) -> Array:
         """prox_{γ(S/M)R}( (1/M) Σ_m x_m ), the prox of R + consensus on the product space."""
         total = np.zeros_like(next(iter(models.values())))
-        for model in models.values():  # one after the other: the same sum on every engine
+        for model in (
+            models.values()
+        ):  # Models are added one after the other, so that the sum is the same on every engine.
             total += model
         return self.agreed(self.combined(total) / len(models), list(models), step)
 
@@ -139,7 +141,7 @@ class Averaging(Server):
     may_round = True
 
     def of_mean(self, mean: Array, clients: Sequence[int], step: float) -> State:
-        """The next state, where the mean alone is known."""
+        """The next state, if only the mean is known."""
         return {"x": self.agreed(mean, clients, step)}
 
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
@@ -247,12 +249,12 @@ def _taken(models: Mapping[int, Array], x: Array, h: Array, lengths: Array) -> t
 
 
 def _controls(x: Array, z: Array, lengths: Array) -> Array:
-    """(x - z_m)/τ_m, in the place of z."""
+    """(x - z_m)/τ_m, which overwrites z."""
     np.subtract(x, z, out=z)
     z /= lengths
     return z
 
 
 def _norm(array: Array) -> float:
-    with np.errstate(over="ignore"):  # of a run that diverges, which is said elsewhere
+    with np.errstate(over="ignore"):  # A run that diverges is reported elsewhere.
         return float(np.sqrt(sum(float(np.sum(row * row)) for row in array)))

@@ -43,12 +43,12 @@ class Site:
     ----------
     data : a path, a function or arrays (see ``Sites``). A path and a function are used where the host
         of this client runs, and nowhere else.
-    name : for messages and tables; where not given, the path, or the client's number.
+    name : the name in messages and tables; by default the path, or the client's number.
     test : held-out data of the same form. The model at the end of a run is judged by it, and the models on the way
         where ``evaluate`` is given.
     audit : a file at the client, to which a line is added for every message in and out.
     state : a folder at the client, where its part of ``ExactFedRR(state="clients")`` is saved in every round.
-    target : of a table, the column to predict; the last where not given.
+    target : the column of a table to predict; by default the last.
     drop : columns of this site's table that are left out. ``Sites`` takes those of all sites.
     keys : a folder at the client with its signing key and the public keys of all sites, for secure sums.
     """
@@ -92,7 +92,7 @@ class Site:
         return found
 
     def called(self, number: int) -> str:
-        """In messages."""
+        """The words by which messages name the site."""
         path = isinstance(self.data, (str, os.PathLike))
         name = self.name or (os.fspath(self.data) if path else None)  # type: ignore[arg-type]
         return f"client {number}" if name is None else f"client {number} ({name})"
@@ -113,7 +113,7 @@ class Model:
         return self.loss.targets in LABELLED
 
     def report(self, table: SiteTable, version: str, moments: bool) -> dict[str, Plain]:
-        """The record by which a site describes itself before the first round; it says nothing else."""
+        """The record by which a site describes itself before the first round; nothing else is sent."""
         columns = table.columns
         if columns is None:
             shape, parts = self._rows(table)
@@ -154,13 +154,13 @@ class Model:
         return record | more
 
     def _rows(self, table: SiteTable) -> tuple[tuple[int, int, Any, bool], tuple[Any, ...]]:
-        """Samples, features, weights and whether rows are dense; and what the rows hold."""
+        """The numbers of samples and features, the weights and whether rows are dense; and the contents of the rows."""
         rows, n, features = check_rows(table.X)
         parts = (rows.identity,) if isinstance(rows, Shards) else tuple(rows)
         return (n, features, check_weights(table.sample_weight, n), rows.dense), parts
 
     def problem(self, table: SiteTable, agreed: Record, weight: float = 1.0) -> Problem:
-        """The client's problem, as all sites have agreed on it."""
+        """The client's problem in the form on which all sites have agreed."""
         X: Any = table.X
         d = int(agreed["features"])
         if table.columns is not None:
@@ -171,7 +171,9 @@ class Model:
             X = X.widened(d)
         if "deviation" in agreed:
             X = standardised(X, np.asarray(agreed["mean"]), np.asarray(agreed["deviation"]))
-        convex = L2(float(agreed["mu"])) if agreed["mu"] else None  # all that local work asks of ψ
+        convex = (
+            L2(float(agreed["mu"])) if agreed["mu"] else None
+        )  # Local work needs nothing else of ψ.
         if not self.labelled:
             problem = Problem(
                 X, table.y, self.loss, convex, self.ridge, table.sample_weight, self.intercept,
@@ -184,7 +186,7 @@ class Model:
     def _of_labels(
         self, X: object, table: SiteTable, classes: Sequence[object], convex: L2 | None
     ) -> Problem:
-        """One that knows all classes, also those that do not occur here."""
+        """Targets that know all classes, including those that do not occur at this site."""
         signs = self.loss.targets == "signs"
         every = np.array([-1.0, 1.0]) if signs else np.arange(len(classes), dtype=np.int32)
         rows, n, features = check_rows(X)
@@ -202,13 +204,13 @@ class Model:
 
 
 def labels(y: AnyArray) -> AnyArray:
-    """Labels as text or numbers; pandas has text as objects."""
+    """Labels as text or numbers; pandas stores text as objects."""
     text = y.dtype == object and all(isinstance(label, str) for label in y.ravel())
     return y.astype(str) if text else y
 
 
 def labels_of(y: AnyArray) -> list[object]:
-    """The labels that occur, as JSON has them."""
+    """The labels that occur, as values of JSON."""
     y = labels(y)
     if y.ndim != 1 or y.dtype.kind not in "fiubU":
         raise InputError(f"y must hold one label per row, got {y.dtype} of shape {y.shape}")

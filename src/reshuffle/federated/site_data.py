@@ -1,4 +1,4 @@
-"""A client's data as it lies at home: files, folders, functions, arrays."""
+"""A client's data at its site: files, folders, functions or arrays."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SiteTable(NamedTuple):
 
     @property
     def shifts(self) -> dict[str, object]:
-        """Offset and exposure, where there are some."""
+        """The offset and the exposure, if they are given."""
         known = {"offset": self.offset, "exposure": self.exposure}
         return {name: values for name, values in known.items() if values is not None}
 
@@ -79,7 +79,7 @@ def load(
 
 
 def _refuse_cells(cells: Cells, drop: Sequence[str]) -> None:
-    """Settings of tables are of no use where the data is a matrix."""
+    """Refuse settings of tables for data that is a matrix."""
     if cells.given or drop:
         raise InputError(
             "impute, drop, columns, categories, missing and the columns of offset and exposure are for tables (CSV or Parquet "
@@ -144,7 +144,7 @@ def _given(given: object) -> SiteTable:
             f"a client's data must be {', '.join(known[:-1])} or {known[-1]}, got {shown(unknown[0])} as well"
         )
     X, names = given["X"], given.get("names")
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):  # a data frame
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):  # This is a data frame.
         names = list(X.columns) if names is None else names
         if np.asarray(X).dtype.kind not in "fiub":
             raise InputError(
@@ -157,7 +157,7 @@ def _given(given: object) -> SiteTable:
 
 
 def _sparse(given: Mapping[str, Any]) -> object:
-    """A matrix of the parts that scipy's ``save_npz`` writes, which nobody has looked at yet."""
+    """A matrix from the parts that scipy's ``save_npz`` writes, which are checked here for the first time."""
     try:
         parts = (given["data"], given["indices"], given["indptr"])
         X = sp.csr_matrix(parts, (int(given["shape"][0]), int(given["shape"][1])))
@@ -166,13 +166,16 @@ def _sparse(given: Mapping[str, Any]) -> object:
         raise InputError(
             f"data, indices, indptr and shape are not those of a matrix: {error}"
         ) from None
-    if str(given.get("format", "csr")) not in ("csr", "b'csr'"):  # numpy has bytes of old files
+    if str(given.get("format", "csr")) not in (
+        "csr",
+        "b'csr'",
+    ):  # Files of old versions hold the format as bytes.
         raise InputError(f"a sparse X must be stored by rows (csr), got {given['format']!s}")
     return X
 
 
 def _names(given: Any, X: Any) -> tuple[str, ...]:
-    """One name for each column, where there are names."""
+    """One name for each column, if there are names."""
     if given is None:
         return ()
     names, shape = tuple(map(str, given)), np.shape(X)

@@ -1,4 +1,4 @@
-"""The host of sites: loads their data where it lies, and answers what the driver asks."""
+"""The host of sites: it loads their data where they are, and answers the driver's questions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SiteHost:
     known: dict[str, str] = field(default_factory=dict)
     """The sha256 of mapped folders by their stamps, as an earlier process found them: they are not read again for it."""
     guard: Guard | None = None
-    """Masks what leaves, where sums alone may."""
+    """Masks all answers, if only sums may leave the site."""
     noise: RepeatedNoise = field(default_factory=RepeatedNoise)
     """The noise of private work: a question that is repeated gets the same answer, however many clients it is asked of."""
     _memory: ClientStates = field(default_factory=ClientStates, init=False, repr=False)
@@ -60,7 +60,7 @@ class SiteHost:
     )
 
     def sizes(self) -> dict[int, int]:
-        """Nothing yet: sites say what they have in the handshake."""
+        """Do nothing, because sites report their data in the handshake."""
         return {}
 
     def work(self, task: Task) -> list[Reply | Failure]:
@@ -79,7 +79,7 @@ class SiteHost:
         return int(self._loaded(client, task).table.y.shape[0])
 
     def _noted(self, task: Task) -> Iterator[Failure]:
-        """Write down what came; whoever cannot is not told of it."""
+        """Write each message to the audit file of its client; a client that cannot do so does not get the message."""
         for c in task.clients:
             path = self._site(c).audit
             try:
@@ -89,7 +89,7 @@ class SiteHost:
                 yield Failure(c, told(error))
 
     def _leaves(self, task: Task, answer: Reply | Failure) -> Reply | Failure:
-        """An answer, once it is written down; else it does not leave."""
+        """The answer, after it was written to the audit file; otherwise it does not leave."""
         path = self._site(answer.client).audit
         try:
             if path is not None:
@@ -112,7 +112,7 @@ class SiteHost:
                 more = answer(c, task)
                 check = checksum(NOTHING, more)
                 found.append(Reply(task.run, task.round, c, task.digest, NOTHING, check, more))
-            except Exception as error:  # the driver decides what to do about a client that fails
+            except Exception as error:  # The driver decides what to do about a client that fails.
                 found.append(Failure(c, told(error)))
         return found
 
@@ -178,7 +178,7 @@ class SiteHost:
         return metrics(self._ready[key], task.x)
 
     def _train(self, task: Task) -> list[Reply | Failure]:
-        """All that are here in one go, where all are asked; else, and where one of them fails, one by one."""
+        """Train all clients of this host in one call if all are asked; otherwise, and if one of them fails, one by one."""
         if set(task.clients) == set(self.clients):
             with suppress(Exception):
                 return self._host(self.clients, task).work(task)
@@ -204,7 +204,7 @@ class SiteHost:
             loaded.data = self.known.get(stamp, "")
         loaded.check(str(task.own.get(client, {}).get("data", "")), self.model)
         if loaded.stamp and loaded.data:
-            self.known[stamp] = loaded.data  # found by ``check``
+            self.known[stamp] = loaded.data  # This was found by ``check``.
         return loaded
 
     def _problem(self, client: int, task: Task) -> Problem:
@@ -216,7 +216,7 @@ class SiteHost:
         return found
 
     def _host(self, clients: tuple[int, ...], task: Task) -> ClientHost:
-        """The host that trains these."""
+        """The host that trains these clients."""
         problems = [self._problem(c, task) for c in clients]
         key = (f"host {task.more['setup']}", clients)
         if key not in self._ready:
@@ -260,13 +260,13 @@ class Loaded:
     table: SiteTable
     stamp: Stamp
     test: SiteTable | None = None
-    """Held-out data, where the site has some."""
+    """Held-out data, if the site has any."""
     data: str = ""
-    """Its sha256, as ``Model.report`` says it, once it is known."""
+    """Its sha256 as in ``Model.report``, once it is known."""
 
     @classmethod
     def of(cls, site: Site, cells: Cells) -> Loaded:
-        stamp = _stamp(site)  # before anything is read
+        stamp = _stamp(site)  # The stamp is taken before anything is read.
         table = site.table(cells)
         if table.columns is not None:
             table.columns.check_filled()
@@ -275,14 +275,14 @@ class Loaded:
     def check(self, agreed: str, model: Model) -> None:
         """Refuse a folder that was written to since it was mapped, and data other than what was ``agreed`` on.
 
-        Rows of a mapped file are read when they are used. Were it shorter by then, the system would end the process.
+        Rows of a mapped file are read when they are used. If the file were shorter by then, the system would end the process.
         """
         now = _stamp(self.site)
         for name in dict.fromkeys([*self.stamp, *now]):
             if self.stamp.get(name) != now.get(name):
                 what = "is no longer there" if name not in now else "was written to"
                 raise InputError(f"its data changed during the run: {name} {what}; start anew")
-        if agreed and not self.data:  # loaded by a new process
+        if agreed and not self.data:  # The data was loaded by a new process.
             self.data = str(model.report(self.table, "", moments=False)["data"])
         if agreed and agreed != self.data:
             raise InputError(

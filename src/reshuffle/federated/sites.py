@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 class Sites:
     """Clients that are described by where their data lies; each host loads its own.
 
-    Before the first round the sites say what they have (see ``docs/federated.md`` for the exact list), and
-    whoever disagrees with the others is refused by name. From then on only models and sums travel.
+    Before the first round the sites describe their data (see ``docs/federated.md`` for the exact list), and
+    a site that disagrees with the others is refused by name. From then on only models and sums travel.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Sites:
     loss, penalty, ridge, fit_intercept : as for ``Problem``; the same at all sites. A site may hold one
         class only, and the labels are those that occur anywhere.
     standardise : features to mean 0 and variance 1 over the federation, from sums that the sites send; of tables the
-        columns of numbers, as ``reshuffle fit`` does; sparse data is scaled only. The model that comes of it takes rows
+        columns of numbers, as ``reshuffle fit`` does; sparse data is scaled only. The resulting model takes rows
         in their own units.
     impute : fill in missing values of tables: the federation's median, or its most frequent category, here and when the
         model predicts.
@@ -171,7 +171,7 @@ class Sites:
         return SiteHost(tuple(clients), sites, self.model, __version__, guard=guard)
 
     def _check_secure(self, secure: Secure, standardise: bool, impute: bool) -> None:
-        """Refuse what would tell more of a single site than secure sums are to; give sites without keys the common folder."""
+        """Refuse settings that would reveal more about a single site than secure sums should; give sites without keys the common folder."""
         for name, given in (("standardise", standardise), ("impute", impute)):
             if given:
                 raise InputError(
@@ -190,7 +190,7 @@ class Sites:
                 )
 
     def called(self, client: int) -> str:
-        """A client in messages."""
+        """The words by which messages name a client."""
         return self.sites[client].called(client)
 
     @contextmanager
@@ -231,14 +231,14 @@ class Sites:
         tally: Tally,
         sums: SecureSums | None,
     ) -> RemoteFederation:
-        """The federation with this penalty: nothing that was found with another one is kept."""
+        """The federation with this penalty; nothing that was computed with another penalty is kept."""
         tested = any(site.test is not None for site in self.sites)
         return RemoteFederation(
             session, collect, agreed, penalty, self.model, self.power_rounds, self.objective, tally, tested, sums
         )  # fmt: skip
 
     def _met(self, collect: Gathering) -> SecureSums | None:
-        """The secure sums of a run, once all sites have said that they can take part."""
+        """The secure sums of a run, after all sites have said that they can take part."""
         if self.secure is None:
             return None
         sums = sums_of(self.secure, [str(site.name) for site in self.sites])
@@ -249,7 +249,7 @@ class Sites:
         return self._ask(collect, "hello", NOTHING, {"moments": int(self.standardise)})
 
     def _below(self, collect: Gathering, names: list[str], at: Array) -> Array:
-        """How many values of these columns are below these thresholds, over all sites."""
+        """The number of values of these columns below these thresholds, over all sites."""
         said = self._ask(collect, "below", at, {"names": json.dumps(names)})
         total: Array = np.sum([np.asarray(r["below"]) for r in said.values()], axis=0, dtype=float)
         return total

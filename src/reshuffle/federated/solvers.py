@@ -1,4 +1,4 @@
-"""FedRR and LocalSGD: hyper-parameters, and which local work they mean."""
+"""FedRR and LocalSGD: their hyper-parameters and their local work."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class FederatedSolver(BaseSolver):
         takes part twice. The theory covers 1.
     retries : how often a client that did not answer is asked again in the same round.
     round_timeout : seconds that a client may take for its part of a round, from when it begins, before it
-        counts as missing. One that hangs costs its own answer and nobody else's.
+        counts as missing. A client that hangs loses its own answer and no other one.
     on_missing : "raise" a ``ClientError`` that names the missing clients, or "average" those that answered,
         which solves another problem in that round, and is logged.
     evaluate : for ``Sites`` with ``test`` data: every so many rounds each says how good the model is on it.
@@ -101,9 +101,9 @@ class FederatedSolver(BaseSolver):
             )
 
     local_class: ClassVar[Any] = None
-    """The class of its local work, where ``local`` need do no more than make one."""
+    """The class of its local work, if ``local`` only has to make an instance of it."""
     server_class: ClassVar[Any] = Averaging
-    """The class of its server, where ``server`` need do no more than make one."""
+    """The class of its server, if ``server`` only has to make an instance of it."""
     needs_all: ClassVar[bool] = False
     """Whether all clients must take part in every round."""
 
@@ -202,7 +202,7 @@ class FederatedSolver(BaseSolver):
     def bind(self, problem: Federation) -> Rounds:
         engine = check_engine(self.engine)
         check_available(engine)
-        account = self.account(problem)  # before the clients are asked anything
+        account = self.account(problem)  # This comes before the clients are asked anything.
         work = self.plan(problem)
         steps = float(work.totals.sum()) / problem.count
         setting = Setting(

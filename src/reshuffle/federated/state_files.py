@@ -1,6 +1,6 @@
-"""What clients remember between rounds: for each run in a file of its own, so that one run leaves another's alone.
+"""The memory of clients between rounds, with a file for each run, so that one run does not overwrite the state of another.
 
-A folder keeps the states of the last ``KEPT`` runs of a client; when one more begins, the file that was written longest ago goes.
+A folder keeps the states of the last ``KEPT`` runs of a client; when one more begins, the oldest file is removed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ClientState(NamedTuple):
 
 
 def write_state(folder: Folder, client: int, state: ClientState) -> None:
-    """Save a client's state, whole or not at all."""
+    """Save a client's state, either completely or not at all."""
     path = state_file(folder, client, state.key)
     about = {
         "client": client, "key": state.key, "round": state.round, "digest": state.digest,
@@ -51,7 +51,7 @@ def write_state(folder: Folder, client: int, state: ClientState) -> None:
 
 
 def read_state(folder: Folder, client: int, key: str) -> ClientState | None:
-    """The state that a client has saved in the run of this key; none where it has not."""
+    """The state that a client has saved in the run of this key; None if it has saved none."""
     path = state_file(folder, client, key)
     return _read(path, client, key) if path.exists() else None
 
@@ -65,9 +65,9 @@ def _forget(newest: Path, client: int) -> None:
     """Remove the files of this client's earlier runs beyond ``KEPT``, those written longest ago first."""
     written: dict[Path, int] = {}
     for path in newest.parent.glob(f"client-{client}-{'[0-9a-f]' * 16}.npz"):
-        with suppress(FileNotFoundError):  # another process of the site has just removed it
+        with suppress(FileNotFoundError):  # Another process of the site has just removed the file.
             written[path] = path.stat().st_mtime_ns
-    written.pop(newest, None)  # whatever the clock says, it is the last one
+    written.pop(newest, None)  # It counts as the newest file, whatever the clock says.
     for path in sorted(written, key=lambda path: written[path], reverse=True)[KEPT - 1 :]:
         path.unlink(missing_ok=True)
 

@@ -48,7 +48,7 @@ def _quoted(name: str) -> str:
 
 @contextmanager
 def in_words_of_sites() -> Iterator[None]:
-    """An ``InputError`` about a table, retold."""
+    """The same ``InputError`` about a table in the words of sites."""
     try:
         yield
     except InputError as error:
