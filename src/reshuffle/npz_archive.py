@@ -48,7 +48,7 @@ class Header(NamedTuple):
     """The shape and type of an array that has not been read yet."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
 
     @property
     def size(self) -> int:

@@ -12,10 +12,10 @@ on equal terms. ``data`` and ``psi`` are handles of a problem, which has to be k
 from __future__ import annotations
 
 from ctypes import CFUNCTYPE, c_double, c_int64, c_size_t
-from typing import Any
 
 from numba import njit
 
+from reshuffle.arrays import Array
 from reshuffle.core import native
 
 _slope_at, _add_at, _prox_at = native.single_function_addresses()
@@ -25,19 +25,19 @@ _prox = CFUNCTYPE(None, c_size_t, c_size_t, c_double)(_prox_at)
 
 
 @njit(nogil=True)
-def slope(data: int, i: int, x: Any) -> float:
+def slope(data: int, i: int, x: Array) -> float:
     """l'(a_iᵀx + b, y_i)."""
     found: float = _slope(data, i, x.ctypes.data)
     return found
 
 
 @njit(nogil=True)
-def add(data: int, i: int, s: float, out: Any) -> None:
+def add(data: int, i: int, s: float, out: Array) -> None:
     """out ← out + w_i·s·a_i."""
     _add(data, i, s, out.ctypes.data)
 
 
 @njit(nogil=True)
-def prox(psi: int, x: Any, step: float) -> None:
+def prox(psi: int, x: Array, step: float) -> None:
     """x ← prox_{step·ψ}(x), in place."""
     _prox(psi, x.ctypes.data, step)

@@ -112,7 +112,12 @@ def plot_split(federation: Federation, ax: Axes | None = None) -> Axes:
 
 
 def plot_path(
-    path: Path, *, names: Any = None, largest: int = 8, mark: Any = None, ax: Axes | None = None
+    path: Path,
+    *,
+    names: Sequence[str] | None = None,
+    largest: int = 8,
+    mark: float | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """The coefficients along a path of strengths λ, from sparse to full, the largest by name.
 

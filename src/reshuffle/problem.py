@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, cast
 
@@ -372,7 +372,7 @@ class Problem(FiniteSum):
         fit.block(fit.checked(y), visits, step, table, fit.checked(q), copies)
 
     @cached_property
-    def functions(self) -> tuple[Any, Any, int]:
+    def functions(self) -> tuple[Callable[..., float], Callable[..., None], int]:
         """(slope, add, data): access to single functions in your own compiled loop.
 
         ``slope(data, i, x)`` is l'(a_iᵀx + b, y_i), and ``add(data, i, s, out)`` adds w_i·s·a_i to ``out``:
@@ -390,11 +390,10 @@ class Problem(FiniteSum):
         """ψ with the ridge, for ``own_loops.prox(psi, x, step)`` inside a compiled loop."""
         if self.form_with_ridge is None:
             raise InputError(f"penalty {self.penalty!r} has no compiled form; use prox_with_ridge")
-        address: int = native.address(self._native_form_with_ridge)
-        return address
+        return native.address(self._native_form_with_ridge)
 
     @cached_property
-    def _native_form_with_ridge(self) -> Any:
+    def _native_form_with_ridge(self) -> native.Form:
         return native_form(self.form_with_ridge)
 
     # --- the run's business --------------------------------------------------------------------

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError
@@ -21,7 +19,7 @@ def read_only(array: AnyArray) -> AnyArray:
     return view
 
 
-def laid_out(array: AnyArray, dtype: Any) -> AnyArray:
+def laid_out(array: AnyArray, dtype: DTypeLike) -> AnyArray:
     """The array in C order, aligned and of this type; the same array if it is so already."""
     flags = array.flags
     if flags.c_contiguous and flags.aligned and array.dtype == dtype:
@@ -75,16 +73,17 @@ def check_weights(sample_weight: object, n: int) -> Array:
     return read_only(weights)
 
 
-def mean_weight(sample_weight: Any) -> float:
+def mean_weight(sample_weight: object) -> float:
     """The mean of weights that ``check_weights`` has accepted; 1 if there are none."""
     if sample_weight is None:
         return 1.0
     with np.errstate(over="ignore"):
-        mean = float(np.mean(sample_weight))
+        weights = np.asarray(sample_weight)
+        mean = float(np.mean(weights))
     if mean < np.inf:
         return mean
-    largest = float(np.max(sample_weight))
-    return largest * float(np.mean(np.asarray(sample_weight) / largest))
+    largest = float(np.max(weights))
+    return largest * float(np.mean(weights / largest))
 
 
 def check_start(x0: object, shape: tuple[int, ...]) -> Array:
@@ -100,11 +99,11 @@ def check_start(x0: object, shape: tuple[int, ...]) -> Array:
     return start
 
 
-def check_positive(name: str, value: Any, *, integer: bool = False) -> None:
+def check_positive(name: str, value: object, *, integer: bool = False) -> None:
     """Check that a value is a positive, finite number, and an integer if ``integer``."""
     kinds = (int, np.integer) if integer else (int, float, np.integer, np.floating)
-    good = isinstance(value, kinds) and not isinstance(value, bool)
-    if not (good and 0 < value < np.inf):
+    good = isinstance(value, kinds) and not isinstance(value, bool) and 0 < value < np.inf
+    if not good:
         wanted = "a positive integer" if integer else "a positive, finite number"
         raise InputError(f"{name} must be {wanted}, got {value!r}")
 

@@ -107,7 +107,7 @@ class LinearEstimator(Linear, Hooks, Nested):
         settings = (self.l1, self.l2, self.penalty_factors, self.positive)
         return penalty_of(by_columns(self.penalty, self), *settings, shape)
 
-    def _shown(self, data: Prepared) -> dict[str, Any]:
+    def _shown(self, data: Prepared) -> dict[str, object]:
         """The data for scikit-learn's callbacks: the rows, and the targets as the user gave them."""
         codes = data.codes
         return {"X": data.X, "y": data.y if codes is None else lambda: self.classes_[codes]}
@@ -158,7 +158,7 @@ class LinearEstimator(Linear, Hooks, Nested):
         x = self.solution()
         return x if x.shape == shape else None
 
-    def _given_callbacks(self) -> list[Any]:
+    def _given_callbacks(self) -> list[object]:
         if self.callbacks is None:
             return []
         if callable(self.callbacks):

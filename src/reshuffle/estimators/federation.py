@@ -14,6 +14,7 @@ from reshuffle.estimators.outcome import certificate_of
 from reshuffle.estimators.regressor import RRRegressor
 from reshuffle.federated import Learned
 from reshuffle.labels import as_written
+from reshuffle.losses import Loss
 from reshuffle.trace import Result
 
 
@@ -71,7 +72,7 @@ def from_federation(result: Result) -> Any:
     return model
 
 
-def _name(loss: Any) -> object:
+def _name(loss: Loss) -> object:
     """The name of a loss with default parameters, if the estimators have one for it; otherwise the loss itself."""
     plain = {several: one for one, several in OF_MORE.items()}
     kind = plain.get(type(loss), type(loss))

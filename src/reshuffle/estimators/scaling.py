@@ -20,7 +20,7 @@ STRENGTHS = ("l1", "l2", "strength")
 class Times:
     """factor·ψ, with ``value`` and ``prox``, which every penalty has."""
 
-    penalty: Any
+    penalty: Penalty
     factor: float
 
     @property

@@ -33,7 +33,7 @@ LOOSE = 1e-4
 """``tol=None`` otherwise, when each further digit costs as many epochs as the last; scikit-learn's usual tolerance."""
 
 
-def tol_of(given: object, solver: object, problem: Problem, tight: float = TIGHT) -> Any:
+def tol_of(given: float | None, solver: object, problem: Problem, tight: float = TIGHT) -> float:
     """The relative accuracy to reach: the given one, or one that the method reaches at moderate cost."""
     if given is not None:
         return given
@@ -47,7 +47,7 @@ def _name(given: object) -> str:
     return given.lower().replace("exactproxrr", "exact") if isinstance(given, str) else ""
 
 
-def solver_of(given: object, tol: Any, max_iter: Any, seed: int, *, traced: bool = True) -> Any:
+def solver_of(given: object, tol: float, max_iter: int, seed: int, *, traced: bool = True) -> Any:
     """A solver by its name, with these limits; a solver object keeps its own.
 
     Unless the run is to be ``traced``, P is evaluated only at its start and at its end.
@@ -59,8 +59,10 @@ def solver_of(given: object, tol: Any, max_iter: Any, seed: int, *, traced: bool
             raise InputError(
                 f"solver must be one of {', '.join(map(repr, SOLVERS))}, or an object, got {given!r}"
             )
-        limits = {"tol": tol, "epochs": int(max_iter), "seed": seed}
-        return SOLVERS[name](**limits if traced else limits | {"eval_every": int(max_iter)})
+        kind, most = SOLVERS[name], int(max_iter)
+        if traced:
+            return kind(tol=tol, epochs=most, seed=seed)
+        return kind(tol=tol, epochs=most, seed=seed, eval_every=most)
     if isinstance(given, type) or not callable(getattr(given, "solve", None)):
         raise InputError(f"solver must be a name or have a method solve, got {shown(given)}")
     if not traced:

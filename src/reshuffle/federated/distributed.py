@@ -102,9 +102,8 @@ class ExactDistributed(FederatedSolver):
             return True  # ExactFedRR has no step for this loss.
         outputs = int(np.prod(federation.shape[1:]))
         every = federation.features
-        if _fewer_products(
-            folder, every, every, outputs
-        ):  # The answer is the same for any set of active features, so no client need be asked.
+        # The answer is the same for any set of active features, so no client need be asked.
+        if _fewer_products(folder, every, every, outputs):
             return True
         return _fewer_products(folder, expected_active(federation), every, outputs)
 

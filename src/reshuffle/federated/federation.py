@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from reshuffle.arrays import AnyArray
 from reshuffle.cached import cached_property
 from reshuffle.digests import digest
 from reshuffle.engines import Engine, Failure, Plain, Record, Reply, Session, Task, open_session
@@ -75,7 +76,7 @@ class Federation(Objective):
     (569, [200, 369])
     """
 
-    sizes: Any
+    sizes: AnyArray
     """N_m of each client."""
     remote: ClassVar[bool] = False
     """Whether P(x) is known only from the clients' answers, a round later."""

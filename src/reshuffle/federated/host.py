@@ -166,9 +166,8 @@ def seen(
     problem: FiniteSum, task: Task, x: Array, told: Callable[[Array], Array] = np.asarray
 ) -> dict[str, Plain]:
     """The answers about f_m at x that the task asks for (see ``answers``), as the local work lets them be sent."""
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # Values may overflow at points that are too far out.
+    # Values may overflow at points that are too far out.
+    with np.errstate(over="ignore", invalid="ignore"):
         found = answers(problem, str(task.more.get("wants", "")), x)
     return {
         name: told(part) if isinstance(part, np.ndarray) else float(told(np.array(part)))

@@ -130,9 +130,8 @@ class NewtonServer(Server):
         heights = np.array(
             [value + self.psi.value(u) for value, u in zip(found.values, points, strict=True)]
         )
-        if np.array_equal(
-            x, base
-        ):  # There is nothing to decide, because the point is known to be good.
+        # There is nothing to decide, because the point is known to be good.
+        if np.array_equal(x, base):
             return self._onward(x, found, active, search._replace(objective=float(heights[0])))
         which = _longest(heights, search)
         if which is None:  # The server goes back, and adds damping.

@@ -112,12 +112,13 @@ class RemoteFederation(Federation):
         return self.ask("value", x, {"wants": wanted})
 
     def columns(self) -> Mapping[int, Record] | None:
-        return (
-            None if self.masked else self.ask("columns", NOTHING)
-        )  # These are moments of single sites.
+        # The answers are moments of single sites, which secure sums must not reveal.
+        return None if self.masked else self.ask("columns", NOTHING)
 
     def smoothness_for(self, local: Local) -> Smoothness:
-        return self.smoothness  # of the work that the sites were last asked about
+        # This belongs to the work that the sites were last asked about.
+        known: Smoothness = self.smoothness
+        return known
 
     def value(self, x: Array) -> float:
         return self.value_of(self.ask("value", x, {"wants": "value"}))

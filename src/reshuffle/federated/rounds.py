@@ -203,9 +203,8 @@ class Rounds(Method):
         return found + (int(samples) if not self.evaluates and self.certifies else 0)
 
     def certify(self, state: State) -> Check:
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # Values may overflow at a trial point that is too far out.
+        # Values may overflow at a trial point that is too far out.
+        with np.errstate(over="ignore", invalid="ignore"):
             check = super().certify(state)
             objective = self.objective(state) if check.value <= self.tol else np.nan
         return check._replace(value=self._trusted(state, check.value, objective))

@@ -118,9 +118,8 @@ class Server(ABC):
     def consensus(self, models: Mapping[int, Array], step: float) -> Array:
         """prox_{γ(S/M)R}( (1/M) Σ_m x_m ), the prox of R + consensus on the product space."""
         total = np.zeros_like(next(iter(models.values())))
-        for model in (
-            models.values()
-        ):  # Models are added one after the other, so that the sum is the same on every engine.
+        # Models are added one after the other, so that the sum is the same on every engine.
+        for model in models.values():
             total += model
         return self.agreed(self.combined(total) / len(models), list(models), step)
 

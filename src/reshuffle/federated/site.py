@@ -171,9 +171,8 @@ class Model:
             X = X.widened(d)
         if "deviation" in agreed:
             X = standardised(X, np.asarray(agreed["mean"]), np.asarray(agreed["deviation"]))
-        convex = (
-            L2(float(agreed["mu"])) if agreed["mu"] else None
-        )  # Local work needs nothing else of ψ.
+        # Local work needs nothing else of ψ.
+        convex = L2(float(agreed["mu"])) if agreed["mu"] else None
         if not self.labelled:
             problem = Problem(
                 X, table.y, self.loss, convex, self.ridge, table.sample_weight, self.intercept,

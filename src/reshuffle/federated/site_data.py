@@ -166,10 +166,8 @@ def _sparse(given: Mapping[str, Any]) -> object:
         raise InputError(
             f"data, indices, indptr and shape are not those of a matrix: {error}"
         ) from None
-    if str(given.get("format", "csr")) not in (
-        "csr",
-        "b'csr'",
-    ):  # Files of old versions hold the format as bytes.
+    # Files of old versions hold the format as bytes.
+    if str(given.get("format", "csr")) not in ("csr", "b'csr'"):
         raise InputError(f"a sparse X must be stored by rows (csr), got {given['format']!s}")
     return X
 

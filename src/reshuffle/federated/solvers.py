@@ -100,9 +100,9 @@ class FederatedSolver(BaseSolver):
                 'on_missing "raise"'
             )
 
-    local_class: ClassVar[Any] = None
+    local_class: ClassVar[type[Local] | None] = None
     """The class of its local work, if ``local`` only has to make an instance of it."""
-    server_class: ClassVar[Any] = Averaging
+    server_class: ClassVar[type[Server]] = Averaging
     """The class of its server, if ``server`` only has to make an instance of it."""
     needs_all: ClassVar[bool] = False
     """Whether all clients must take part in every round."""

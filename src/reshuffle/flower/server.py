@@ -11,6 +11,7 @@ from reshuffle.callbacks import Checkpoint
 from reshuffle.engines import Failure, Reply, Task
 from reshuffle.engines.flower import Flower, Nodes
 from reshuffle.engines.flower.node import short
+from reshuffle.engines.flower.nodes import Mailbox
 from reshuffle.errors import ClientError, InputError, extra
 from reshuffle.federated import FederatedResult, Site, Sites
 from reshuffle.federated.remote_federation import RemoteFederation
@@ -83,7 +84,7 @@ def server_app(loss: Loss | None = None, penalty: Penalty | None = None) -> Serv
 
 
 def train(
-    grid: object, settings: RunSettings, loss: Loss | None = None, penalty: Penalty | None = None
+    grid: Mailbox, settings: RunSettings, loss: Loss | None = None, penalty: Penalty | None = None
 ) -> FederatedResult:
     """Find the nodes of all sites, train over them, and write the files of the run."""
     logging.basicConfig(format="%(message)s")
@@ -99,9 +100,8 @@ def train(
     engine = Flower(nodes, settings.patience, settings.largest)
     solver = settings.solver(engine)
     with alone(out):
-        checkpoint = check_folder(
-            out, settings.resume, settings.force
-        )  # A run may have ended in the meantime.
+        # A run may have ended in the meantime.
+        checkpoint = check_folder(out, settings.resume, settings.force)
         return _train(nodes, settings, solver, checkpoint, loss or settings.made_loss(), penalty)
 
 
@@ -123,9 +123,8 @@ def _train(
     write_pins(out, nodes.keys)
     sites = NodeSites(nodes, made, penalty, settings)
     logger.info("%s, %s", sites, type(solver).__name__)
-    before = (
-        [] if settings.resume else [lambda _: clear_outcome(out)]
-    )  # This is just before a checkpoint is written.
+    # This is just before a checkpoint is written.
+    before = [] if settings.resume else [lambda _: clear_outcome(out)]
     try:
         result = solver.solve(
             sites,

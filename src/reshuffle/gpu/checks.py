@@ -42,9 +42,8 @@ def check_sparse(columns: Any, starts: Any, n: int, features: int) -> None:
         part = columns[begin : min(begin + PIECE + 1, stored)]
         falls += int((part[1:] <= part[:-1]).sum())
     inner = starts[1:-1]
-    inner = inner[
-        (inner > 0) & (inner < stored) & (starts[1:-1] < starts[2:])
-    ]  # Only rows that are not empty have a first entry.
+    # Only rows that are not empty have a first entry.
+    inner = inner[(inner > 0) & (inner < stored) & (starts[1:-1] < starts[2:])]
     allowed = int((columns[inner] <= columns[inner - 1]).sum()) if len(inner) else 0
     if falls != allowed:
         raise InputError(

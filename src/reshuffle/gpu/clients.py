@@ -94,9 +94,8 @@ class DeviceClients:
         self.number = np.dtype(number)
         values = rows.values.dtype if rows.values.dtype == np.float32 else np.dtype(np.float64)
         start = np.dtype(np.uint32 if rows.stored < 2**32 else np.uint64)
-        if (
-            not rows.dense and not rows.stored
-        ):  # A lane that has no entry reads the first entry of all rows instead.
+        # A lane that has no entry reads the first entry of all rows instead.
+        if not rows.dense and not rows.stored:
             one = np.zeros(1, dtype=np.uint32)
             rows = rows._replace(
                 values=rows.values if rows.unit else one.astype(values), indices=one

@@ -104,13 +104,13 @@ class Geometry(NamedTuple):
         return self.lanes * self.groups
 
 
-def stride_of(width: int, number: np.dtype[Any]) -> int:
+def stride_of(width: int, number: np.dtype[np.generic]) -> int:
     """The numbers of a model in memory: packs of 16 bytes, as collect in passes.cuh reads them."""
     pack = 16 // number.itemsize
     return -(-width // pack) * pack
 
 
-def geometry(device: Device, longest: int, width: int, number: np.dtype[Any]) -> Geometry:
+def geometry(device: Device, longest: int, width: int, number: np.dtype[np.generic]) -> Geometry:
     """The layout for rows of at most so many entries, and models of so many numbers in memory.
 
     As few threads share a client as leave each with ``FEW`` entries, and of the numbers of clients in a block
@@ -119,9 +119,8 @@ def geometry(device: Device, longest: int, width: int, number: np.dtype[Any]) ->
     enough = [k for k in device.lanes if -(-longest // k) <= FEW[number.itemsize]]
     lanes = enough[0] if enough else device.lanes[-1]
     held = max(1, min(HELD, -(-longest // lanes)))
-    ahead = min(
-        device.ahead, lanes, 4 if held <= 4 else 2
-    )  # A row that is read ahead takes registers as well.
+    # A row that is read ahead takes registers as well.
+    ahead = min(device.ahead, lanes, 4 if held <= 4 else 2)
     warp = max(device.lanes)
     per_warp = warp // lanes
     best: tuple[int, int, int, int] | None = None

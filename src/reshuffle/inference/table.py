@@ -68,9 +68,8 @@ class Inference:
 
     @property
     def _distribution(self) -> Any:
-        from scipy import (
-            stats,
-        )  # This import takes half a second of CPU time, which the process of a site does not need.
+        # This import takes half a second of CPU time, which the process of a site does not need.
+        from scipy import stats
 
         return stats.t(self.df) if np.isfinite(self.df) else stats.norm()
 

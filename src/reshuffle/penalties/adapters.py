@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from reshuffle.arrays import Array
 from reshuffle.cached import cached_property
 from reshuffle.errors import InputError, shown
+
+
+class Operator(Protocol):
+    """An operator of pyproximal: its value, and its prox."""
+
+    def __call__(self, x: Array) -> float | bool: ...
+    def prox(self, x: Array, tau: float) -> Array: ...
 
 
 class FromPyproximal:

@@ -47,9 +47,8 @@ def noise_for_releases(epsilon: float, delta: float, releases: int) -> float:
     from dp_accounting import get_sigma_gaussian
 
     noise = float(get_sigma_gaussian(epsilon, delta)) * sqrt(releases)
-    while (
-        epsilon_of_releases(noise, releases, delta) > epsilon
-    ):  # The search may end on either side of the solution.
+    # The search may end on either side of the solution.
+    while epsilon_of_releases(noise, releases, delta) > epsilon:
         noise *= 1.0 + 1e-9
     return noise
 

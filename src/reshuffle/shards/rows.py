@@ -100,7 +100,7 @@ class Shards:
         return int(self.starts[-1]), int(self.manifest.features)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         return np.dtype(self.manifest.number)
 
     def __len__(self) -> int:
@@ -189,9 +189,8 @@ class Shards:
     def owners(self, rows: AnyArray) -> NDArray[np.int64]:
         """The piece of each of these rows."""
         each = self.pieces[0].rows
-        if (
-            self.kept is None and self.manifest.shard_rows % each == 0
-        ):  # If all pieces have the same length, a division is enough.
+        # If all pieces have the same length, a division is enough.
+        if self.kept is None and self.manifest.shard_rows % each == 0:
             found: NDArray[np.int64] = (rows // rows.dtype.type(each)).astype(np.int64)
             return found
         return np.searchsorted(self.starts, rows, side="right") - 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import io
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from reshuffle.errors import FileError
 from reshuffle.files import replacing
 from reshuffle.shards.layout import Manifest, Shard, StoredFile, write_manifest
 
+T = TypeVar("T")
 SHARD_BYTES = 32 << 20
 """Bytes of a shard, about: two windows of several shards fit into a small memory, and reads of this size are sequential."""
 FEWEST, MOST = 256, 1 << 22
@@ -157,7 +159,7 @@ class ShardWriter:
         check = zlib.crc32(body.data, zlib.crc32(start))
         return StoredFile(name, len(start) + body.size, check)
 
-    def _guarded(self, work: Any) -> Any:
+    def _guarded(self, work: Callable[[], T]) -> T:
         """Do the work; an error for a full disk says which rows are finished and how to go on."""
         try:
             return work()

@@ -103,7 +103,7 @@ class BaseSolver:
             raise InputError(f"tol must be finite and not negative, got {shown(self.tol)}")
         check_seed(self.seed)
 
-    method_class: ClassVar[Any] = None
+    method_class: ClassVar[type[Method] | None] = None
     """The class of its method, where ``bind`` need do no more than make one."""
 
     def bind(self, problem: Any) -> Method:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from reshuffle.engines.flower.records import add_record, get_record, size_of
 from reshuffle.engines.number_bytes import read, written
 from reshuffle.errors import InputError
 
+if TYPE_CHECKING:
+    from flwr.app import RecordDict
+
 LONGEST = 1000
 """Characters of a site's error that are believed and shown, in one line."""
 WHO = "who"
@@ -19,7 +22,7 @@ WHO = "who"
 EMPTY = np.empty(0)
 
 
-def task_content(task: Task, client: int) -> Any:
+def task_content(task: Task, client: int) -> RecordDict:
     """The content of a task for one client."""
     from flwr.app import RecordDict
 
@@ -36,7 +39,7 @@ def task_content(task: Task, client: int) -> Any:
     return content
 
 
-def task_of(content: object) -> Task:
+def task_of(content: RecordDict) -> Task:
     """The task of a message, for its one client."""
     head: Any = get_record(content, "task")
     client = int(head["client"])
@@ -48,7 +51,7 @@ def task_of(content: object) -> Task:
     )  # fmt: skip
 
 
-def answer_content(answer: Reply | Failure) -> Any:
+def answer_content(answer: Reply | Failure) -> RecordDict:
     """The content of a client's answer; an error is cut to ``LONGEST`` characters."""
     from flwr.app import RecordDict
 
@@ -70,7 +73,7 @@ def answer_content(answer: Reply | Failure) -> Any:
     return content
 
 
-def answer_of(content: object, client: int, largest: int, task: Task) -> Reply | Failure:
+def answer_of(content: RecordDict, client: int, largest: int, task: Task) -> Reply | Failure:
     """The answer of a message to a task, refused unless it is in the name of the client that was asked, of a size to be
     expected, and has the parts that the task asks for."""
     size = size_of(content)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reshuffle.engines.base import Record
 from reshuffle.engines.flower.fields import INTRODUCTION, check_fields
@@ -14,12 +14,24 @@ from reshuffle.engines.flower.node import Node, short
 from reshuffle.engines.flower.records import add_record, get_record
 from reshuffle.errors import InputError
 
+if TYPE_CHECKING:
+    from flwr.app import Message
+    from flwr.proto.node_pb2 import NodeInfo
+
 POLL = 0.2
 """Seconds between two looks at the SuperLink."""
 GRACE = 30.0
 """Seconds that a start waits, once every site has a node, for other connected nodes to say which site they are. An
 introduction takes a few seconds; a node that was killed counts as connected for a minute, and never answers."""
 logger = logging.getLogger("reshuffle")
+
+
+class Mailbox(Protocol):
+    """The part of a Flower ``Grid`` through which messages are sent and received."""
+
+    def get_nodes(self) -> Iterable[NodeInfo]: ...
+    def push_messages(self, messages: Iterable[Message], /) -> Iterable[str]: ...
+    def pull_messages(self, message_ids: Iterable[str], /) -> Iterable[Message]: ...
 
 
 class Nodes:
@@ -33,7 +45,7 @@ class Nodes:
     """
 
     def __init__(
-        self, grid: Any, sites: Sequence[str], poll: float = POLL, grace: float = GRACE
+        self, grid: Mailbox, sites: Sequence[str], poll: float = POLL, grace: float = GRACE
     ) -> None:
         self.grid, self.sites, self.poll, self.grace = grid, tuple(sites), poll, grace
         if len(set(self.sites)) < len(self.sites) or not all(self.sites):
@@ -155,7 +167,7 @@ class Nodes:
         self.refused[node] = wrong
         logger.warning("node %d is refused: %s", node.id, wrong)
 
-    def _hear(self, node: Node, reply: Any) -> None:
+    def _hear(self, node: Node, reply: Message) -> None:
         """Record which site a node claims to be, or why the node is refused."""
         wrong = ""
         record: dict[str, Any] = {}

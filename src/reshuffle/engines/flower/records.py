@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from io import BytesIO
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from reshuffle.arrays import AnyArray
 from reshuffle.engines.base import Plain, Record
 from reshuffle.errors import InputError
+
+if TYPE_CHECKING:
+    from flwr.app import Array as FlowerArray
+    from flwr.app import RecordDict
 
 NUMPY = "numpy.ndarray"
 """The serialisation of arrays that Flower itself uses: the bytes of a .npy file."""
@@ -24,7 +28,7 @@ LARGEST = 2**48
 """The largest size of one dimension: numpy cannot hold the size of every integer that a header can write."""
 
 
-def add_record(content: Any, name: str, record: Record) -> None:
+def add_record(content: RecordDict, name: str, record: Record) -> None:
     """Put a record into a ``RecordDict``, as ``name`` and ``name.arrays``; an empty record takes no place."""
     from flwr.app import ArrayRecord, ConfigRecord
 
@@ -50,12 +54,12 @@ def get_record(content: object, name: str) -> dict[str, Plain]:
     return found | {key: received(key, array) for key, array in arrays.items()}
 
 
-def size_of(content: Any) -> int:
+def size_of(content: RecordDict) -> int:
     """The bytes of a ``RecordDict``, as Flower counts them."""
     return sum(int(record.count_bytes()) for record in content.values())
 
 
-def received(name: str, array: Any) -> AnyArray:
+def received(name: str, array: FlowerArray) -> AnyArray:
     """The numbers of an array that came over the network, once its header agrees with its length.
 
     numpy reserves the memory that a header announces before it reads, so the header is checked first.
@@ -84,7 +88,7 @@ def received(name: str, array: Any) -> AnyArray:
             f"the array {name!r} was damaged on the way: its header says shape {shape} of {dtype}, and "
             f"{len(body):,} bytes follow"
         )
-    order: Any = "F" if fortran else "C"
+    order: Literal["F", "C"] = "F" if fortran else "C"
     return np.frombuffer(body, dtype).reshape(shape, order=order)
 
 

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from reshuffle.engines.base import Failure, Host, Reply, Task
 from reshuffle.engines.flower.messages import answer_of, shortened, task_content
@@ -14,6 +14,9 @@ from reshuffle.engines.flower.node import Node
 from reshuffle.engines.flower.nodes import Nodes
 from reshuffle.errors import InputError
 from reshuffle.validation import check_positive
+
+if TYPE_CHECKING:
+    from flwr.app import Message
 
 WATCH = 2.0
 """The seconds between two checks that the nodes at work are still the same processes."""
@@ -123,9 +126,8 @@ class FlowerSession:
         while asked:
             for message in self.grid.pull_messages(list(asked)):
                 known = asked.pop(message.metadata.reply_to_message_id, None)
-                if (
-                    known is not None
-                ):  # Any other message answers nothing that was asked in this attempt.
+                # Any other message answers nothing that was asked in this attempt.
+                if known is not None:
                     yield self._answer(task, message, *known)
             now = time.monotonic()
             if timeout is not None and now - began >= timeout:
@@ -141,7 +143,7 @@ class FlowerSession:
             if asked:
                 time.sleep(min(max(self.nodes.poll, LATE * (now - began)), WATCH))
 
-    def _answer(self, task: Task, message: Any, client: int, node: Node) -> Reply | Failure:
+    def _answer(self, task: Task, message: Message, client: int, node: Node) -> Reply | Failure:
         if message.has_error():
             reason = shortened(str(message.error.reason)) or f"error {message.error.code}"
             return Failure(client, f"node {node.id}: {reason}")
