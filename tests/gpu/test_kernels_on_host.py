@@ -182,7 +182,7 @@ def test_losses_without_a_kernel_are_refused(folder: Path) -> None:
         ({"indptr": [0, 2, 3, 5]}, "indptr ends at 5"),
         ({"first": [0, 2, 2, 3]}, "first must rise"),
         ({"first": [0, 2]}, "first must rise"),
-        ({"weights": [1.0]}, "weights must be 3 or none"),
+        ({"weights": [1.0]}, "weights must be 3 numbers"),
         ({"number": "float16"}, "number must be"),
     ],
     ids=str,

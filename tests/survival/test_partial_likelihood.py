@@ -151,7 +151,7 @@ def test_sparse_rows_are_the_same() -> None:
         ({"event": np.where(EVENT, np.nan, 0.0)}, "event must be finite"),
         ({"time": -TIME}, "not be negative"),
         ({"time": np.where(TIME > 30, np.nan, TIME)}, "time must be finite"),
-        ({"time": TIME.astype("datetime64[D]")}, "in which unit"),
+        ({"time": TIME.astype("datetime64[D]")}, "in the unit you want"),
         ({"time": TIME[:, None]}, "one per row of X"),
         ({"X": np.where(X > 4, np.nan, X)}, "X must be finite"),
         ({"X": X[:, 0]}, "X must be a matrix"),
