@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
@@ -67,7 +66,7 @@ def run(
     output.document({"minimum": found.minimum, "accuracy": accuracy, "methods": told, "report": out / "report.html"})  # fmt: skip
 
 
-def _problem(file: str, reading: Reading, choices: Choices) -> tuple[Problem, dict[str, Any]]:
+def _problem(file: str, reading: Reading, choices: Choices) -> tuple[Problem, dict[str, object]]:
     data = data_of(file, reading, choices)
     task = task_of(data, choices)
     model = estimator(task, choices)

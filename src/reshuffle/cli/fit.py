@@ -85,7 +85,7 @@ def run(
     return _ended(model, output)
 
 
-def _fitted(task: FitTask, choices: Choices, cv: bool, output: Output) -> Any:
+def _fitted(task: FitTask, choices: Choices, cv: bool, output: Output) -> Linear:
     """The fitted model. The command prints its own line about the exit code instead of the solver's convergence warning."""
     if cv:
         with held_warnings(), output.console.status("following the path"):

@@ -38,7 +38,7 @@ class Scores:
         self,
         part: Part,
         predicted: AnyArray,
-        probabilities: Any,
+        probabilities: AnyArray | None,
         known_parts: Mapping[str, AnyArray],
     ) -> None:
         """Rows with their predictions."""

@@ -218,13 +218,13 @@ class RRCox(CoxModel):
     (2, 2)
     """
 
-    penalty: Any = "none"
+    penalty: object = "none"
     l1: float | None = None
     l2: float | None = None
     penalty_factors: object = None
     positive: bool = False
-    ties: Any = "efron"
-    solver: Any = "newton"
+    ties: str = "efron"
+    solver: object = "newton"
     tol: float | None = None
     max_iter: int = 200
 

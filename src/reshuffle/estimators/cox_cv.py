@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class RRCoxCV(CoxModel):
     penalty_factors: object = None
     positive: bool = False
     ties: str = "efron"
-    solver: Any = "newton"
+    solver: object = "newton"
     tol: float | None = None
     max_iter: int = 200
     random_state: object = 0

@@ -130,7 +130,9 @@ def _features(said: Mapping[int, Record], called: Callable[[int], str]) -> int:
     return int(counts[most])
 
 
-def _classes(said: Mapping[int, Record], called: Callable[[int], str], model: Model) -> list[Any]:
+def _classes(
+    said: Mapping[int, Record], called: Callable[[int], str], model: Model
+) -> list[object]:
     """All labels that occur at any site. A single site may have only one of them."""
     if not model.labelled:
         return []

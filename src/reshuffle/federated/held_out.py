@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
+from reshuffle.arrays import AnyArray
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError
 from reshuffle.federated.federation import Federation
@@ -77,7 +78,7 @@ def overall(found: Mapping[int, Record]) -> dict[str, float]:
     return result
 
 
-def _auc(scores: Array, positive: Any) -> float:
+def _auc(scores: Array, positive: AnyArray) -> float:
     """The share of pairs of a positive and a negative sample that are ranked correctly."""
     from scipy.stats import rankdata
 

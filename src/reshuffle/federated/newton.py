@@ -14,7 +14,7 @@ from reshuffle.federated.plan import Plan
 from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.server import Server
 from reshuffle.federated.solvers import FederatedSolver
-from reshuffle.federated.transport import transport_of
+from reshuffle.federated.transport import Transport, transport_of
 from reshuffle.penalties import ability
 from reshuffle.solvers.exact.newton_steps import ABILITIES
 from reshuffle.steps import Constant
@@ -56,7 +56,7 @@ class FedNewton(FederatedSolver):
     """
 
     rounds: int = 30
-    transport: Any = "float64"
+    transport: Transport | str = "float64"
 
     needs_all: ClassVar[bool] = True
     on_lost: ClassVar[str] = "restart"

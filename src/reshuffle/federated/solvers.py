@@ -26,7 +26,7 @@ from reshuffle.federated.private_server import (
 from reshuffle.federated.replies import Policy
 from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.server import Averaging, Server
-from reshuffle.federated.transport import dithered, transport_of
+from reshuffle.federated.transport import Transport, dithered, transport_of
 from reshuffle.orders import Order, Reshuffle, check_order
 from reshuffle.penalties.abilities import check_convex
 from reshuffle.privacy import Account, ClientLevel, Level, SampleLevel
@@ -258,7 +258,7 @@ class FedRR(FederatedSolver):
     order: Order = field(default_factory=Reshuffle)
     batch_size: int = 1
     importance: bool = False
-    transport: Any = "float64"
+    transport: Transport | str = "float64"
     privacy: Level | None = None
 
     def __post_init__(self) -> None:
@@ -299,7 +299,7 @@ class LocalSGD(FederatedSolver):
 
     local_steps: int | None = None
     batch_size: int = 1
-    transport: Any = "float64"
+    transport: Transport | str = "float64"
     privacy: ClientLevel | None = None
 
     def __post_init__(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
 
+from reshuffle.arrays import AnyArray
 from reshuffle.report.style import STYLE
 
 
@@ -74,7 +74,7 @@ def pairs(entries: Mapping[str, object]) -> Markup:
     return tag("table", *rows, class_="words")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Markup:
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
     """A table with a heading, which scrolls sideways if the page is too narrow."""
     head = tag("tr", *(tag("th", column) for column in columns))
     body = [tag("tr", *(tag("td", value) for value in row)) for row in rows]
@@ -96,7 +96,7 @@ def bars(entries: Sequence[tuple[str, str, float]]) -> Markup:
     return tag("table", *rows, class_="bars")
 
 
-def confusion(names: Sequence[str], counts: Any) -> Markup:
+def confusion(names: Sequence[str], counts: AnyArray) -> Markup:
     """How often a class (row) was taken for another (column), shaded by its share of the row."""
     head = tag(
         "tr", tag("th", "true ↓ · predicted →"), *(tag("th", name, scope="col") for name in names)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reshuffle import plotting
+from reshuffle.arrays import Array
 from reshuffle.estimators.cross_validation import CrossValidated
 from reshuffle.estimators.folds import Paired, readable
 from reshuffle.report import html, pictures, words
@@ -94,7 +95,7 @@ def comparison(paired: Paired, same: bool) -> str:
     return f": simpler. The folds do not show whether it is worse: {higher}; {bound}."
 
 
-def _error(model: CrossValidated) -> Any:
+def _error(model: CrossValidated) -> Array:
     folds = model.cv_losses_.shape[1]
     return (
         model.cv_losses_.std(axis=1, ddof=1) / np.sqrt(folds)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from reshuffle.datasets.conversion.batches_source import BatchesSource, RowBatches
 from reshuffle.datasets.conversion.libsvm_source import LibsvmSource
@@ -108,7 +107,7 @@ class _Run:
     """One conversion."""
 
     def __init__(
-        self, source: Source, folder: Path, how: Conversion, identity: dict[str, Any], progress: Progress
+        self, source: Source, folder: Path, how: Conversion, identity: Mapping[str, object], progress: Progress
     ) -> None:  # fmt: skip
         self.source, self.folder, self.how = source, folder, how
         self.identity, self.progress = identity, progress
@@ -117,7 +116,7 @@ class _Run:
         if not self.how.shuffle:
             place = {} if manifest is None else manifest.source["place"]
             return self._write(manifest, self.source.blocks(place), "converting")
-        size = int(self.identity.get("bytes", 0))
+        size = int(str(self.identity.get("bytes", 0)))
         packed = str(self.identity.get("name", "")).endswith(PACKED)
         count = Buckets.needed(size, packed)
         count = self._dealt(count) if manifest is None else int(manifest.source["buckets"])

@@ -12,10 +12,10 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import AnyArray
 from reshuffle.digests import digest
 from reshuffle.engines import Plain, Record, Reply, Task
 from reshuffle.errors import ClientError, InputError
@@ -57,7 +57,7 @@ class SecureSums:
     def __init__(self, secure: Secure, names: Sequence[str]) -> None:
         self.secure, self.names = secure, list(names)
         self.ranges = Ranges(secure.exponent)
-        self.sizes: Any = np.ones(len(names))
+        self.sizes = np.ones(len(names))
         """N_m of each site, once they are known."""
         self._errors: dict[tuple[str, str], float] = {}
 
@@ -191,7 +191,7 @@ class SecureGathering:
         return found
 
 
-def _reply(task: Task, client: int, parts: Mapping[str, Any]) -> Reply:
+def _reply(task: Task, client: int, parts: Mapping[str, AnyArray]) -> Reply:
     more: Record = {
         name: part if np.ndim(part) else float(part)
         for name, part in parts.items()
