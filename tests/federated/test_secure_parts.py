@@ -91,7 +91,7 @@ def test_masks_of_a_pair_cancel_and_look_like_noise() -> None:
 
 
 def test_a_point_of_low_order_is_refused() -> None:
-    with pytest.raises(InputError, match="no good point"):
+    with pytest.raises(InputError, match="not a valid point"):
         pair_secret(private_key(b"a" * 16, b"t"), bytes(32))
 
 

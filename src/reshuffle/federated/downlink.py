@@ -19,13 +19,13 @@ from reshuffle.objective import Array
 
 Downlink = Literal["float64", "rounded"]
 Allowed = Callable[[Array], bool]
-"""Whether ψ is finite at a point."""
+"""A function that says whether ψ is finite at a point."""
 MARGIN = 2.0**-6
 """The rounding of x, as a share of the last change of x. On mushrooms and a9a by label 2^-4 costs three rounds of forty; 2^-8 saves one."""
 
 
 def check_downlink(given: object) -> None:
-    """Refuse a downlink that is none."""
+    """Refuse a value that is not a downlink."""
     if given not in ("float64", "rounded"):
         raise InputError(f'downlink must be "float64" or "rounded", got {shown(given)}')
 

@@ -54,7 +54,7 @@ def learned(
     memory: ClientStates,
     folder: Folder | None = None,
 ) -> dict[str, Plain]:
-    """The answer of a client: what changed of its derivatives. Asked again, it says the same again."""
+    """The answer of a client: the changes of its derivatives. A client that is asked again gives the same answer again."""
     key, since = str(task.more["learns"]), int(task.more["since"])
     state = memory.load(client, key, folder)
     if state is None or (state.round, state.digest) != (task.round + 1, task.digest):

@@ -25,7 +25,7 @@ from reshuffle.solvers.method import State
 
 
 class LearningServer(NewtonServer):
-    """Proximal Newton steps with the derivatives that it has learned.
+    """Proximal Newton steps with the derivatives that the server has learned.
 
     The state also has ``learned``, the sums of gradients and Hessians, for the features ``known``; the key of the run, by which clients find what they have told;
     and ``since``, the round after which they told it. A sum of compressed Hessians may have a negative eigenvalue -λ, which no true one has: then

@@ -61,7 +61,7 @@ class PackedAveraging(Averaging):
 def unpacked(
     transport: Transport, reply: Reply, shape: tuple[int, ...]
 ) -> tuple[Array, dict[str, Plain]]:
-    """What a reply has packed, and its other parts."""
+    """The packed parts of a reply, and its other parts."""
     try:
         found = transport.unpack(reply.more, shape, reply.round)
     except ValueError as error:

@@ -33,7 +33,7 @@ class NoisyAveraging(Averaging):
     """x⁺ = prox_{γ(S/M)R}( (1/M)(Σ_m x̂_m + N(0, z²C²I)) ), with fresh noise in each round."""
 
     sums_only: ClassVar[bool] = True
-    """It uses nothing but the sum of the replies."""
+    """This server uses only the sum of the replies."""
     may_round: ClassVar[bool] = True
 
     def __init__(self, prox: Prox, totals: Array, sigma: float) -> None:
@@ -45,7 +45,7 @@ class NoisyAveraging(Averaging):
 
 
 def turns_of(clients: int, participation: float) -> tuple[int, int]:
-    """Rounds in which each client has one turn, and the fewest clients of a round."""
+    """The number of rounds in which each client has one turn, and the smallest number of clients of a round."""
     few = max(1, round(participation * clients))
     turns = -(-clients // few)
     return turns, clients - (turns - 1) * few
@@ -67,7 +67,7 @@ def check_private_rounds(solver: Any, *levels: type[Level]) -> None:
 
 
 def check_public_penalty(sites: object) -> None:
-    """Refuse a penalty that is made of what sites tell: its strength would show L_f of the data without noise."""
+    """Refuse a penalty that is chosen from the sites' answers, because its strength would reveal L_f of the data without noise."""
     if getattr(sites, "choose_penalty", None) is not None:
         raise InputError(
             "choose_penalty must be None with privacy: a penalty that is made of what the sites tell, such as L_f, depends on "
@@ -111,7 +111,7 @@ def account_of_rounds(solver: Any, level: Level, federation: Federation) -> Acco
 
 
 def private_work(solver: Any, level: Level, plain: Local, federation: Federation) -> Local:
-    """The local work of the level: what the solver does anyway, clipped; or passes with noise in each step."""
+    """The local work of the level: the solver's own work with a clipped change, or passes with noise in each step."""
     account = account_of_rounds(solver, level, federation)
     sigma = account.multiplier * level.clip
     if isinstance(level, ClientLevel):

@@ -71,13 +71,13 @@ class Clipped(Noised):
         return epoch
 
     def bind_group(self, group: ClientGroup) -> GroupEpoch | None:
-        """None: noise belongs to the number of a round, which the call of a group is not told."""
+        """There is no such call, because noise belongs to the number of a round, which the call of a group does not get."""
         return None
 
     def _private(
         self, model: Array, x: Array, step: float, number: int, noise: RepeatedNoise
     ) -> Array:
-        # a change that is not finite is no change: a failure would tell of the data
+        # A change that is not finite counts as none, because a failure would reveal something about the data.
         change = np.nan_to_num(model - x, nan=0.0)
         found = x + clipped(change, self.clip)
         if self.sigma > 0.0:
@@ -98,7 +98,7 @@ class NoisyShuffled(Noised):
     sigma: float
 
     def load(self, client: FiniteSum) -> Load:
-        return Load(client.n, float(-(-client.n // self.batch)), 0.0)  # L_max is not told
+        return Load(client.n, float(-(-client.n // self.batch)), 0.0)  # L_max must not be revealed.
 
     def bind_noisy(
         self, client: FiniteSum, position: int, factor: float, noise: RepeatedNoise

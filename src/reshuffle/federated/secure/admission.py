@@ -1,4 +1,4 @@
-"""Whether a site takes part in an attempt, by what its head says."""
+"""The decision of a site whether it takes part in an attempt, from the head of the attempt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_header(header: SumHeader, client: int, name: str, secure: Secure) -> N
         raise InputError("the sites of a secure sum must be different, and in ascending order")
     called = header.names.get(client)
     if called != name:
-        raise InputError(f"the driver calls this site {called}, and its key is of {name}")
+        raise InputError(f"the driver calls this site {called}, and its key belongs to {name}")
     wanted = (secure.threshold_of(count), secure.degree_of(count), secure.shares_of(count))
     if (header.threshold, header.degree, header.shares) != wanted:
         raise InputError(

@@ -52,13 +52,13 @@ class Attempt:
     task: Task
     header: SumHeader
     partial: bool
-    """Whether the sum of some of the sites is of use; if not, it is not unmasked."""
+    """Whether the sum over only some of the sites is useful; if not, it is not unmasked."""
     found: Found = field(default_factory=Found)
-    """Reasons, traffic, and what ended the attempt; without replies."""
+    """The reasons, the traffic and the end of the attempt, without replies."""
     beyond: set[str] = field(default_factory=set)
     """The parts that are out of their range at some site."""
     final: bool = False
-    """Whether sites have unmasked: there is no second attempt then."""
+    """Whether sites have unmasked, after which there is no second attempt."""
     survivors: tuple[int, ...] = ()
     _rows: dict[int, KeyRow] = field(default_factory=dict)
     _layout: Layout | None = None
@@ -143,7 +143,7 @@ class Attempt:
         return found
 
     def _read(self, found: Found, read: Callable[[Record], T], every: bool = True) -> dict[int, T]:
-        """What the sites answered, by client; those whose answer is no good are missing."""
+        """The answers of the sites by client; sites whose answer is unusable are missing."""
         good: dict[int, T] = {}
         for client in sorted(found.replies):
             try:

@@ -61,13 +61,14 @@ class FixedPoint:
     def holds(self, values: Array) -> bool:
         """Whether all values are finite and within the range."""
         bound = 2.0**self.exponent
-        return not values.size or bool(-bound <= values.min() and values.max() <= bound)  # not NaN
+        # The comparison is false for NaN.
+        return not values.size or bool(-bound <= values.min() and values.max() <= bound)
 
     def encode(self, values: Array) -> Words:
         """The integers of these values; values beyond the range are refused."""
         if not self.holds(values):
             raise InputError(f"a value is not finite or beyond the agreed range 2^{self.exponent}")
-        scaled = np.asarray(values * 2.0**self.bits)  # exact
+        scaled = np.asarray(values * 2.0**self.bits)  # This product is exact.
         return np.rint(scaled, out=scaled).astype(np.int64).view(np.uint64)
 
     def decode(self, total: Words) -> Array:

@@ -34,7 +34,7 @@ logger = logging.getLogger("reshuffle")
 
 
 class Once(Gathering):
-    """Asks once; who is missing is the protocol's business."""
+    """Asks once; the protocol decides what to do about missing sites."""
 
     def __init__(self, plain: Gathering) -> None:
         super().__init__(
@@ -52,7 +52,7 @@ class Once(Gathering):
 
 
 class SecureSums:
-    """What the driver knows of the secure sums of a run: settings, names and ranges."""
+    """The driver's knowledge about the secure sums of a run: settings, names and ranges."""
 
     def __init__(self, secure: Secure, names: Sequence[str]) -> None:
         self.secure, self.names = secure, list(names)
@@ -73,7 +73,7 @@ class SecureSums:
             self._errors[kind, name] = max(error, before)
 
     def meet(self, collect: Gathering, run: str) -> None:
-        """Before any data is touched: keys, names, clocks and thresholds of all sites."""
+        """Check the keys, names, clocks and thresholds of all sites before any data is touched."""
         count = len(self.names)
         more: dict[str, Plain] = sent({
             "names": json.dumps(self.names), "time": time.time(), "threshold": self.secure.threshold_of(count),
@@ -97,7 +97,7 @@ class SecureSums:
                 )
 
     def gatherer(self, plain: Gathering) -> SecureGathering:
-        """Asks for sums, in the place of a plain gathering."""
+        """Asks for sums in place of a plain gathering."""
         return SecureGathering(plain, self)
 
     def header(self, task: Task) -> SumHeader:

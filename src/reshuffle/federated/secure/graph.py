@@ -1,4 +1,4 @@
-"""Who shares masks and secrets with whom: everybody with everybody, or, of many sites, each with k neighbours.
+"""The pairs of sites that share masks and secrets: all pairs, or with many sites each site and its k neighbours.
 
 Sites are put on a circle in an order that follows from the public keys of all of them in this attempt, and each has the k/2 to its left
 and the k/2 to its right as neighbours (Bell et al. 2020 use such graphs). k is the least with which two events have a probability of at most
@@ -17,13 +17,13 @@ from functools import cache
 from math import comb
 
 FEW = 20
-"""Up to so many sites all are neighbours of all."""
+"""Up to this number of sites, all are neighbours of each other."""
 CURIOUS = 0.25
 """The share of sites that may collude with the driver where sites have few neighbours."""
 GONE = 1.0 / 3.0
 """The share of sites that may collude or drop out there."""
 CHANCE = 2.0**-40
-"""The probability of each of the two events, at most."""
+"""The largest probability of each of the two events."""
 
 
 def least_of(holders: int) -> int:
@@ -33,7 +33,7 @@ def least_of(holders: int) -> int:
 
 @cache
 def degree_of(count: int) -> int:
-    """k for so many sites."""
+    """k for this number of sites."""
     if count <= FEW:
         return count - 1
     fits = (k for k in range(2, count - 1, 2) if max(_exposed(count, k), _cut(count, k)) <= CHANCE)

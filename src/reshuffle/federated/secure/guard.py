@@ -1,7 +1,7 @@
-"""The guard of a site: whatever is a sum leaves masked, and no other way.
+"""The guard of a site: every answer that is part of a sum leaves the site masked.
 
 It stands where answers leave the site's host. Questions of the protocol are answered here; the question that a sum is to answer
-goes on to the host, and what the host says (with noise, where it adds some) is encoded and masked on its way out.
+goes on to the host, whose answer (with noise, if it adds any) is encoded and masked on its way out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Answers = list[Reply | Failure]
 
 @dataclass(eq=False)
 class Guard:
-    """The protocol's side of a host: the attempts of its clients, and what they will not do twice."""
+    """The protocol's side of a host: the attempts of its clients, and the questions that they will not answer twice."""
 
     secure: Secure
     names: Mapping[int, str | None]
@@ -72,7 +72,7 @@ class Guard:
                     found.append(_reply(task, client, self._answer(client, task)))
             except InputError as error:
                 found.append(Failure(client, str(error)))
-            except Exception as error:  # its text could hold anything
+            except Exception as error:  # The text of the error could hold anything.
                 found.append(Failure(client, f"{type(error).__name__} in a secure sum"))
         if ready:
             kind = next(iter(ready.values())).header.kind
@@ -81,7 +81,7 @@ class Guard:
         return found
 
     def _unmasked(self, task: Task, plain: Callable[[Task], Answers]) -> Answers:
-        """What leaves a site as it is; a single site's part of a sum does not."""
+        """The answers that leave a site unmasked; a single site's part of a sum is refused."""
         if task.kind in TOLD and not task.more.get("moments"):
             return plain(task)
         reason = f"this site takes part in secure sums only, and {task.kind} asks for an answer of its own"
@@ -109,11 +109,13 @@ class Guard:
         raise InputError(f"a message of kind {task.kind} is not known here")
 
     def _introduced(self, client: int, more: Record, keys: SiteKeys) -> dict[str, Plain]:
-        """Before any data is touched: whether keys, names, clock and settings fit."""
+        """Check before any data is touched that keys, names, clock and settings fit."""
         names = json.loads(read_text(more, "names"))
         if not 0 <= client < len(names) or names[client] != keys.name:
             called = names[client] if 0 <= client < len(names) else "nobody"
-            raise InputError(f"the driver calls this site {called}, and its key is of {keys.name}")
+            raise InputError(
+                f"the driver calls this site {called}, and its key belongs to {keys.name}"
+            )
         count = len(names)
         wanted, own = int(more["secure_threshold"]), self.secure.threshold_of(count)
         if wanted != own:
@@ -124,7 +126,7 @@ class Guard:
         return {"pins": keys.digest_of(names)}
 
     def _begun(self, client: int, more: Record) -> SiteRound:
-        """A new attempt, if its head is one that this site takes part in; the secrets of the last are gone."""
+        """Begin a new attempt, if this site takes part in one with this head; the secrets of the last attempt are discarded."""
         header = SumHeader.of(read_text(more, "header"))
         past = self.finished.setdefault(client, set())
         if client in self.rounds:
@@ -136,7 +138,7 @@ class Guard:
         return self.rounds[client]
 
     def _opened(self, client: int, task: Task) -> SiteRound:
-        """Take the others' shares, and see that the question is the one that all were told of."""
+        """Take the others' shares, and check that the question is the one that was announced to all sites."""
         one = self._round(client, task.more)
         sealed = read_rows(task.own.get(client, {}), "sealed", SEALED)
         one.open_shares(read_numbers(task.more, "senders"), sealed)
@@ -154,7 +156,7 @@ class Guard:
         answer: Reply | Failure,
         samples: Callable[[int, Task], int],
     ) -> Reply | Failure:
-        """What the host answered, masked; a value out of range does not leave."""
+        """The host's answer, masked; a value out of range does not leave."""
         if isinstance(answer, Failure):
             one.forget()
             return answer
@@ -198,7 +200,7 @@ class Guard:
         return one
 
     def state(self) -> str:
-        """Everything as text, with secrets: for the memory of the site's own node alone."""
+        """The whole state as text, including secrets, only for the memory of the site's own node."""
         rounds = {client: to_text(one) for client, one in self.rounds.items()}
         finished = {client: sorted(labels) for client, labels in self.finished.items()}
         return json.dumps({"rounds": rounds, "finished": finished})

@@ -1,4 +1,4 @@
-"""The head of an attempt at a secure sum: what all its sites are told, and sign."""
+"""The head of an attempt at a secure sum, which is sent to all its sites and signed by them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SumHeader:
         return dict(self.sites)
 
     def text(self) -> str:
-        """As it travels."""
+        """The head in the form in which it is sent."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
@@ -74,7 +74,7 @@ class SumHeader:
 
 
 def hashed(*parts: bytes) -> bytes:
-    """SHA-256 of the parts, each with its length, so that no two lists of parts run into the same bytes."""
+    """SHA-256 of the parts, each with its length, so that no two lists of parts give the same bytes."""
     found = hashlib.sha256(VERSION.encode())
     for part in parts:
         found.update(len(part).to_bytes(8, "big"))

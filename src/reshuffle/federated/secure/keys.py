@@ -71,7 +71,7 @@ class SiteKeys:
 
 
 def make_keys(folder: Path, names: Sequence[str]) -> list[Path]:
-    """Write NAME.key, for its owner's eyes only, and NAME.pub for each name; nothing is overwritten."""
+    """Write NAME.key, readable only by its owner, and NAME.pub for each name; nothing is overwritten."""
     for name in names:
         if not NAME.fullmatch(name):
             raise InputError(
@@ -94,7 +94,7 @@ def make_keys(folder: Path, names: Sequence[str]) -> list[Path]:
 
 
 def open_keys(folder: str | os.PathLike[str] | None, name: str | None) -> SiteKeys:
-    """The keys of the site of this name. Errors name files, and nothing that is in them."""
+    """The keys of the site of this name. Errors name files, but not their contents."""
     if folder is None or name is None:
         raise InputError(f"it has no signing key for secure sums, and no folder for it: {HINT}")
     place = Path(folder)

@@ -21,7 +21,7 @@ from reshuffle.federated.secure.fixed_point import Words
 PIECE = 1 << 14
 """Words of a keystream that are made at a time: 128 KiB, which stay in the processor's cache."""
 ZEROS = memoryview(bytes(8 * PIECE))
-"""What is encrypted, so that the keystream is left."""
+"""The zeros that are encrypted, so that the result is the keystream."""
 COUNTER = bytes(16)
 """The first counter block."""
 
@@ -45,8 +45,8 @@ def pair_secret(private: X25519PrivateKey, public: bytes) -> bytes:
     """The secret that two sites have in common, from which keys are derived."""
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
-    except ValueError:  # a point of low order: the secret would be known to everybody
-        raise InputError("a public key of a site is no good point of the curve") from None
+    except ValueError:  # With a point of low order everybody would know the secret.
+        raise InputError("a public key of a site is not a valid point of the curve") from None
 
 
 def add_mask(total: Words, key: bytes, sign: int) -> None:

@@ -48,7 +48,7 @@ class SiteRound:
     header: SumHeader
     me: int
     done: int = 0
-    """How many questions were answered, or begun to be: none is answered a second time."""
+    """The number of questions that were answered or begun; no question is answered a second time."""
     sealing: bytes = field(default=b"", repr=False)
     """The seed of the key that seals shares."""
     masking: bytes = field(default=b"", repr=False)
@@ -126,7 +126,7 @@ class SiteRound:
             if v in self.senders:
                 key = pair_mask_key(masker, self.rows[v].masking, self.header, self.me, v)
                 add_mask(words, key, 1 if self.me < v else -1)
-        self.masking = b""  # nothing else is ever masked with it
+        self.masking = b""  # Nothing else is ever masked with this seed.
         return words
 
     def agree(self, survivors: Sequence[int], signer: SiteKeys) -> bytes:
@@ -164,7 +164,7 @@ class SiteRound:
         return seed, given
 
     def forget(self) -> None:
-        """Let go of all secrets; nothing more is answered."""
+        """Discard all secrets; no further question is answered."""
         self.done, self.held, self._secrets = len(ORDER), {}, {}
         self.sealing = self.masking = self.own = b""
 
@@ -180,7 +180,7 @@ class SiteRound:
 
     @cached_property
     def view(self) -> bytes:
-        """The digest of what this site was told."""
+        """The digest of the messages that this site has received."""
         return view_of(self.header, self.rows)
 
     def _public(self) -> tuple[bytes, bytes]:
@@ -201,7 +201,7 @@ class SiteRound:
         return set_text(self.view, self.senders, self.survivors)
 
     def _next(self, question: str) -> None:
-        """Whether this is the next question; it counts as answered from now on, whatever comes of it."""
+        """Check that this is the next question; it counts as answered from now on, whatever happens."""
         place = ORDER.index(question)
         if self.done != place:
             what = "answered already" if self.done > place else "asked before its time"

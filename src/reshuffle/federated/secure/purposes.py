@@ -1,4 +1,4 @@
-"""What keys are for: each is derived for one purpose, in one attempt, between two sites or for one alone."""
+"""The purposes of keys: each key is derived for one purpose, in one attempt, for two sites or for one."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ TAG = 16
 
 
 def seal(key: bytes, text: bytes, view: bytes) -> bytes:
-    """The text, sealed; ``view`` is the digest of what the sender was told."""
+    """The sealed text; ``view`` is the digest of the messages that the sender has received."""
     return AESGCM(key).encrypt(NONCE, text, view)
 
 
