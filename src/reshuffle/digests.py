@@ -27,7 +27,7 @@ def digest(*values: object) -> str:
     return hasher.hexdigest()
 
 
-def _feed(hasher: Hasher, value: Any, above: set[int]) -> None:
+def _feed(hasher: Hasher, value: object, above: set[int]) -> None:
     """Feed a value to the hasher; ``above`` holds the objects that contain it, so that cycles end."""
     if value is None or isinstance(value, (str, bytes, bool)):
         hasher.update(repr(value).encode())

@@ -74,7 +74,7 @@ class RRClassifier(LinearClassifier, LinearEstimator):
 
     def partial_fit(
         self,
-        X: Any,
+        X: object,
         y: object,
         classes: object = None,
         sample_weight: object = None,

@@ -89,7 +89,7 @@ class CoxModel(Nested):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
-    def prepared(self, X: Any, y: object, sample_weight: object, strata: object) -> Survival:
+    def prepared(self, X: object, y: object, sample_weight: object, strata: object) -> Survival:
         """Data as a problem takes them."""
         X = inputs.design(self, X, reset=True)
         times, events = parts(y)

@@ -36,19 +36,19 @@ PROOF = "duality gap"
 
 
 def cox_path(
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     *,
-    penalty: Any = "l1",
+    penalty: object = "l1",
     l1_ratio: float = 0.5,
-    lambdas: Any = 100,
+    lambdas: object = 100,
     smallest: float = 0.01,
-    sample_weight: Any = None,
-    strata: Any = None,
-    penalty_factors: Any = None,
+    sample_weight: object = None,
+    strata: object = None,
+    penalty_factors: object = None,
     positive: bool = False,
     ties: str = "efron",
-    solver: Any = NEWTON,
+    solver: object = NEWTON,
     tol: float | None = None,
     max_iter: int = 200,
 ) -> Path:
@@ -88,7 +88,7 @@ class InTheCore(NamedTuple):
 
 
 def path_along(
-    problem: CoxProblem, strengths: Array, name: Any, method: Any, model: Any, who: str
+    problem: CoxProblem, strengths: Array, name: object, method: Any, model: object, who: str
 ) -> Path:
     """The path at these strengths; ``name`` is the solver as it was given, and ``method`` the solver that this means."""
     found = in_the_core(problem, strengths, name, method)
@@ -124,7 +124,7 @@ def path_along(
 
 
 def points_along(
-    problem: CoxProblem, strengths: Array, name: Any, method: Any, given_up: Callable[[], bool]
+    problem: CoxProblem, strengths: Array, name: object, method: Any, given_up: Callable[[], bool]
 ) -> list[Array]:
     """The minimisers alone, for the folds of a cross-validation; fewer of them where it was given up."""
     found = in_the_core(problem, strengths, name, method, given_up)
@@ -150,7 +150,7 @@ def result_at(
 def in_the_core(
     problem: CoxProblem,
     strengths: Array,
-    name: Any,
+    name: object,
     method: Any,
     given_up: Callable[[], bool] = lambda: False,
 ) -> InTheCore | None:

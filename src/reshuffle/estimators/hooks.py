@@ -89,7 +89,7 @@ class Tasks:
     def callbacks(self) -> list[Callback]:
         return [] if self.whole is None else [self]
 
-    def end(self, x: Any) -> None:
+    def end(self, x: object) -> None:
         """End the fit, and the task of the epoch that was not made."""
         if self.whole is None:
             return

@@ -12,7 +12,7 @@ from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.onnx_export import NEAR_SINGLE, compared, run
 
 
-def pipeline_graph(pipeline: Any, rows: Any) -> object:
+def pipeline_graph(pipeline: Any, rows: object) -> object:
     """The graph of a fitted pipeline, checked on rows."""
     with extra("export", "skl2onnx", "export of a pipeline"):
         import skl2onnx

@@ -86,7 +86,7 @@ class ExactDistributed(FederatedSolver):
             result = self._as(ExactFedRR, scales=scales).solve(gathered, x0, **settings)
             return ended(gathered, problem.first_index, result, self.evaluate, self.tol)
 
-    def _as(self, method: Any, **more: Any) -> FederatedSolver:
+    def _as(self, method: Any, **more: object) -> FederatedSolver:
         """A method with the settings of this one."""
         names = (
             "rounds", "tol", "seed", "engine", "retries", "round_timeout", "check_every", "eval_every", "time_limit"

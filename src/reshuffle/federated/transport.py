@@ -156,7 +156,7 @@ def digits_of(transport: Transport) -> str:
     return found
 
 
-def dithered(solver: Any) -> Digits | None:
+def dithered(solver: object) -> Digits | None:
     """The transport of a solver whose clients' changes do not vanish at the solution; None for "float64"."""
     given = getattr(solver, "transport", None)
     found = transport_of(given)

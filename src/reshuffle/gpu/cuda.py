@@ -41,7 +41,7 @@ class CudaModule:
         self.module = module
         self._kernels: dict[tuple[str, int], Any] = {}
 
-    def run(self, name: str, launch: Launch, *arguments: Any) -> None:
+    def run(self, name: str, launch: Launch, *arguments: object) -> None:
         kernel = self._kernels.get((name, launch.memory))
         if kernel is None:
             kernel = self._kernels[name, launch.memory] = self.module.get_function(name)

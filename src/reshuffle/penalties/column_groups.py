@@ -57,7 +57,7 @@ def _numbered(owners: Iterable[object]) -> Labels:
     return np.array([seen.setdefault(owner, len(seen)) for owner in owners], dtype=np.int64)
 
 
-def _of_encoder(encoder: Any, columns: list[object] | None) -> list[Any]:
+def _of_encoder(encoder: object, columns: list[object] | None) -> list[Any]:
     """The column of each output of an encoder; ``columns`` names its inputs, if they are known."""
     if hasattr(encoder, "columns") and hasattr(
         encoder, "feature_names"

@@ -20,7 +20,7 @@ FAR = (-40.0, 40.0)
 """Margins at which the square of a carelessly written exp overflows."""
 
 
-def check_loss(loss: Loss, y: Any = None, *, seed: int = 0, trials: int = 200) -> list[str]:
+def check_loss(loss: Loss, y: object = None, *, seed: int = 0, trials: int = 200) -> list[str]:
     """Check a loss l(z, y) at random margins z; returns the names of the properties that hold.
 
     - ``derivative``: l' is the slope of value, by central differences.
