@@ -28,7 +28,8 @@ class LearningServer(NewtonServer):
     """Proximal Newton steps with the derivatives that it has learned.
 
     The state also has ``learned``, the sums of gradients and Hessians, for the features ``known``; the key of the run, by which clients find what they have told;
-    and ``since``, the round after which they told it. A sum of compressed Hessians may have a negative eigenvalue -λ, which no true one has: then
+    ``since``, the round after which they told it; and ``keeps``, whether that
+    answer was about a point that was taken. A sum of compressed Hessians may have a negative eigenvalue -λ, which no true one has: then
     2λI is added.
     """
 
@@ -45,6 +46,7 @@ class LearningServer(NewtonServer):
             "learned": np.empty(0),
             "known": state["active"],
             "since": np.zeros(1, dtype=np.int64),
+            "keeps": np.ones(1, dtype=np.int64),
             "key": np.frombuffer(uuid.uuid4().bytes, dtype=np.uint8),
         }
 
@@ -67,6 +69,7 @@ class LearningServer(NewtonServer):
         return {
             "learns": state["key"].tobytes().hex(),
             "since": int(state["since"][0]),
+            "keeps": int(state["keeps"][0]),
             "transport": name_of(self.transport),
         }, {}
 
@@ -80,14 +83,17 @@ class LearningServer(NewtonServer):
         self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
     ) -> State:
         now = state["active"] != 0.0
-        found = total[HEAD:]
+        before = np.zeros(total.size - HEAD)
         if state["since"][0]:
-            found = found + carried(self.local, state["learned"], state["known"] != 0.0, now)
+            before = carried(self.local, state["learned"], state["known"] != 0.0, now)
+        found = before + total[HEAD:]
         numbers = np.concatenate([total[:HEAD], found])
         _lift(numbers, Answer.of(numbers, self.shape, self.local.width(now)).hessian)
-        return super().add_up(state, numbers, said, step, number) | {
-            "learned": found, "known": state["active"], "key": state["key"],
-            "since": np.array([number + 1]),
+        new = super().add_up(state, numbers, said, step, number)
+        kept = np.array_equal(new["base"], state["x"])
+        return new | {
+            "learned": found if kept else before, "known": state["active"], "key": state["key"],
+            "since": np.array([number + 1]), "keeps": np.array([int(kept)]),
         }  # fmt: skip
 
 
