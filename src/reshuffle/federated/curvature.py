@@ -62,7 +62,8 @@ def _flags(features: int) -> int:
 def active_of(message: Array, features: int) -> NDArray[np.bool_]:
     """The features whose second derivatives a message asks for."""
     flags = message[1 : _flags(features), None].astype(np.int64)
-    return (flags & np.array(FLAGS) != 0).ravel()[:features]
+    found: NDArray[np.bool_] = (flags & np.array(FLAGS) != 0).ravel()[:features]
+    return found
 
 
 class Answer(NamedTuple):

@@ -179,7 +179,8 @@ def dither(values: Array, kind: str, number: int) -> Array:
     drop, one = np.uint64(BITS[kind]), np.uint64(1)
     noise = generator(number, values.size, DITHER).integers(0, one << drop, values.size, np.uint64)
     bits = np.ascontiguousarray(values).view(np.uint64) + noise
-    return ((bits >> drop) << drop).view(np.float64)
+    found: Array = ((bits >> drop) << drop).view(np.float64)
+    return found
 
 
 def written(values: Array, kind: str) -> NDArray[Any]:
