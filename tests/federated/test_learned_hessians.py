@@ -26,7 +26,6 @@ TRANSPORTS: list[Any] = [
     "bfloat16",
     TopK(0.3),
     TopK(0.2, digits="bfloat16"),
-    RandomK(0.5, digits="bfloat16"),
 ]
 PROBLEMS: dict[str, Any] = {
     "ridge": {"penalty": rs.penalties.Zero()},
@@ -85,6 +84,51 @@ def test_counts_whose_first_step_is_far_out() -> None:
     for transport in ("float32", "bfloat16"):
         result = rs.FedNewton(rounds=100, transport=transport).solve(clients)
         assert result.trace["objective"][-1] <= exact + 1e-8 * abs(exact)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("transport", ["float64", "bfloat16"])
+def test_columns_of_very_different_size(seed: int, transport: Any) -> None:
+    """A trial point is rounded as far as the quadratic model allows, not as far as its length does."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(100, 15)) * np.exp(3.0 * rng.normal(size=15))
+    y = X @ (rng.normal(size=15) / np.abs(X).max(axis=0)) + 0.1 * rng.normal(size=100)
+    whole = rs.Problem(
+        X, y, loss=rs.losses.Huber(), ridge=1e-6, penalty=rs.penalties.Box(-0.5, 0.5)
+    )
+    clients = rs.federated.split(whole, clients=5, seed=0)
+    exact, result = (
+        rs.FedNewton(rounds=60, transport=how, downlink=down).solve(clients)
+        for how, down in (("float64", "float64"), (transport, "rounded"))
+    )
+    best = exact.trace["objective"][-1]
+    assert result.trace["objective"][-1] - best <= 1e-9 * exact.trace["objective"][0]
+    assert result.epoch <= exact.epoch + 8
+
+
+def test_a_wide_problem_learns_the_features_that_come_and_go() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 620))
+    y = X[:, :5].sum(axis=1) + 0.1 * rng.normal(size=60)
+    whole = rs.Problem(X, y, loss=rs.losses.Squared(), penalty=rs.penalties.L1(0.1), ridge=1e-3)
+    clients = rs.federated.split(whole, clients=3, seed=0)
+    exact = rs.FedNewton(rounds=30).solve(clients)
+    engine = Recording()
+    solver = rs.FedNewton(rounds=60, transport="bfloat16", downlink="rounded", engine=engine)
+    result = solver.solve(clients)
+    assert result.trace["objective"][-1] - exact.trace["objective"][-1] <= 1e-10
+    np.testing.assert_array_equal(result.x != 0, exact.x != 0)
+    assert len({answer.more[PACKED].size for answer in engine.answers}) > 2  # active sets
+
+
+def test_all_is_learned_anew_before_a_run_ends_for_want_of_progress() -> None:
+    clients, best = federation()
+    engine = Recording()
+    result = rs.FedNewton(rounds=60, transport=TopK(0.1), engine=engine).solve(clients)
+    assert "no step lowers P(x) any further" in result.message
+    whole = [answer.more[WHOLE] for answer in engine.answers if answer.client == 0]
+    assert sum(whole) >= 2
+    assert result.trace["objective"][-1] - best <= 1e-14
 
 
 def test_no_false_claim_of_convergence() -> None:
@@ -277,4 +321,6 @@ def test_digits_that_are_none(digits: Any) -> None:
         RandomK(0.5, digits=digits)
     with pytest.raises(rs.InputError, match="transport must be"):
         rs.FedNewton(transport="float16")
+    with pytest.raises(rs.InputError, match="random entries"):
+        rs.FedNewton(transport=RandomK(0.5))
     assert Digits("float32") == transport_of("float32")
