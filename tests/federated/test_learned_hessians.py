@@ -97,10 +97,8 @@ def test_columns_of_very_different_size(seed: int, transport: Any) -> None:
         X, y, loss=rs.losses.Huber(), ridge=1e-6, penalty=rs.penalties.Box(-0.5, 0.5)
     )
     clients = rs.federated.split(whole, clients=5, seed=0)
-    exact, result = (
-        rs.FedNewton(rounds=60, transport=how, downlink=down).solve(clients)
-        for how, down in (("float64", "float64"), (transport, "rounded"))
-    )
+    exact = rs.FedNewton(rounds=60).solve(clients)
+    result = rs.FedNewton(rounds=60, transport=transport, downlink="rounded").solve(clients)
     best = exact.trace["objective"][-1]
     assert result.trace["objective"][-1] - best <= 1e-9 * exact.trace["objective"][0]
     assert result.epoch <= exact.epoch + 8

@@ -37,7 +37,8 @@ def test_the_model_is_that_of_threads(
     made = RunSettings.solver
 
     def solver(chosen: RunSettings, engine: Any) -> Any:
-        return replace(made(chosen, engine), transport="bfloat16", downlink="rounded")
+        solver: Any = made(chosen, engine)
+        return replace(solver, transport="bfloat16", downlink="rounded")
 
     monkeypatch.setattr(RunSettings, "solver", solver)
     for site in ("north", "south", "east"):
