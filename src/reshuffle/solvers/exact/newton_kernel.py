@@ -72,13 +72,11 @@ class NewtonKernel(Phase):
         """A step, and its share of the kernel where that is still to be computed."""
         fit = _steps(view.run).problem.datafit
         made = view.state.made.get(self.name, 0) > 0
-        once = 0.0 if made else costs.kernel(fit) / self.steps_left(view)
+        once = 0.0 if made else costs.kernel(fit) / _expected(view)
         return costs.kernel_step(fit) + once
 
     def steps_left(self, view: View) -> float:
-        if _steps(view.run).problem.loss.quadratic:
-            return 1.0
-        return NEARER if view.state.x.any() else FROM_ZERO
+        return _expected(view)
 
     def step(self, view: View) -> Outcome:
         """Steps until the gap is small enough, or no step lowers P."""
@@ -100,6 +98,13 @@ class NewtonKernel(Phase):
         )  # fmt: skip
         gradients = found.passes * run.problem.n
         return Outcome(new, gradients, step=view.step, made=found.steps)
+
+
+def _expected(view: View) -> float:
+    """Steps that are expected to be enough."""
+    if _steps(view.run).problem.loss.quadratic:
+        return 1.0
+    return NEARER if view.state.x.any() else FROM_ZERO
 
 
 def _point(at: Linearisation) -> Point:
