@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,9 @@ import reshuffle as rs
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("features", [1, 3, 63, 64, 65, 67, 130])
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 7, 8, 9, 1025])
-def test_margins_gradients_and_products(rows: int, features: int, dtype: type) -> None:
+def test_margins_gradients_and_products(rows: int, features: int, dtype: Any) -> None:
     rng = np.random.default_rng(rows * 1000 + features)
-    X = rng.standard_normal((rows, features)).astype(dtype)
+    X: Any = rng.standard_normal((rows, features)).astype(dtype)
     y, x = rng.standard_normal(rows), rng.standard_normal(features + 1)
     weights = rng.random(rows)
     weights[:: 3 if rows > 1 else 2] *= rows == 1  # rows that count for nothing come between others

@@ -142,11 +142,11 @@ class KernelSteps:
     @cached_property
     def kernel(self) -> Array:
         """K = AΛ⁻¹Aᵀ."""
-        rows = np.asarray(self.problem.datafit.quick.values, dtype=np.float64)
-        if np.all(self.l2 == self.l2[0]):
-            return np.matmul(rows, rows.T) / self.l2[0]
-        rows = rows / np.sqrt(self.l2)
-        return np.matmul(rows, rows.T)
+        rows: Array = np.asarray(self.problem.datafit.quick.values, dtype=np.float64)
+        same = bool(np.all(self.l2 == self.l2[0]))
+        rows = rows if same else rows / np.sqrt(self.l2)
+        found: Array = np.matmul(rows, rows.T)
+        return found / self.l2[0] if same else found
 
     def descend(
         self, x: Array, enough: Callable[[Linearisation], bool], target: float
