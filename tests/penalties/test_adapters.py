@@ -103,7 +103,7 @@ def test_constraints_alone_and_a_fit() -> None:
 def test_bad_parts_are_named() -> None:
     for operator in (None, lambda x: 0.0, L1(0.1)):
         with pytest.raises(rs.InputError, match="operator must be callable and have prox"):
-            FromPyproximal(operator)
+            FromPyproximal(operator)  # type: ignore[arg-type]
     with pytest.raises(rs.InputError, match="build must be a function"):
         FromCvxpy("norm1")  # type: ignore[arg-type]
     with pytest.raises(rs.InputError, match="must be convex"):

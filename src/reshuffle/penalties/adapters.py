@@ -40,7 +40,7 @@ class FromPyproximal:
     array([ 0.8, -0.3])
     """
 
-    def __init__(self, operator: Any, strong_convexity: float = 0.0) -> None:
+    def __init__(self, operator: Operator, strong_convexity: float = 0.0) -> None:
         if not callable(operator) or not callable(getattr(operator, "prox", None)):
             raise InputError(
                 f"operator must be callable and have prox(x, tau), got {shown(operator)}"
