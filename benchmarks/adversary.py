@@ -198,6 +198,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
 STEPS = "It counts steps, passes or epochs of a method, which no size of a set meets."
 FACTOR = "It is a factor of other sizes, whose thresholds are attacked with it."
 EXEMPT: dict[str, str] = {
+    "federated/newton_server.DIGITS": "The digits of a damping that is sent in fewer bytes. Each step is judged by P, whatever the damping.",
     "solvers/exact/newton_on_disk.WIDEST": "It matters for rows on disk alone, where the duality gap certifies on both sides of it.",
     **dict.fromkeys(
         (

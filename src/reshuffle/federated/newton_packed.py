@@ -31,10 +31,11 @@ HIGHEST = 1e300
 class LearningServer(NewtonServer):
     """Proximal Newton steps with the derivatives that the server has learned.
 
-    The state also has ``learned``, the sums of gradients and Hessians, for the features ``known``; the key of the run, by which clients find what they have told;
-    ``since``, the round after which they told it; and ``keeps``, whether that
-    answer was about a point that was taken; and ``ended``, P where no step lowered it any further when all was last learned anew. A sum of compressed Hessians may have a negative eigenvalue -λ, which no true one has: then
-    2λI is added.
+    The state also has ``learned``, the sums of gradients and Hessians for the features ``known``; the key of the run, under which
+    clients keep what they have told; ``since``, the round after which they told it; ``keeps``, whether that answer was about a point
+    that was taken; and ``ended``, P where no step lowered it any further when all was last learned anew.
+
+    A sum of compressed Hessians may have a negative eigenvalue -λ, which no true one has: then 2λI is added.
     """
 
     sums_only = False
