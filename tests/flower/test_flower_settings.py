@@ -128,7 +128,7 @@ def test_an_app_takes_offset_and_exposure_over_from_a_file_of_sites(
         ({"transport": "float16"}, "transport must be"),
         ({"transport": "TopK(0.1"}, r"transport must be written like 'TopK\(0.1\)'"),
         ({"transport": "Best(0.1)"}, "transport: there is no Best"),
-        ({"transport": "TopK(1, 2, 3)"}, "cannot be made"),
+        ({"transport": "TopK(0.5, 'float32', 3)"}, "cannot be made"),
         ({"transport": "float32"}, 'needs state="clients"'),
         ({"transport": "TopK(0.1)", "state": "clients"}, "needs acceleration=0"),
         ({"transport": "float32", "method": "fedrr"}, "transport is for method exact"),

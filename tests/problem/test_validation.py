@@ -252,7 +252,7 @@ class WrongShape(NoProx):
 BAD_RUNS: list[tuple[Callable[[], Any], str]] = [
     (lambda: rs.ProxRR(step=lambda t: 0.0).solve(rs.Problem(X, Y)), "step at epoch 0 must be a positive"),
     (lambda: rs.ProxRR(step=lambda t: 1.0 - t).solve(rs.Problem(X, Y)), "step at epoch 1 must be a positive"),
-    (lambda: rs.ProxSGD(step=lambda t: "a").solve(rs.Problem(X, Y)), "step at epoch 0 must be a positive"),
+    (lambda: rs.ProxSGD(step=lambda t: "a").solve(rs.Problem(X, Y)), "step at epoch 0 must be a positive"),  # type: ignore[arg-type, return-value]
     (lambda: rs.ProxRR(step=rs.steps.Decreasing()).solve(rs.Problem(X, Y)), "Decreasing.*strongly convex"),
     (lambda: rs.ProxRR().solve(rs.Problem(X, Y, penalty=WrongShape())), r"penalty WrongShape must return shape \(3,\) of numbers, got shape \(4,\)"),
     (lambda: rs.ProxRR().solve(X), "problem must be a Problem, an OracleProblem or"),  # type: ignore[arg-type]
