@@ -198,11 +198,12 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
 STEPS = "It counts steps, passes or epochs of a method, which no size of a set meets."
 FACTOR = "It is a factor of other sizes, whose thresholds are attacked with it."
 EXEMPT: dict[str, str] = {
+    "federated/newton_server.DIGITS": "The digits of a damping that is sent in fewer bytes. Each step is judged by P, whatever the damping.",
     "solvers/exact/newton_on_disk.WIDEST": "It matters for rows on disk alone, where the duality gap certifies on both sides of it.",
     **dict.fromkeys(
         (
             "solvers/exact/accelerated.PATIENCE", "solvers/exact/accelerated.CHECKED", "solvers/exact/method.LONGEST_WAIT",
-            "solvers/exact/newton_cg.MOST", "solvers/exact/newton_cg.FIRST", "solvers/exact/quasi_newton.LONGEST", "solvers/exact/costs.PASSES", "solvers/exact/newton.SETTLED", "solvers/exact/newton_cg.SETTLED", "solvers/exact/newton_cg.FOUND",
+            "solvers/exact/newton_kernel.MOST", "core/row_major.turns", "solvers/exact/newton_cg.MOST", "solvers/exact/newton_cg.FIRST", "solvers/exact/quasi_newton.LONGEST", "solvers/exact/costs.PASSES", "solvers/exact/newton.SETTLED", "solvers/exact/newton_cg.SETTLED", "solvers/exact/newton_cg.FOUND",
             "solvers/exact/rest.REST", "solvers/prox_call.ATTEMPTS", "solvers/exact/movement_monitor.WINDOW", "solvers/exact/quasi_newton.ITERATIONS",
             "solvers/exact/quasi_newton.FEWEST", "solvers/exact/quasi_newton.PAIRS", "solvers/exact/quasi_newton.HALVINGS", "solvers/exact/newton_compiled.STEPS", "solvers/exact/newton_on_disk.HALVINGS",
             "core/cylinders.secular", "core/cylinders.products", "core/coordinate_descent.steps", "core/coordinate_descent.proxes",
@@ -217,6 +218,10 @@ EXEMPT: dict[str, str] = {
             "solvers/exact/view.PROX_SHARE", "solvers/exact/newton_compiled.TALL", "solvers/exact/newton_compiled.PART", "solvers/exact/newton_compiled.HESSIANS",
             "core/row_major.sparse", "core/quadratic_model.a_sweep",
         ), FACTOR,
+    ),
+    **dict.fromkeys(
+        ("core/rows.several", "core/rows.narrow"),
+        "Sums over dense rows are the same on both sides of it but for their rounding: tests/core/test_dense_passes.py compares them.",
     ),
     "core/elementary.count": "It is the number of powers of two in a table that exp reads.",
     **dict.fromkeys(

@@ -14,11 +14,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from benchmarks import glm_losses
+from benchmarks.glm_losses import GlmName
 from benchmarks.instances import Instance, LossName, is_sparse, mean_squares
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-CanonicalLoss = LossName | Literal["quantile", "poisson", "squared_outputs"]
+CanonicalLoss = LossName | GlmName | Literal["quantile", "squared_outputs"]
 """The losses of the corpus, and those that other problems have."""
 EXACT = 1_000_000  # entries up to which a point is judged in extended precision, which has no BLAS
 
@@ -204,9 +206,8 @@ def scaled(model: Canonical, centre: bool) -> tuple[Canonical, Array, Array]:
 def _value(loss: CanonicalLoss, z: Array, y: Array, delta: float, level: float) -> Array:
     if loss == "squared_outputs":
         return np.asarray(((z - y) ** 2).sum(axis=1) / 2)
-    if loss == "poisson":  # half the deviance
-        logarithms = np.log(np.where(y > 0, y, 1))
-        return np.asarray(np.exp(z) - y * z + y * logarithms - y)
+    if loss in glm_losses.GLMS:
+        return glm_losses.value(loss, z, y)
     if loss == "quantile":
         s = np.clip((z - y) / delta, -level, 1 - level)
         return np.asarray(s * (z - y) - delta * s * s / 2)
@@ -225,8 +226,8 @@ def _value(loss: CanonicalLoss, z: Array, y: Array, delta: float, level: float) 
 
 
 def _slope(loss: CanonicalLoss, z: Array, y: Array, delta: float, level: float) -> Array:
-    if loss == "poisson":
-        return np.asarray(np.exp(z) - y)
+    if loss in glm_losses.GLMS:
+        return glm_losses.slope(loss, z, y)
     if loss == "quantile":
         return np.clip((z - y) / delta, -level, 1 - level)
     if loss == "multinomial":

@@ -18,6 +18,7 @@ import numpy as np
 
 import reshuffle as rs
 from benchmarks.corpus_data import DATA, Size, rows_of
+from benchmarks.glm_losses import GlmName
 from benchmarks.instances import Instance, LossName, PenaltyName, largest_strength, mean_squares
 from benchmarks.random_problems import random_problem
 from benchmarks.reported import REPORTED
@@ -30,8 +31,9 @@ HALVES_SEED = (
 FRESH_PROBLEMS = 12  # of the part that is drawn anew with each version
 RIDGE_SHARE = 0.1  # λ2 of an elastic net over its λ1, columns having length 1
 
-SHORT: dict[str, LossName] = {
+SHORT: dict[str, LossName | GlmName] = {
     "log": "logistic", "sq": "squared", "hub": "huber", "hinge": "squared_hinge", "mult": "multinomial",
+    "pois": "poisson", "gam": "gamma", "twee": "tweedie", "negb": "negative_binomial", "clog": "cloglog", "prob": "probit",
 }  # fmt: skip
 PENALTY: dict[str, PenaltyName] = {
     "0": "zero", "l1": "l1", "l2": "l2", "en": "elastic_net", "box": "box", "nn": "non_negative",
@@ -256,6 +258,29 @@ tiny 3, hinge, l1, 0.01
 tiny 3, log, en, 0.001, b
 tiny 4 real, sq, l1, 0.001, b
 tiny 5 real, hub, l2, 0.0001
+diabetes raw, gam, 0, 0, b
+diabetes raw, pois, l1, 0.01, b
+diabetes units, gam, l1, 0.05, b
+diabetes units, twee, l2, 0.001, b
+diabetes units, negb, l1, 0.01, b
+digits value, pois, l1, 0.01, b
+digits value, twee, en, 0.001, b
+linnerud weight, gam, l2, 0.001, b
+cancer std, prob, l1, 0.01, b
+cancer std, prob, l2, 0.001, b
+cancer std, clog, l1, 0.01, b
+imbalanced, clog, 0, 0, b
+a1a, prob, l1, 0.01, b
+a1a, clog, l2, 0.001, b
+claims counts, pois, 0, 0, b
+claims counts, pois, l1, 0.05, b
+claims counts, negb, l1, 0.01, b
+claims costs, gam, 0, 0, b
+claims costs, gam, l1, 0.05, b
+claims costs, gam, l2, 0.0001, b
+claims, twee, 0, 0, b
+claims, twee, l1, 0.01, b
+claims, twee, l2, 0.0001, b
 """
 
 

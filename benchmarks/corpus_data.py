@@ -71,6 +71,20 @@ def _libsvm(name: str) -> Callable[[], Rows]:
     return lambda: rs.datasets.load_libsvm(name)
 
 
+def _claims(seed: int, what: Literal["count", "total", "mean cost"]) -> Rows:
+    """Policies of an insurer: categories as columns of zeros and ones, and numbers; claims, what they cost, or the mean cost of those with some."""
+    rng, n = np.random.default_rng(seed), 20_000
+    parts = [np.eye(k)[rng.choice(k, n, p=rng.dirichlet(np.full(k, 2.0)))][:, 1:] for k in (6, 11, 22)]  # fmt: skip
+    X = np.column_stack([*parts, standardised(rng.gamma(2.0, 1.0, (n, 4)))])
+    count = rng.poisson(np.exp(-1.5 + X @ (0.25 * rng.standard_normal(X.shape[1]))))
+    mean = np.exp(1.0 + X @ (0.2 * rng.standard_normal(X.shape[1])))
+    total = np.where(count > 0, rng.gamma(np.maximum(count, 1) * 2.0, mean / 2.0), 0.0)
+    if what != "mean cost":
+        return X, (count if what == "count" else total).astype(float)
+    some = count > 0
+    return X[some], total[some] / count[some]
+
+
 Change = Callable[[Array, np.random.Generator], Array]
 
 
@@ -241,6 +255,10 @@ DATA: dict[str, Data] = {
     "diabetes std": Data(
         _bundled(skd.load_diabetes, lambda y: (y - y.mean()) / y.std(), False), "small"
     ),
+    "diabetes units": Data(_bundled(skd.load_diabetes, lambda y: y, False), "small"),
+    "claims": Data(lambda: _claims(57, "total"), "large"),
+    "claims counts": Data(lambda: _claims(57, "count"), "large"),
+    "claims costs": Data(lambda: _claims(57, "mean cost"), "medium"),
     "linnerud weight": Data(_linnerud(0, True), "small"),
     "linnerud waist": Data(_linnerud(1, True), "small"),
     "linnerud pulse std": Data(_linnerud(2, False), "small"),

@@ -1,8 +1,8 @@
-"""Bytes of ExactFedRR to an accuracy, by how its residuals travel, on the eight settings of docs/federated-convergence.md.
+"""Bytes of federated methods to an accuracy, by how their messages travel, on the eight settings of docs/federated-convergence.md.
 
-    RESHUFFLE_DATA=FOLDER python -m benchmarks.fewer_bytes [--split label] [--no-plain]
+    RESHUFFLE_DATA=FOLDER python -m benchmarks.fewer_bytes [--split label] [--clients 10] [--sparse]
 
-Bytes are those up and down, of all clients. FedNewton, whose Hessians travel whole, stands beside.
+Bytes are those up and down, of all clients. ``--sparse`` tries ExactFedRR with few coordinates instead, on one setting for each set.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,19 +22,27 @@ from reshuffle.federated import RandomK, TopK
 
 ACCURACIES = (1e-4, 1e-6)
 ROUNDS = 300
+AT_CLIENTS = rs.ExactFedRR(rounds=ROUNDS, state="clients")
+NEWTON = rs.FedNewton(rounds=ROUNDS)
+ROUNDED: Any = {"downlink": "rounded"}
+FEW = TopK(0.2, digits="bfloat16")
 CONTESTANTS: dict[str, Any] = {
-    "float64": rs.ExactFedRR(rounds=ROUNDS, state="clients"),
-    "float32": rs.ExactFedRR(rounds=ROUNDS, state="clients", transport="float32"),
-    "bfloat16": rs.ExactFedRR(rounds=ROUNDS, state="clients", transport="bfloat16"),
-    "float64, plain": rs.ExactFedRR(rounds=ROUNDS, state="clients", acceleration=0),
-    "TopK(0.25), plain": rs.ExactFedRR(
-        rounds=ROUNDS, state="clients", acceleration=0, transport=TopK(0.25)
-    ),
-    "RandomK(0.25), plain": rs.ExactFedRR(
-        rounds=ROUNDS, state="clients", acceleration=0, transport=RandomK(0.25)
-    ),
-    "FedNewton": rs.FedNewton(rounds=ROUNDS),
+    "ExactFedRR": AT_CLIENTS,
+    "ExactFedRR, float32, rounded": replace(AT_CLIENTS, transport="float32", **ROUNDED),
+    "ExactFedRR, bfloat16": replace(AT_CLIENTS, transport="bfloat16"),
+    "ExactFedRR, bfloat16, rounded": replace(AT_CLIENTS, transport="bfloat16", **ROUNDED),
+    "FedNewton": NEWTON,
+    "FedNewton, float32, rounded": replace(NEWTON, transport="float32", **ROUNDED),
+    "FedNewton, bfloat16, rounded": replace(NEWTON, transport="bfloat16", **ROUNDED),
+    "FedNewton, TopK(0.2), rounded": replace(NEWTON, transport=FEW, **ROUNDED),
 }
+PLAIN = replace(AT_CLIENTS, acceleration=0)
+TRIED: dict[str, Any] = {"float64": PLAIN} | {
+    f"{kind.__name__}({share})": replace(PLAIN, transport=kind(share, digits="bfloat16"), **ROUNDED)
+    for kind in (TopK, RandomK)
+    for share in (0.1, 0.25, 0.5)
+}
+"""Without acceleration, which a map that leaves out other coordinates in each round does not allow."""
 
 
 def bytes_to(solver: Any, clients: Any, minimum: float) -> list[str]:
@@ -55,31 +64,35 @@ def bytes_to(solver: Any, clients: Any, minimum: float) -> list[str]:
     return cells
 
 
-def settings(splits: list[str]) -> Iterator[Setting]:
+def settings(splits: list[str], counts: list[int]) -> Iterator[Setting]:
     for by in splits:
         for data in ("mushrooms", "a9a"):
-            for count in (10, 100):
+            for count in counts:
                 yield Setting(data, by, count)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--split", choices=["label", "iid"], action="append", dest="splits")
-    parser.add_argument(
-        "--no-plain", action="store_true", help="leave out rounds without acceleration"
-    )
+    parser.add_argument("--clients", type=int, choices=[10, 100], action="append", dest="counts")
+    parser.add_argument("--sparse", action="store_true", help="ExactFedRR with few coordinates")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    splits, counts, contestants = (
+        given.splits or ["label", "iid"],
+        given.counts or [10, 100],
+        CONTESTANTS,
+    )
+    if given.sparse:
+        splits, counts, contestants = ["iid"], [10], TRIED
     print("| setting | transport | to 1e-4 | to 1e-6 |\n| --- | --- | --- | --- |")
-    for setting in settings(given.splits or ["label", "iid"]):
+    for setting in settings(splits, counts):
         X, y = load_libsvm(setting.data)
         plain = rs.Problem(X, y)
         pooled = rs.Problem(X, y, ridge=plain.smoothness.L_f / plain.n)
         minimum = pooled.objective(rs.theory.solve(pooled))
         clients = rs.federated.split(pooled, setting.clients, setting.by, seed=0)
-        for name, solver in CONTESTANTS.items():
-            if given.no_plain and "plain" in name:
-                continue
+        for name, solver in contestants.items():
             cells = bytes_to(solver, clients, minimum)
             print(f"| {setting.title} | {name} | {' | '.join(cells)} |", flush=True)
 

@@ -6,6 +6,7 @@ nodes. Bytes are those that passed a site's network device, so that polling and 
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -78,7 +79,9 @@ def measured(rounds: int) -> Iterator[Finding]:
             made.host(hosts["server"], {name: f"{SPACE}{name}" for name in hosts})
             clock = time.perf_counter()
             made.link()
-            yield Finding("start of the SuperLink", time.perf_counter() - clock, "s")
+            yield Finding(
+                "start of the SuperLink", time.perf_counter() - clock, "s", detail=_load()
+            )
             made.register(*NAMES)
             nodes = [made.node(name, data=str(folder / f"{name}.npz")) for name in NAMES]
             for node in nodes:
@@ -127,7 +130,7 @@ def _watched(what: str, run: Process, node: Process, rounds: int) -> Iterator[Fi
     end, bytes_last = time.perf_counter(), passed("north")
     run.wait()
     each = (end - first) / (rounds - 1)
-    yield Finding(f"{what}: until the first round is done", first - start, "s")
+    yield Finding(f"{what}: until the first round is done", first - start, "s", detail=_load())
     yield Finding(
         f"{what}: rounds per minute", 60.0 / each, "a minute", detail=f"{each:.2f} s a round"
     )
@@ -140,6 +143,10 @@ def _watched(what: str, run: Process, node: Process, rounds: int) -> Iterator[Fi
         "MB",
         detail="proportional set size",
     )
+
+
+def _load() -> str:
+    return f"load of the machine {os.getloadavg()[0]:.1f}, this trial included"
 
 
 def _memory(node: Process) -> float:

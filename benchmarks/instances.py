@@ -11,6 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from benchmarks import glm_losses
+from benchmarks.glm_losses import DISPERSION, POWER, GlmName
+
 if TYPE_CHECKING:
     import reshuffle as rs
 
@@ -19,6 +22,7 @@ Numbers = float | Array
 LossName = Literal["logistic", "squared", "huber", "squared_hinge", "multinomial"]
 PenaltyName = Literal["zero", "l1", "l2", "elastic_net", "box", "non_negative", "group_lasso"]
 LOSSES: tuple[LossName, ...] = get_args(LossName)
+"""Those that random problems have."""
 PENALTIES: tuple[PenaltyName, ...] = get_args(PenaltyName)
 
 
@@ -43,7 +47,7 @@ class Instance:
     name: str
     X: Any
     y: Array
-    loss: LossName
+    loss: LossName | GlmName
     penalty: PenaltyName = "zero"
     l1: Numbers = 0.0
     l2: Numbers = 0.0
@@ -74,12 +78,18 @@ class Instance:
         """The package's problem: a fresh one, in which nothing is remembered from an earlier run."""
         import reshuffle as rs  # here alone, so that the references are made without the package
 
-        losses: dict[LossName, Any] = {
+        losses: dict[LossName | GlmName, Any] = {
             "logistic": rs.losses.Logistic,
             "squared": rs.losses.Squared,
             "huber": lambda: rs.losses.Huber(self.delta),
             "squared_hinge": rs.losses.SquaredHinge,
             "multinomial": rs.losses.Multinomial,
+            "poisson": rs.losses.Poisson,
+            "gamma": rs.losses.Gamma,
+            "tweedie": lambda: rs.losses.Tweedie(POWER),
+            "negative_binomial": lambda: rs.losses.NegativeBinomial(DISPERSION),
+            "cloglog": rs.losses.ComplementaryLogLog,
+            "probit": rs.losses.Probit,
         }
         penalties: dict[PenaltyName, Any] = {
             "zero": rs.penalties.Zero,
@@ -133,6 +143,8 @@ def slopes_at_start(instance: Instance) -> tuple[Array, Array]:
     else:
 
         def slope(b: float) -> Array:
+            if instance.loss in glm_losses.GLMS:
+                return glm_losses.slope(instance.loss, np.full(y.size, float(b)), y)
             if instance.loss == "logistic":
                 return np.asarray(-y / (1 + np.exp(y * b)))
             if instance.loss == "squared_hinge":

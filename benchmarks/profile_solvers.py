@@ -10,6 +10,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 import reshuffle as rs
 from benchmarks.canonical import canonical
+from benchmarks.glm_losses import CLASSES, DISPERSION, GLMS, POWER
 from benchmarks.instances import Instance, is_sparse, largest_strength, slopes_at_start
 from benchmarks.peers import by_columns
 
@@ -55,7 +58,16 @@ def contestants(instance: Instance) -> list[Contestant]:
         slope = float(np.abs(slopes_at_start(instance)[1]).max(initial=0.0)) or 1.0
         for make in (_sklearn_logistic, _liblinear, _least_squares, _coordinate_descent, _cyanure):
             found += make(instance, slope)
-        for make in (_skglm, _skglm_groups, _celer, _celer_groups, _lbfgsb, _lsq_linear):
+        for make in (
+            _sklearn_glm,
+            _glum,
+            _skglm,
+            _skglm_groups,
+            _celer,
+            _celer_groups,
+            _lbfgsb,
+            _lsq_linear,
+        ):
             found += make(instance, slope)
     return found
 
@@ -68,6 +80,8 @@ def twin(instance: Instance) -> Instance:
     X = type(instance.X)(X) if is_sparse(instance.X) else X
     if instance.loss == "multinomial":
         y = (np.arange(n) % 3).astype(float)
+    elif instance.loss in GLMS and instance.loss not in CLASSES:
+        y = 1.0 + rng.poisson(2.0, n)
     else:
         y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
         y = y + rng.standard_normal(n) if instance.loss in ("squared", "huber") else y
@@ -222,6 +236,59 @@ def _coordinate_descent(instance: Instance, slope: float) -> Iterator[Contestant
         yield Contestant("sklearn ElasticNet, Gram", run(True))
 
 
+# --- GLMs --------------------------------------------------------------------------------------
+
+
+def _sklearn_glm(instance: Instance, slope: float) -> Iterator[Contestant]:
+    """Up to scikit-learn 1.9.1 these have a ridge and no l1."""
+    from sklearn.linear_model import GammaRegressor, PoissonRegressor, TweedieRegressor
+
+    l1, l2, _ = _penalties(instance)
+    models: dict[str, Callable[..., Any]] = {
+        "poisson": PoissonRegressor, "gamma": GammaRegressor, "tweedie": partial(TweedieRegressor, power=POWER),
+    }  # fmt: skip
+    if instance.loss not in models or not _plain(instance) or l1 > 0:
+        return
+
+    def run(solver: str) -> Fit:
+        def fit(tol: float) -> Array:
+            made = models[instance.loss](
+                alpha=l2, fit_intercept=instance.intercept, solver=solver, tol=tol, max_iter=MANY
+            ).fit(_double(instance), instance.y)
+            return _joined(instance, made.coef_, made.intercept_)
+
+        return fit
+
+    for solver in ("lbfgs", "newton-cholesky"):
+        yield Contestant(f"sklearn GLM {solver}", run(solver), slope)
+
+
+def _glum(instance: Instance, slope: float) -> Iterator[Contestant]:
+    """glum, where it is installed: no extra brings it."""
+    if find_spec("glum") is None or not _plain(instance):
+        return
+    from glum import GeneralizedLinearRegressor, NegativeBinomialDistribution, TweedieDistribution
+
+    families: dict[str, Any] = {
+        "poisson": "poisson", "gamma": "gamma", "tweedie": TweedieDistribution(POWER), "cloglog": "binomial",
+        "negative_binomial": NegativeBinomialDistribution(DISPERSION), "logistic": "binomial",
+    }  # fmt: skip
+    l1, _, total = _penalties(instance)
+    if instance.loss not in families:
+        return
+    link = {"cloglog": "cloglog", "logistic": "logit"}.get(instance.loss, "log")
+
+    def fit(tol: float) -> Array:
+        y = (instance.y > 0).astype(float) if families[instance.loss] == "binomial" else instance.y
+        made = GeneralizedLinearRegressor(
+            alpha=total, l1_ratio=l1 / total if total > 0 else 0.0, family=families[instance.loss], link=link,
+            fit_intercept=instance.intercept, gradient_tol=tol, max_iter=10_000,
+        ).fit(_double(instance), y)  # fmt: skip
+        return _joined(instance, made.coef_, made.intercept_)
+
+    yield Contestant("glum", fit, slope)
+
+
 # --- cyanure -----------------------------------------------------------------------------------
 
 
@@ -267,7 +334,7 @@ def _cyanure(instance: Instance, slope: float) -> Iterator[Contestant]:
 
 
 def _skglm(instance: Instance, slope: float) -> Iterator[Contestant]:
-    from skglm.datafits import Huber, Logistic, Quadratic
+    from skglm.datafits import Gamma, Huber, Logistic, Poisson, Quadratic
     from skglm.penalties import L1_plus_L2, WeightedL1
     from skglm.solvers import AndersonCD, ProxNewton
 
@@ -275,6 +342,7 @@ def _skglm(instance: Instance, slope: float) -> Iterator[Contestant]:
     positive = instance.penalty == "non_negative"
     datafits: dict[str, Callable[[], Any]] = {
         "logistic": Logistic, "squared": Quadratic, "huber": lambda: Huber(instance.delta),
+        "poisson": Poisson, "gamma": Gamma,
     }  # fmt: skip
     if instance.loss not in datafits or not (_plain(instance) or positive):
         return
@@ -293,8 +361,10 @@ def _skglm(instance: Instance, slope: float) -> Iterator[Contestant]:
 
         return fit
 
-    yield Contestant("skglm AndersonCD", run(AndersonCD), slope)
-    if instance.loss == "logistic":
+    bounded = instance.loss not in GLMS  # AndersonCD needs a bound on the curvature
+    if bounded:
+        yield Contestant("skglm AndersonCD", run(AndersonCD), slope)
+    if instance.loss == "logistic" or not bounded:
         yield Contestant("skglm ProxNewton", run(ProxNewton), slope)
 
 

@@ -38,6 +38,7 @@ from benchmarks.timing import one_thread
 from reshuffle.solvers.exact.lbfgs import LBFGS
 from reshuffle.solvers.exact.newton import Newton
 from reshuffle.solvers.exact.newton_cg import NewtonCG
+from reshuffle.solvers.exact.newton_kernel import NewtonKernel
 from reshuffle.solvers.exact.view import View
 
 ACCURACIES = 1e-2, 1e-4, 1e-6
@@ -75,12 +76,12 @@ def sequences(problem: rs.Problem) -> dict[str, dict[str, Any]]:
     able = [p.name for p in rs.ExactProxRR()._able(problem)]
     found: dict[str, dict[str, Any]] = {DEFAULT: {}, EPOCHS: {"finish": False}}
     others = [name for name in able if name != EPOCHS]
-    for size in range(1, len(others)):
+    for size in range(1, min(len(others), 3)):
         for some in combinations(others, size):
             found["+".join((*some, EPOCHS))] = {"phases": [*some, EPOCHS]}
     if "newton" in able:
         found["newton"] = {"phases": ["newton"]}
-    for kind in (Newton, NewtonCG, LBFGS):
+    for kind in (Newton, NewtonKernel, NewtonCG, LBFGS):
         if kind.name in able:
             for after in AFTER:
                 found[f"{after} epochs, {kind.name}"] = {"phases": [forced(kind, after), EPOCHS]}

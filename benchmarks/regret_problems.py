@@ -46,6 +46,13 @@ def _ridge(seed: int) -> Instance:
     return Instance(name="", X=X, y=y, loss="squared", penalty="l2", l2=1e-3)
 
 
+def _wide_ridge(rows: int, features: int) -> Instance:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, features))
+    y = X @ rng.standard_normal(features) + rng.standard_normal(rows)
+    return Instance(name="", X=X, y=y, loss="squared", penalty="l2", l2=1.0 / rows)
+
+
 NAMED = {
     entry.name: entry
     for entry in (
@@ -53,6 +60,8 @@ NAMED = {
         _placed("Lasso, 200 x 5,000, 0.02", "tuning", partial(_lasso, 0.02, 0)),
         _placed("Lasso, 200 x 5,000, 0.1", "held-out", partial(_lasso, 0.1, 1)),
         _placed("ridge regression, 5,000 x 500", "held-out", partial(_ridge, 0)),
+        _placed("wide ridge, 200 x 400", "tuning", partial(_wide_ridge, 200, 400)),
+        _placed("wide ridge, 500 x 5,000", "held-out", partial(_wide_ridge, 500, 5_000)),
     )
 }
 

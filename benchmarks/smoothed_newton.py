@@ -17,6 +17,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from benchmarks import glm_losses
 from benchmarks.canonical import Array, Canonical
 from benchmarks.instances import is_sparse
 
@@ -31,7 +32,7 @@ CURVATURE = {  # the largest l''
     "multinomial": 0.5,
     "squared_outputs": 1.0,
     "quantile": 1.0,  # times 1/width, which ``_weights`` knows
-    "poisson": 1.0,  # at z = 0: it has no bound
+    **dict.fromkeys(glm_losses.GLMS, 1.0),  # at z = 0, about: most have no bound
 }
 STEPS = 100  # of Newton for one μ: a limit; 40 were too few for some Huber losses
 INSIDE = 0.99  # of the way to a bound
@@ -135,7 +136,7 @@ class Newton:
         if m.loss == "quantile":
             far = np.maximum(np.abs(z - m.y) / m.delta, 1.0)
             return m.w * (curvature_of(m, z) + extra / (m.delta * far))
-        if m.loss == "poisson":
+        if m.loss in glm_losses.GLMS:
             bent = curvature_of(m, z)
             return m.w * (bent + extra * np.maximum(bent, 1.0))
         return m.w * (curvature_of(m, z) + extra)
@@ -255,8 +256,8 @@ def curvature_of(m: Canonical, z: Array) -> Array:
         return np.asarray(e / (1 + e) ** 2)
     if m.loss == "squared_hinge":
         return (m.y * z < 1).astype(float)
-    if m.loss == "poisson":
-        return np.exp(z)
+    if m.loss in glm_losses.GLMS:
+        return glm_losses.curvature(m.loss, z, m.y)
     if m.loss == "quantile":
         s = (z - m.y) / m.delta
         return ((s >= -m.level) & (s <= 1 - m.level)) / m.delta

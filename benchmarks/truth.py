@@ -23,6 +23,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from benchmarks.canonical import Array, Canonical, canonical, scaled
+from benchmarks.glm_losses import CLASSES
 from benchmarks.instances import Instance
 from benchmarks.smoothed_newton import minimise
 
@@ -170,11 +171,13 @@ def attained(instance: Instance) -> bool:
 def has_minimiser(plain: Canonical) -> bool:
     """Whether P has a minimiser.
 
-    The piecewise quadratic losses always have one. The others have none exactly if some direction that ψ does not
+    The piecewise quadratic losses and Gamma's always have one. The others have none exactly if some direction that ψ does not
     charge for lowers no sample's margin and raises one's, which a linear program finds. (A count of zero has the
     margin -z; a count above it asks for z to stay where it is.)
     """
-    if plain.loss not in ("logistic", "multinomial", "poisson"):
+    counted_loss = plain.loss in ("poisson", "tweedie", "negative_binomial")
+    two_classes = plain.loss in ("logistic", *CLASSES)
+    if not (counted_loss or two_classes or plain.loss == "multinomial"):
         return True
     model, _, _ = scaled(plain, False)
     charged = (model.labels >= 0) | (model.l2 > 0)
@@ -186,9 +189,9 @@ def has_minimiser(plain: Canonical) -> bool:
     A = model.A[counted].toarray() if hasattr(model.A, "toarray") else model.A[counted]
     y = model.y[counted]
     level: Array = A[:0]
-    if plain.loss == "logistic":
+    if two_classes:
         gains = y[:, None] * A
-    elif plain.loss == "poisson":
+    elif counted_loss:
         gains, level = -A[y == 0], A[y > 0]
     else:
         hot = np.eye(model.outputs)

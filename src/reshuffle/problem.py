@@ -45,41 +45,40 @@ CLEAR = 1e-9
 class Problem(FiniteSum):
     """P(x) = (1/n) Σ_i f_i(x) + ψ(x),  f_i(x) = w_i·l(a_iᵀx + b + o_i, y_i) + (ridge/2)‖x‖².
 
-        Parameters
-        ----------
-        X : matrix, rows are samples: a C-ordered array or a CSR matrix, float64 or float32, or the X of
-            ``datasets.open_shards``, whose rows stay on disk. It is used
-            where it lies, never copied, also when it is read-only or memory-mapped. Other layouts and
-            types are converted once, with a ``ConversionWarning`` where that copies float data.
-            64-bit CSR indices are narrowed to 32 bits where they fit.
-        y : targets, as the loss takes them: -1/+1 (or 0/1), real numbers, or classes 0 … K-1. For ``Squared``
-            also a matrix with a column per output; the unknown then has as many columns.
-        loss : a loss of ``reshuffle.losses``, or your own; logistic by default.
-        penalty : ψ, any object with ``value(x)`` and ``prox(x, step)``; none by default.
-        ridge : adds (ridge/2)‖x‖² to each f_i. On sparse rows this does not make a step more expensive.
-        sample_weight : one non-negative weight per row. The objective is the weighted mean of the losses,
-            w_i = n·sample_weight_i/Σ sample_weight; gradients and L_i carry the same factor.
-        offset : one known number o_i per row, which is added to the margin; zeros where not given. The coefficients
-            explain what is left.
-        exposure : one positive number e_i per row, such as years under risk: the offset log(e_i), for losses whose mean
-            is the exponential of the margin (``Poisson``, ``Gamma``, ``Tweedie``, …). The targets are then totals, not
-            rates, and weights stay as they are, as in the GLM of statsmodels. Both may be given: they add up.
-        fit_intercept : adds b, the last entry (row, for a matrix unknown) of x. Neither the penalty nor
-            the ridge sees it.
+    Parameters
+    ----------
+    X : matrix, rows are samples: a C-ordered array or a CSR matrix, float64 or float32, or the X of
+        ``datasets.open_shards``, whose rows stay on disk. It is used
+        where it lies, never copied, also when it is read-only or memory-mapped. Other layouts and
+        types are converted once, with a ``ConversionWarning`` where that copies float data.
+        64-bit CSR indices are narrowed to 32 bits where they fit.
+    y : targets, as the loss takes them: -1/+1 (or 0/1), real numbers, or classes 0 … K-1. For ``Squared``
+        also a matrix with a column per output; the unknown then has as many columns.
+    loss : a loss of ``reshuffle.losses``, or your own; logistic by default.
+    penalty : ψ, any object with ``value(x)`` and ``prox(x, step)``; none by default.
+    ridge : adds (ridge/2)‖x‖² to each f_i. On sparse rows this does not make a step more expensive.
+    sample_weight : one non-negative weight per row. The objective is the weighted mean of the losses,
+        w_i = n·sample_weight_i/Σ sample_weight; gradients and L_i carry the same factor.
+    offset : one known number o_i per row, which is added to the margin; zeros where not given. The coefficients
+        explain what is left.
+    exposure : one positive number e_i per row, such as years under risk: the offset log(e_i), for losses whose mean
+        is the exponential of the margin (``Poisson``, ``Gamma``, ``Tweedie``, …). The targets are then totals, not
+        rates, and weights stay as they are, as in the GLM of statsmodels. Both may be given: they add up.
+    fit_intercept : adds b, the last entry (row, for a matrix unknown) of x. Neither the penalty nor
+        the ridge sees it.
 
-        Examples
-        --------
-        >>> import numpy as np
-    from numpy.typing import ArrayLike
-        >>> import reshuffle as rs
-        >>> X, y = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, -1.0])
-        >>> problem = rs.Problem(X, y, penalty=rs.penalties.L1(0.1))
-        >>> problem.objective(np.zeros(2)) - np.log(2)
-        np.float64(0.0)
-        >>> problem.smoothness.individual  # ¼‖a_i‖²
-        array([0.25, 1.  ])
-        >>> problem.lambda_max()  # times L1(0.1): from L1(0.5) on, x = 0 is the minimiser
-        5.0
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import reshuffle as rs
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, -1.0])
+    >>> problem = rs.Problem(X, y, penalty=rs.penalties.L1(0.1))
+    >>> problem.objective(np.zeros(2)) - np.log(2)
+    np.float64(0.0)
+    >>> problem.smoothness.individual  # ¼‖a_i‖²
+    array([0.25, 1.  ])
+    >>> problem.lambda_max()  # times L1(0.1): from L1(0.5) on, x = 0 is the minimiser
+    5.0
     """
 
     datafit: Datafit

@@ -24,6 +24,7 @@ STATIONARY = "stationary:"
 """The beginning of the message of a run that the gradient mapping ended: nothing is proved about P(x) - P*."""
 PHASES = {
     "newton": "Newton steps",
+    "newton_kernel": "Newton steps by the kernel of the rows",
     "newton_cg": "Newton-CG steps",
     "lbfgs": "L-BFGS iterations",
     "accelerated": "accelerated steps",

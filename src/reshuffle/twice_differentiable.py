@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property
 from reshuffle.objective import Array, Objective, Visits
@@ -30,6 +31,9 @@ class TwiceDifferentiable(Objective):
 
     least: float
     """A bound below f, which f comes as near to as its data allow."""
+
+    varying: NDArray[np.bool_]
+    """The features that f depends on: along the others it has no slope, and along these curvature, however little of it rounding leaves."""
 
     @abstractmethod
     def expand(self, x: Array) -> FirstOrder:

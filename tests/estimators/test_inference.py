@@ -361,3 +361,26 @@ def test_combinations_are_checked() -> None:
     for wrong, names in (([[1, -1]], ["a"]), (np.eye(3), ["a"]), ([["p", "q", "r"]], ["a"])):
         with pytest.raises(rs.errors.InputError, match="matrix must have a row of 3 numbers"):
             table.transformed(wrong, names)
+
+
+def test_more_coefficients_than_the_sample_can_carry_are_refused() -> None:
+    """On noise, 31 coefficients from 20 rows had p-values of 1e-40 by the sandwich."""
+    rng = np.random.default_rng(0)
+    A, y = rng.standard_normal((20, 30)), rng.standard_normal(20)
+    with pytest.raises(rs.errors.InputError, match="20 rows for 17"):
+        rs.RRRegressor(penalty="l2", l2=0.1).fit(A, y).inference()
+    held = rs.RRRegressor(penalty="l2", l2=10.0).fit(A, y).inference()  # the data determine two
+    assert np.mean((held.lower[:30] <= 0.0) & (held.upper[:30] >= 0.0)) > 0.8
+    few = A[:, :12]
+    with pytest.raises(rs.errors.InputError, match="many more rows"):
+        rs.RRClassifier(penalty="l2", l2=1e-3).fit(few, y > 0).inference()
+    assert rs.RRRegressor(penalty="none").fit(few, y).inference().df == 7  # exact for normal errors
+
+
+def test_one_event_has_no_intervals() -> None:
+    rng = np.random.default_rng(0)
+    A, times, events = rng.standard_normal((50, 2)), rng.exponential(1.0, 50), np.zeros(50, bool)
+    events[7] = True
+    model = rs.RRCox(penalty="l2", l2=1e-4).fit(A, rs.survival.outcome(times, events))
+    with pytest.raises(rs.errors.InputError, match=r"1 events for 1\.9"):
+        model.inference()

@@ -629,3 +629,16 @@ def test_many_sites_with_few_neighbours_and_dropouts(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         found, one.values[left].sum(axis=0), rtol=0, atol=FixedPoint(6, 40).error
     )
+
+
+def test_each_line_of_the_table_of_attacks_names_its_tests() -> None:
+    here = Path(__file__).parent
+    page = (here.parents[1] / "docs" / "secure.md").read_text(encoding="utf-8")
+    table = page.partition("| attack |")[2].partition("<!--")[0].splitlines()[2:]
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table if line]
+    assert len(lines) >= 26
+    files = [(here / f"test_secure_{name}.py").read_text() for name in ("attacks", "sums", "parts")]
+    for line in lines:
+        _, _, tests = line
+        for name in tests.split(", "):
+            assert any(f"def test_{name.strip('`')}(" in text for text in files), line

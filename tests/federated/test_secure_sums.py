@@ -85,6 +85,21 @@ def test_the_model_is_that_of_the_run_without_masks(
     np.testing.assert_allclose(masked.trace["objective"], plain.trace["objective"], rtol=1e-11)
 
 
+@pytest.mark.parametrize("name", SOLVERS)
+def test_x_may_be_rounded_where_sums_are_secure(name: str, keys: Path) -> None:
+    plain = SOLVERS[name].solve(sites_of(keys))
+    short = replace(SOLVERS[name], downlink="rounded").solve(sites_of(keys))
+    assert short.converged == plain.converged
+    np.testing.assert_allclose(short.x, plain.x, atol=1e-3 if plain.converged else 0.05)
+    assert short.trace["bytes_down"][3] < plain.trace["bytes_down"][3]
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_numbers_in_fewer_digits_are_no_part_of_a_secure_sum(name: str, keys: Path) -> None:
+    with pytest.raises(InputError, match=r'transport must be "float64" with secure sums'):
+        replace(SOLVERS[name], transport="float32").solve(sites_of(keys))
+
+
 def test_columns_of_very_different_size_and_large_values(keys: Path) -> None:
     """Ranges are raised where they have to be, and rounds repeated."""
     rows = [(X * np.array([1e4, 1e-3, 1.0, 1.0, 1e3, 1.0]), y) for X, y in data()]

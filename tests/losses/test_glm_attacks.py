@@ -207,3 +207,18 @@ def test_far_offsets_and_tiny_exposures() -> None:
     np.testing.assert_allclose(tiny[:-1], expected[:-1], atol=1e-6)
     with pytest.raises(rs.InputError, match=r"f\(0\)|overflow"):
         rs.ExactProxRR().solve(rs.Problem(X, COUNTS, L.Poisson(), offset=np.full(150, 1e4)))
+
+
+@pytest.mark.parametrize(
+    ("loss", "most"), [(rs.losses.InverseGaussian(), 1e150), (rs.losses.Tweedie(6.0), 1e60)]
+)
+def test_targets_whose_powers_vanish_are_refused(loss: Any, most: float) -> None:
+    """Up to the limit the model has the coefficients of any other unit; beyond it every point had seemed stationary."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    y = rng.gamma(20.0, np.exp(X @ [0.5, -0.3, 0.0]) / 20.0)
+    y /= y.max()
+    fit = rs.RRRegressor(loss=loss, penalty="none").fit
+    assert np.allclose(fit(X, most * y).coef_, fit(X, y).coef_, atol=1e-6)
+    with pytest.raises(rs.errors.InputError, match=r"must not exceed .* larger unit"):
+        fit(X, 2.0 * most * y)

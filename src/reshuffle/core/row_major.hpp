@@ -19,6 +19,8 @@ namespace reshuffle {
 
 namespace sets {
 inline constexpr Index few = 100;          // A first working set may have this many features without a reason.
+inline constexpr double early = 1e-2;       // While features may be missing, the last round of a model may gain this share of the model's decrease.
+inline constexpr int turns = 12;            // So many sets of a model may leave out features that the last one left at zero; later sets only grow, so that they come to an end.
 inline constexpr double constant = 1e-14;  // Rounding explains a deviation of this share of the mean.
 inline constexpr double apart = 1e-6;      // A variance of this share of the mean square keeps ten digits when the mean is subtracted.
 inline constexpr double left = 1e-10;      // A difference of this share of a square still has six digits.
@@ -302,22 +304,32 @@ class RowMajor {
         hold(form, held.data());
         Minimum all{0.0, 0.0, 0.0, 0};
         std::fill(d.begin(), d.end(), 0.0);
-        while (true) {
-            excess(form, x, model_gradient.data(), beyond.data());
-            choose(form, beyond, support, chosen);
-            list(chosen);
-            const Minimum found = minimise_over(form, x, bends, accuracy, least, support);
+        // a set that lacks features is not worth a fine answer: it is solved again, finely, once none is missing
+        double own = complete ? std::max(accuracy, sets::early) : accuracy;
+        bool missing = true;
+        for (int turn = 0;; turn++) {
+            if (missing) {
+                if (own > accuracy && turn < sets::turns)
+                    for (std::size_t j = 0; j < coordinates; j++) chosen[j] = chosen[j] && x[j] + d[j] != 0.0;
+                excess(form, x, model_gradient.data(), beyond.data());
+                choose(form, beyond, support, chosen);
+                list(chosen);
+            }
+            const bool whole = Index(kept_.size()) == penalised;
+            if (whole) own = accuracy;
+            const Minimum found = minimise_over(form, x, bends, own, least, support, missing);
             all = {all.decrease + found.decrease, found.left, found.length, all.rounds + found.rounds};
             if (losses.outputs > 0 && !bends.separate) take_out_shifts(held.data(), losses.width(), outputs, d.data());
             margins(d.data(), change.data());
-            if (!complete || Index(kept_.size()) == penalised) break;
+            if (!complete || whole) break;
             model_gradient = at.gradient;
             combine(bent(bends, change.data()).data(), model_gradient);
             zeros.assign(coordinates, 0.0);
             excess(form, zeros.data(), model_gradient.data(), beyond.data());
-            bool missing = false;
+            missing = false;
             for (std::size_t j = 0; j < coordinates; j++) missing = missing || (beyond[j] > 0.0 && !chosen[j]);
-            if (!missing) break;
+            if (!missing && own <= accuracy) break;
+            if (!missing) own = accuracy;
         }
         return all;
     }
@@ -629,12 +641,13 @@ class RowMajor {
     }
 
     // The model over the listed coordinates, starting at the solution for the last set; d <- the step to its minimum.
+    // The Hessian is that of the last call unless the coordinates are `others`.
     template <class Form>
     Minimum minimise_over(const Form &form, const double *x, const Bends &bends, double accuracy, double least,
-                          Index &support) {
+                          Index &support, bool others) {
         const Index count = Index(feature_.size()), outputs = losses.margins(), features = losses.features;
         const bool apart = bends.separate && std::is_same_v<Form, Coordinates>;
-        if (!apart) {
+        if (!apart && others) {
             H_.resize(std::size_t(count * count));
             hessian(bends, active_, feature_, output_, Matrix<double>{H_.data(), count, count});
         }

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import Array
+from reshuffle.errors import InputError
 
 WHOLE = 8
 """The bytes of a double."""
@@ -58,6 +59,10 @@ def read(sent: NDArray[Any]) -> Array:
     """The numbers that ``written`` wrote."""
     if sent.dtype != np.uint8:
         return sent
+    if sent.ndim == 0 or not LEAST <= sent.shape[-1] < WHOLE:
+        raise InputError(
+            f"numbers in fewer bytes must have {LEAST} to {WHOLE - 1}, got {sent.shape=}"
+        )
     whole = np.zeros((*sent.shape[:-1], WHOLE), dtype=np.uint8)
     whole[..., : sent.shape[-1]] = sent
     return whole.view(">f8")[..., 0].astype(np.float64)

@@ -14,7 +14,15 @@ from reshuffle.estimators.solver_names import TIGHT, seed_of
 from reshuffle.inference import Inference
 from reshuffle.inference.after_selection import debiased, halves
 from reshuffle.inference.likelihoods import is_likelihood
-from reshuffle.inference.sandwich import inverse, model_based, pieces_of, robust
+from reshuffle.inference.sandwich import (
+    check_enough,
+    counted_rows,
+    effective,
+    inverse,
+    model_based,
+    pieces_of,
+    robust,
+)
 from reshuffle.inference.table import check_level
 from reshuffle.penalties import Penalty, Zero
 from reshuffle.penalties.abilities import compiled_form
@@ -173,7 +181,9 @@ def inference_of_cox(model: Linear, covariance: object, level: float) -> Inferen
     if covariance == "model" and ridge:
         raise InputError(MODEL_OF_RIDGE)
     every = np.arange(problem.features, dtype=np.uint32)
-    bread = inverse(problem.hessian(x, every) + np.diag(l2), names)
+    curved = problem.hessian(x, every) + np.diag(l2)
+    bread = inverse(curved, names)
+    check_enough(effective(curved, l2), int(problem.events.sum()), "events")
     if covariance == "robust" or ridge:
         scores = problem.scores(x)
         scores -= scores.sum(axis=0) / problem.n
@@ -205,6 +215,7 @@ def contrasts(
     ]
     bread, spread, _, back = pieces_of(problem, x, l2)
     some = np.arange(x.size) % len(classes) != 0
+    check_enough(len(labels), counted_rows(problem), "rows")
     half = back[np.ix_(some, some)] @ inverse(bread[np.ix_(some, some)], labels)
     robustly = covariance == "robust"
     middle = spread[np.ix_(some, some)] if robustly else bread[np.ix_(some, some)] / problem.weight

@@ -14,7 +14,7 @@ from reshuffle.federated.plan import Plan
 from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.server import Server
 from reshuffle.federated.solvers import FederatedSolver
-from reshuffle.federated.transport import Transport, transport_of
+from reshuffle.federated.transport import RandomK, Transport, transport_of
 from reshuffle.penalties import ability
 from reshuffle.solvers.exact.newton_steps import ABILITIES
 from reshuffle.steps import Constant
@@ -39,7 +39,7 @@ class FedNewton(FederatedSolver):
     ----------
     rounds : the most rounds to run. The run ends before, where no step lowers P(x) any further.
 
-    transport : how derivatives travel: "float64", or in fewer bytes as "float32", "bfloat16", ``federated.TopK(share)`` or ``federated.RandomK(share)``. Clients then send
+    transport : how derivatives travel: "float64", or in fewer bytes as "float32", "bfloat16" or ``federated.TopK(share)``. Clients then send
         compressed changes of their Hessians, which they and the server remember (FedNL), and of their gradients in float32. The limit is the same;
         with "bfloat16" rounds are hardly more, with ``TopK`` they are. A client that lost its part makes all begin anew from x.
 
@@ -65,7 +65,11 @@ class FedNewton(FederatedSolver):
         super().__post_init__()
         if self.step != Constant():
             raise InputError(f"FedNewton has no step to choose, got step={shown(self.step)}")
-        transport_of(self.transport)  # or an error
+        if isinstance(transport_of(self.transport), RandomK):
+            raise InputError(
+                f'transport of FedNewton must be "float64", "float32", "bfloat16" or federated.TopK(share), got {self.transport!r}: a Hessian of which '
+                "random entries are known leads to more rounds than it saves bytes"
+            )
 
     def check_problem(self, problem: Any) -> None:
         super().check_problem(problem)
@@ -105,9 +109,10 @@ class FedNewton(FederatedSolver):
 
     def server(self, federation: Federation, work: Plan) -> Server:
         how, local = transport_of(self.transport), cast(Curved, work.local)
+        rounds = self.downlink == "rounded"
         if how is not None:
-            return LearningServer(federation, local, how)
-        return NewtonServer(federation, local)
+            return LearningServer(federation, local, rounds, how)
+        return NewtonServer(federation, local, rounds)
 
     def default_step(self, federation: Federation, work: Plan) -> float:
         return 1.0

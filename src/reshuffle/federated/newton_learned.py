@@ -4,7 +4,7 @@
 
 H_m is what the server knows of client m, though it holds the sum alone; the gradient is learned likewise, in float32. The differences vanish as
 x converges, so that few digits or coordinates are enough, and the limit is that of exact derivatives. The first message of a client has all
-coordinates.
+coordinates. The derivatives of a trial point that the server does not take are forgotten on both sides, since they may be larger by many powers of ten.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def learned(
         state = _next(task, key, since, local, numbers(), state)
         memory.save(client, state, folder)
     skipped, size = local.features, int(np.prod(local.shape))
-    head = state.images[0, skipped : skipped + HEAD]
-    change = state.residuals[0, skipped + HEAD :]
+    head = state.images[-1, skipped : skipped + HEAD]
+    change = state.residuals[-1, skipped + HEAD :]
     transport = _transport(task.more["transport"], since == 0)
     return {
         VALUES: head,
@@ -82,7 +82,7 @@ def _transport(name: Plain, whole: bool) -> Transport:
 def _next(
     task: Task, key: str, since: int, local: Curved, numbers: Array, state: ClientState | None
 ) -> ClientState:
-    """The state after this round: ``numbers`` is the whole answer."""
+    """The state after this round: what was known before it, and after it. ``numbers`` is the whole answer."""
     now, size = Question.of(task.x, local.shape, local.features).active, int(np.prod(local.shape))
     target = numbers[HEAD:]
     if since == 0:
@@ -90,7 +90,7 @@ def _next(
     elif state is None or state.round != since:
         raise LostState(f"it has lost what the server knew of it after round {since - 1}")
     else:
-        row = state.images[0]
+        row = state.images[int(task.more["keeps"])]
         known = carried(local, row[local.features + HEAD :], row[: local.features] != 0.0, now)
     change = target - known
     if not np.all(np.abs(change) < LARGEST):
@@ -100,6 +100,7 @@ def _next(
     told = np.concatenate([
         change[:size].astype(np.float32), transport.unpack(packed, (target.size - size,), task.round),
     ])  # fmt: skip
-    images = np.concatenate([now, numbers[:HEAD], known + told])
-    residuals = np.concatenate([np.zeros(local.features + HEAD), told])
-    return ClientState(key, task.round + 1, task.digest, images[None], residuals[None])
+    head = np.concatenate([now, numbers[:HEAD]])
+    images = np.array([np.append(head, known), np.append(head, known + told)])
+    residuals = np.array([np.zeros(images.shape[1]), np.append(np.zeros(head.size), told)])
+    return ClientState(key, task.round + 1, task.digest, images, residuals)

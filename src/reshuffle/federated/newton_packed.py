@@ -10,33 +10,41 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigvalsh
 
+from reshuffle.core import native
 from reshuffle.engines import Plain, Record, Reply
 from reshuffle.errors import InputError
 from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.curvature import Answer, Curved
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.newton_learned import HEAD, SLOPES, VALUES, WHOLE, carried
-from reshuffle.federated.newton_server import NewtonServer
+from reshuffle.federated.newton_server import NewtonServer, Search
 from reshuffle.federated.packed_server import unpacked
 from reshuffle.federated.replies import Unusable
 from reshuffle.federated.transport import Digits, Transport, digits_of, name_of
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
 
+HIGHEST = 1e300
+"""Above every P at which a run has come to an end."""
+
 
 class LearningServer(NewtonServer):
     """Proximal Newton steps with the derivatives that the server has learned.
 
-    The state also has ``learned``, the sums of gradients and Hessians, for the features ``known``; the key of the run, by which clients find what they have told;
-    and ``since``, the round after which they told it. A sum of compressed Hessians may have a negative eigenvalue -λ, which no true one has: then
-    2λI is added.
+    The state also has ``learned``, the sums of gradients and Hessians for the features ``known``; the key of the run, under which
+    clients keep what they have told; ``since``, the round after which they told it; ``keeps``, whether that answer was about a point
+    that was taken; and ``ended``, P where no step lowered it any further when all was last learned anew.
+
+    A sum of compressed Hessians may have a negative eigenvalue -λ, which no true one has: then 2λI is added.
     """
 
     sums_only = False
     may_round = True
 
-    def __init__(self, federation: Federation, local: Curved, transport: Transport) -> None:
-        super().__init__(federation, local)
+    def __init__(
+        self, federation: Federation, local: Curved, rounds: bool, transport: Transport
+    ) -> None:
+        super().__init__(federation, local, rounds)
         self.transport = transport
 
     def start(self, x0: Array) -> State:
@@ -45,6 +53,8 @@ class LearningServer(NewtonServer):
             "learned": np.empty(0),
             "known": state["active"],
             "since": np.zeros(1, dtype=np.int64),
+            "keeps": np.ones(1, dtype=np.int64),
+            "ended": np.array([HIGHEST]),
             "key": np.frombuffer(uuid.uuid4().bytes, dtype=np.uint8),
         }
 
@@ -67,6 +77,7 @@ class LearningServer(NewtonServer):
         return {
             "learns": state["key"].tobytes().hex(),
             "since": int(state["since"][0]),
+            "keeps": int(state["keeps"][0]),
             "transport": name_of(self.transport),
         }, {}
 
@@ -80,14 +91,21 @@ class LearningServer(NewtonServer):
         self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
     ) -> State:
         now = state["active"] != 0.0
-        found = total[HEAD:]
+        before = np.zeros(total.size - HEAD)
         if state["since"][0]:
-            found = found + carried(self.local, state["learned"], state["known"] != 0.0, now)
+            before = carried(self.local, state["learned"], state["known"] != 0.0, now)
+        found = before + total[HEAD:]
         numbers = np.concatenate([total[:HEAD], found])
         _lift(numbers, Answer.of(numbers, self.shape, self.local.width(now)).hessian)
-        return super().add_up(state, numbers, said, step, number) | {
-            "learned": found, "known": state["active"], "key": state["key"],
-            "since": np.array([number + 1]),
+        new = super().add_up(state, numbers, said, step, number)
+        search, ended = Search(*new["search"].tolist()), float(state["ended"][0])
+        if search.done and search.objective < ended - native.ROUNDING * abs(ended):
+            # what was learned may be to blame: all is asked for once more before the run ends
+            return self.start(new["base"]) | {"ended": np.array([search.objective])}
+        kept = np.array_equal(new["base"], state["x"])
+        return new | {
+            "learned": found if kept else before, "known": state["active"], "key": state["key"],
+            "since": np.array([number + 1]), "keeps": np.array([int(kept)]), "ended": state["ended"],
         }  # fmt: skip
 
 

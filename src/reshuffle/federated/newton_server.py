@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from reshuffle.core import native
 from reshuffle.engines import Record
-from reshuffle.engines.number_bytes import rounded
+from reshuffle.engines.number_bytes import LEAST, WHOLE, rounded
 from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.curvature import LENGTHS, Answer, Curved, Question
-from reshuffle.federated.downlink import Allowed, in_fewer_bytes
+from reshuffle.federated.downlink import MARGIN, Allowed
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.server import Server
 from reshuffle.objective import Array
@@ -61,8 +61,9 @@ class NewtonServer(Server):
     sums_only = True
     may_round = True
 
-    def __init__(self, federation: Federation, local: Curved) -> None:
+    def __init__(self, federation: Federation, local: Curved, rounds: bool = False) -> None:
         super().__init__(federation.prox, federation.sizes.astype(np.float64))
+        self.rounds = rounds
         self.local, self.n, self.ridge = local, federation.n, federation.ridge
         self.features, self.shape = federation.features, federation.shape
         penalty = as_able(federation.penalty)
@@ -87,13 +88,10 @@ class NewtonServer(Server):
         return Question(x, base, search.damping, state["active"] != 0.0).packed()
 
     def rounded(self, state: State, new: State, allowed: Allowed) -> State:
-        """A trial point near the one that was found; a point that was taken is known to its last digit."""
+        """The state with a damping of few digits; a trial point was rounded when it was chosen (``_short``)."""
         search = Search(*new["search"].tolist())
         damping = float(rounded(np.array([search.damping]), DIGITS)[0])
-        new = new | {"search": np.array(search._replace(damping=damping))}
-        if np.array_equal(new["x"], new["base"]):
-            return new
-        return new | {"x": in_fewer_bytes(new["x"], new["base"], allowed)}
+        return new | {"search": np.array(search._replace(damping=damping))}
 
     def stalled(self, state: State) -> str:
         return "no step lowers P(x) any further" if Search(*state["search"].tolist()).done else ""
@@ -168,6 +166,9 @@ class NewtonServer(Server):
         seen = g.copy()
         seen[own] += np.einsum("ij,j->i", found.hessian, u - start).reshape(-1, *self.shape[1:])
         to = within(self.form, x + d)
+        if self.rounds:
+            to = self._short(to, own, found.hessian, decrease)
+            d = to - x
         wanted = self.psi.wanted(to, seen / SLACK)
         promised = float(np.sum(g * d)) + self.psi.value(to) - self.psi.value(x)
         missing = self.psi.missing(x, g, active)
@@ -179,6 +180,16 @@ class NewtonServer(Server):
         elif not promised < 0.0:
             return self._state(x, x, wanted, search._replace(done=not missing))
         return self._state(to, x, wanted, search._replace(promised=promised, decrease=decrease))
+
+    def _short(self, to: Array, own: NDArray[np.bool_], hessian: Array, decrease: float) -> Array:
+        """The trial point in the fewest bytes that cost the quadratic model no more than a small part of its decrease."""
+        for width in range(LEAST, WHOLE):
+            short = rounded(to, width)
+            e = (short - to)[own].ravel()
+            rise = 0.5 * float(np.einsum("i,ij,j->", e, hessian, e) + self.ridge * np.dot(e, e))
+            if rise <= MARGIN * decrease and np.isfinite(self.psi.value(short)):
+                return short
+        return to
 
 
 def _longest(heights: Array, search: Search) -> int | None:

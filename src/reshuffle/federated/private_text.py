@@ -8,7 +8,10 @@ not this package's own their type alone.
 from __future__ import annotations
 
 import logging
+import os
 import re
+from collections.abc import Iterable
+from pathlib import Path
 
 from reshuffle.errors import InputError
 
@@ -41,8 +44,10 @@ def without_cells(text: str) -> str:
     return "".join([*parts, FOLDERS.sub("…/", text[end:])])
 
 
-def told(error: Exception) -> str:
+def told(error: Exception, *paths: object) -> str:
     """The reason of a failure for the driver; the whole of it stays in the log of the site.
+
+    The folders of ``paths``, which are those of the site's files, are left out whatever characters their names have.
 
     Our own errors put what they cite in quotation marks. Nothing is known about any other exception, and only its type leaves the site:
     the text of a library, or of a function of one's own, may hold a row of the table.
@@ -50,7 +55,24 @@ def told(error: Exception) -> str:
     kind = type(error).__name__
     ours = isinstance(error, InputError)
     text = str(error) if ours else f"{kind}: {error}"
-    public = without_cells(text) if ours else f"{kind}; its text is in the log of the site"
+    public = f"{kind}; its text is in the log of the site"
+    if ours:
+        public = without_cells(_without_folders(text, paths))
     if public != text:
         logger.error("the whole of an error, of which the driver gets a part: %s", text)
     return public
+
+
+def _without_folders(text: str, paths: Iterable[object]) -> str:
+    """The text with … in place of the folder of each path.
+
+    >>> _without_folders("there is no file /srv/Smith, Jo/a.csv", ["/srv/Smith, Jo/a.csv", None])
+    'there is no file …/a.csv'
+    """
+    written = [str(path) for path in paths if isinstance(path, (str, os.PathLike))]
+    folders = {
+        folder for path in written for folder in (os.path.dirname(path), str(Path(path).parent))
+    }
+    for folder in sorted(folders - {"", ".", os.sep}, key=len, reverse=True):
+        text = text.replace(f"{folder}{os.sep}", f"…{os.sep}")
+    return text

@@ -67,6 +67,11 @@ class Site:
         if not texts:
             raise InputError(f"drop must be a list of names of columns, got {shown(self.drop)}")
 
+    @property
+    def paths(self) -> tuple[object, ...]:
+        """What names its files, which nobody else is told of; some may be arrays or None."""
+        return self.data, self.test, self.audit, self.state, self.keys
+
     def table(self, cells: Cells) -> SiteTable:
         return load(self.data, self.target, cells, self.drop)
 

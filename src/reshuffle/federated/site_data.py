@@ -113,6 +113,11 @@ def _file(path: Path, target: str | None, cells: Cells, drop: Sequence[str]) -> 
 def _folder(path: Path) -> SiteTable:
     if is_shard_folder(path):
         return SiteTable(*open_shards(path))
+    for name in ("X.npy", "y.npy"):
+        if not (path / name).is_file():
+            raise InputError(
+                f"{path} is a folder without {name}: a folder of data has X.npy and y.npy, or was made by reshuffle convert"
+            )
     X = np.load(path / "X.npy", mmap_mode="r", allow_pickle=False)
     y = np.load(path / "y.npy", allow_pickle=False)
     weights, names = path / "sample_weight.npy", path / "names.txt"

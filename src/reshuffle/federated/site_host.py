@@ -78,6 +78,10 @@ class SiteHost:
     def _samples(self, client: int, task: Task) -> int:
         return int(self._loaded(client, task).table.y.shape[0])
 
+    def _told(self, error: Exception) -> str:
+        """The reason of a failure, without the folders of the files of sites."""
+        return told(error, *(path for site in self.sites for path in site.paths))
+
     def _noted(self, task: Task) -> Iterator[Failure]:
         """Write each message to the audit file of its client; a client that cannot do so does not get the message."""
         for c in task.clients:
@@ -86,7 +90,7 @@ class SiteHost:
                 if path is not None:
                     Audit(path).came(task, c)
             except InputError as error:
-                yield Failure(c, told(error))
+                yield Failure(c, self._told(error))
 
     def _leaves(self, task: Task, answer: Reply | Failure) -> Reply | Failure:
         """The answer, after it was written to the audit file; otherwise it does not leave."""
@@ -95,7 +99,7 @@ class SiteHost:
             if path is not None:
                 Audit(path).left(task, answer)
         except InputError as error:
-            return Failure(answer.client, told(error))
+            return Failure(answer.client, self._told(error))
         return answer
 
     def _each(self, task: Task) -> list[Reply | Failure]:
@@ -113,7 +117,7 @@ class SiteHost:
                 check = checksum(NOTHING, more)
                 found.append(Reply(task.run, task.round, c, task.digest, NOTHING, check, more))
             except Exception as error:  # The driver decides what to do about a client that fails.
-                found.append(Failure(c, told(error)))
+                found.append(Failure(c, self._told(error)))
         return found
 
     # --- answers -------------------------------------------------------------------------------
@@ -187,7 +191,7 @@ class SiteHost:
             try:
                 answers += self._host((c,), task).work(task.part([c]))
             except Exception as error:
-                answers.append(Failure(c, told(error)))
+                answers.append(Failure(c, self._told(error)))
         return answers
 
     # --- what is kept --------------------------------------------------------------------------
@@ -199,12 +203,12 @@ class SiteHost:
         """The client's table, checked for every task."""
         if client not in self._tables:
             self._tables[client] = Loaded.of(self._site(client), self.model.cells)
-        loaded, stamp = self._tables[client], repr(self._tables[client].stamp)
+        loaded = self._tables[client]
         if loaded.stamp and not loaded.data:
-            loaded.data = self.known.get(stamp, "")
+            loaded.data = self.known.get(repr(loaded.stamp), "")
         loaded.check(str(task.own.get(client, {}).get("data", "")), self.model)
         if loaded.stamp and loaded.data:
-            self.known[stamp] = loaded.data  # This was found by ``check``.
+            self.known[repr(loaded.stamp)] = loaded.data  # This was found by ``check``.
         return loaded
 
     def _problem(self, client: int, task: Task) -> Problem:
@@ -229,7 +233,7 @@ class SiteHost:
                 [float(o["factor"]) for o in own],
                 self._memory,
                 {c: folder for c in clients if (folder := self._site(c).state) is not None},
-                told,
+                self._told,
                 self.noise,
             )
         found: ClientHost = self._ready[key]
@@ -249,7 +253,9 @@ def _steepest(problem: Problem, constants: Smoothness) -> float:
 
 
 Stamp = dict[str, tuple[int, ...]]
-"""For each mapped file: its device and inode, its size, and when it was last written."""
+"""For each mapped file: its device and inode, its size, when it was last written as its programs say, and as the system says.
+
+Whoever copies a file may set the first time; the second also changes where permissions or links do."""
 
 
 @dataclass(eq=False)
@@ -279,9 +285,11 @@ class Loaded:
         """
         now = _stamp(self.site)
         for name in dict.fromkeys([*self.stamp, *now]):
-            if self.stamp.get(name) != now.get(name):
+            if self.stamp.get(name, ())[:-1] != now.get(name, ())[:-1]:
                 what = "is no longer there" if name not in now else "was written to"
                 raise InputError(f"its data changed during the run: {name} {what}; start anew")
+        if now != self.stamp:  # Perhaps only its permissions have changed.
+            self.stamp, self.data = now, ""
         if agreed and not self.data:  # The data was loaded by a new process.
             self.data = str(model.report(self.table, "", moments=False)["data"])
         if agreed and agreed != self.data:
@@ -299,5 +307,7 @@ def _stamp(site: Site) -> Stamp:
     for entry in sorted(Path(site.data).iterdir()):
         if entry.suffix == ".npy":
             about = entry.stat()
-            found[str(entry)] = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+            found[str(entry)] = (
+                about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns,
+            )  # fmt: skip
     return found

@@ -10,7 +10,7 @@ does (Mishchenko et al. 2019). Fixed points stay what they are, so the solution 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, ClassVar, Protocol
 
@@ -69,7 +69,7 @@ class TopK:
     """The k = ⌈share·d⌉ coordinates that are largest in size, in float32 or bfloat16 (``digits``), with their places."""
 
     share: float
-    digits: str = "float32"
+    digits: str = field(default="float32", kw_only=True)
 
     def __post_init__(self) -> None:
         _check_share(self)
@@ -97,7 +97,7 @@ class RandomK:
     """k = ⌈share·d⌉ coordinates in float32 or bfloat16 (``digits``), drawn anew in each round and the same for all clients: no place is sent."""
 
     share: float
-    digits: str = "float32"
+    digits: str = field(default="float32", kw_only=True)
 
     def __post_init__(self) -> None:
         _check_share(self)
@@ -134,7 +134,7 @@ def transport_of(given: object) -> Transport | None:
         return Digits(word, share == DITHERED)
     if word in SPARSE and share:
         share, _, digits = share.partition(" ")
-        return SPARSE[word](float(share), digits or "float32")
+        return SPARSE[word](float(share), digits=digits or "float32")
     raise InputError(
         'transport must be "float64", "float32", "bfloat16", federated.TopK(share) or federated.RandomK(share), '
         f"got {shown(given)}"

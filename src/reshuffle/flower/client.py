@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from reshuffle.federated import Site
 from reshuffle.federated.private_text import told
 from reshuffle.federated.secure.parties import guard_of
 from reshuffle.federated.site_host import SiteHost
-from reshuffle.flower.home import name_of, site_of
+from reshuffle.flower.home import PATHS, name_of, site_of
 from reshuffle.flower.noise_key import kept_noise
 from reshuffle.flower.settings import RunSettings
 from reshuffle.losses import Loss
@@ -57,13 +58,13 @@ def answered(message: Message, context: Context, loss: Loss | None = None) -> Me
 
     content = message.content
     node = context.node_config
-    settings = RunSettings.of(context.run_config)
     if get_record(content, "task").get("kind") == WHO:
         content = RecordDict()
-        add_record(content, "who", _introduced(node, settings))
+        add_record(content, "who", _introduced(node, context.run_config))
         return Message(content, reply_to=message)
     task = task_of(content)
     try:
+        settings = RunSettings.of(context.run_config)
         known, site = _known(context), site_of(node, settings)
         guard = _guard(task, site, settings, context)
         noise = kept_noise(str(site.state), task) if settings.privacy else RepeatedNoise()
@@ -74,7 +75,7 @@ def answered(message: Message, context: Context, loss: Loss | None = None) -> Me
         if guard is not None:
             context.state[SECRETS] = ConfigRecord({"state": guard.state()})
     except InputError as error:
-        answer = Failure(task.clients[0], told(error))
+        answer = Failure(task.clients[0], told(error, *(node.get(key) for key in PATHS)))
     return Message(answer_content(answer), reply_to=message)
 
 
@@ -96,12 +97,16 @@ def _guard(task: Task, site: Site, settings: RunSettings, context: Context) -> G
     return guard
 
 
-def _introduced(node: Any, settings: RunSettings) -> dict[str, str | int]:
+def _introduced(node: Any, config: Mapping[str, Any]) -> dict[str, str | int]:
     """The introduction of a node before the handshake: its site, whether it has held-out rows, and how it counts columns."""
-    name = name_of(node, settings)
+    name = str(node.get("site", ""))
     try:
+        settings = RunSettings.of(config)
+        name = name_of(node, settings)
         site = site_of(node, settings)
-    except InputError:  # The handshake reports this error by its name.
+    except (
+        InputError
+    ):  # The handshake reports this error by its name, also for a setting that is unknown here.
         return {"site": name, "version": __version__, "test": 0, "first": 0}
     return {
         "site": name, "version": __version__, "test": int(site.test is not None), "first": _first(site),

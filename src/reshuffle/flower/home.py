@@ -18,10 +18,14 @@ from reshuffle.flower.written import list_of
 
 KEYS = ("site", "data", "test", "audit", "state", "target", "drop", "keys")
 """The keys that a node configuration may have."""
+PATHS = ("data", "test", "audit", "state", "keys")
+"""The keys that name a file or a folder."""
 PARTS = ("partition-id", "num-partitions")
 """The keys that Flower itself gives to the nodes of a simulation."""
 PLACE = "FLWR_HOME"
 BUNDLED = "breast_cancer"
+LONGEST_PART = 255
+"""Bytes of a part of a path that file systems allow."""
 LONGEST = 40
 """Characters of a site's name in the name of a folder; each may take four bytes, and file systems allow 255."""
 
@@ -47,19 +51,16 @@ def site_of(node: Mapping[str, object], settings: RunSettings) -> Site:
         raise InputError(
             'the node configuration must name the site: site="north" data="/data/north.csv"'
         )
-    state = str(node.get("state") or _own_folder(name))
+    paths = {key: _path(key, str(node[key])) for key in PATHS if node.get(key)}
+    state = paths.pop("state", str(_own_folder(name)))
     if settings.keeps_state:
         _make(Path(state))
-    if node.get("data"):
-        texts = {key: str(node[key]) for key in ("test", "audit", "target") if node.get(key)}
-        texts.setdefault("target", settings.target)
+    if "data" in paths:
+        target = str(node.get("target") or settings.target)
         drop = list_of("drop", str(node.get("drop", "")))
-        if texts["target"] and texts["target"] in (*drop, *settings.cells["drop"]):
-            raise InputError(f"drop names the target {texts['target']!r}, which is needed")
-        return Site(
-            str(node["data"]), name, texts.get("test"), texts.get("audit"), state, texts["target"] or None, drop,
-            str(node["keys"]) if node.get("keys") else None,
-        )  # fmt: skip
+        if target and target in (*drop, *settings.cells["drop"]):
+            raise InputError(f"drop names the target {target!r}, which is needed")
+        return Site(**paths, name=name, state=state, target=target or None, drop=drop)
     if PARTS[0] not in node:
         raise InputError(
             'the node configuration must say where its data lies: data="/data/north.csv"'
@@ -87,6 +88,16 @@ def _simulated(part: int, name: str, state: str, settings: RunSettings) -> Site:
     one = sites[part]
     keys = one.keys or settings.keys or None
     return Site(one.data, name, one.test, one.audit, one.state or state, one.target, one.drop, keys)
+
+
+def _path(key: str, text: str) -> str:
+    """A path of the node configuration, in which ~ is the home of the user, as shells leave it inside quotation marks."""
+    path = Path(text).expanduser()
+    if "\0" in text or any(len(os.fsencode(part)) > LONGEST_PART for part in path.parts):
+        raise InputError(
+            f"{key} of the node configuration is no path: a part of it is too long, or has a null character"
+        )
+    return str(path)
 
 
 def _make(state: Path) -> None:

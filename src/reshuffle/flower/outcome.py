@@ -11,7 +11,7 @@ import numpy as np
 
 from reshuffle.cli.federate_model import write_model
 from reshuffle.cli.federate_picture import draw
-from reshuffle.errors import FileError, InputError
+from reshuffle.errors import FileError, InputError, shown
 from reshuffle.federated import FederatedResult
 from reshuffle.flower.settings import RunSettings
 from reshuffle.trace import Result
@@ -30,9 +30,12 @@ LOCK = ".lock"
 def check_folder(out: Path, resume: bool, force: bool) -> Path:
     """The checkpoint's path; a folder that holds a run is refused, unless the run is to go on or may be overwritten."""
     checkpoint = out / RUN[0]
+    try:
+        there = [name for name in RUN if (out / name).exists()]
+    except OSError as error:
+        raise _not_a_folder(out, error) from None
     if resume and not checkpoint.is_file():
         raise InputError(f"resume: there is no checkpoint {checkpoint}")
-    there = [name for name in RUN if (out / name).exists()]
     if there and not (resume or force):
         raise InputError(
             f"{out / there[0]} belongs to an earlier run: go on with resume=true, give another out, or overwrite it "
@@ -48,16 +51,20 @@ def alone(out: Path) -> Iterator[None]:
         out.mkdir(parents=True, exist_ok=True)
         lock = (out / LOCK).open("ab")
     except OSError as error:
-        raise FileError(
-            f"out must be a folder that can be written to, got {str(out)!r}: {error.strerror}",
-            error.errno,
-        ) from None
+        raise _not_a_folder(out, error) from None
     with lock:
         if not _locked(lock.fileno()):
             raise InputError(
                 f"another run writes into {out}: wait for its end, end it with `flwr stop`, or give another out"
             )
         yield
+
+
+def _not_a_folder(out: Path, error: OSError) -> FileError:
+    return FileError(
+        f"out must be a folder that can be written to, got {shown(str(out))}: {error.strerror}",
+        error.errno,
+    )
 
 
 def _locked(number: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.federated import Secure
 from reshuffle.federated.transport import transport_of
 from reshuffle.flower.written import list_of
@@ -30,7 +30,9 @@ def key_of(name: str) -> str:
 def check_settings(settings: RunSettings) -> None:
     """Refuse settings that do not go together, before anything is asked of a site."""
     if settings.method not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}, got {settings.method!r}")
+        raise InputError(
+            f"method must be one of {', '.join(METHODS)}, got {shown(settings.method)}"
+        )
     settings.made_loss()  # This raises an error if there is no loss of this name.
     if settings.method == "newton" and not settings.objective:
         raise InputError(
@@ -40,11 +42,11 @@ def check_settings(settings: RunSettings) -> None:
     if not settings.names:
         raise InputError('sites must name the sites, as in "north, south"')
     if len(set(settings.names)) < len(settings.names):
-        raise InputError(f"sites must be different names, got {settings.sites!r}")
+        raise InputError(f"sites must be different names, got {shown(settings.sites)}")
     for name, allowed in CHOICES.items():
         if getattr(settings, name) not in allowed:
             raise InputError(
-                f"{key_of(name)} must be one of {', '.join(allowed)}, got {getattr(settings, name)!r}"
+                f"{key_of(name)} must be one of {', '.join(allowed)}, got {shown(getattr(settings, name))}"
             )
     for name in ("wait", "round_timeout"):
         seconds = getattr(settings, name)
@@ -57,12 +59,20 @@ def check_settings(settings: RunSettings) -> None:
     strangers = [name for name in settings.renewed if name not in settings.names]
     if strangers:
         raise InputError(
-            f"new-keys must name sites of this run ({settings.sites}), got {strangers[0]!r}"
+            f"new-keys must name sites of this run ({settings.sites}), got {shown(strangers[0])}"
         )
     if settings.secure:
         _check_secure(settings)
-    if not settings.out.strip():
-        raise InputError("out must name a folder on the server, got an empty text")
+    elif settings.threshold:
+        raise InputError(
+            f"threshold is for secure sums: give secure=true as well, or leave {settings.threshold} out"
+        )
+    if not settings.out.strip() or "\0" in settings.out:
+        raise InputError(f"out must name a folder on the server, got {shown(settings.out)}")
+    if not 0 <= settings.ridge < inf:
+        raise InputError(f"ridge must be finite and not negative, got {settings.ridge}")
+    if settings.power_rounds < 0:
+        raise InputError(f"power-rounds must be at least 0, got {settings.power_rounds}")
     if settings.target and settings.target in list_of("drop", settings.drop):
         raise InputError(f"drop names the target {settings.target!r}, which is needed")
     _check_cells(settings)

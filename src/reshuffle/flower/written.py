@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from reshuffle import penalties
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.penalties import Penalty
 
 Made = TypeVar("Made")
@@ -41,14 +41,14 @@ def call_of(key: str, text: str, makers: Mapping[str, Callable[..., Made]]) -> M
         named = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         raise InputError(
-            f"{key} must be written like {EXAMPLES[key]!r}, with plain values, got {text!r}: {error}"
+            f"{key} must be written like {EXAMPLES[key]!r}, with plain values, got {shown(text)}: {error}"
         ) from None
     if name not in makers:
         raise InputError(f"{key}: there is no {name}; there are {', '.join(sorted(makers))}")
     try:
         return makers[name](*given, **named)
     except TypeError as error:
-        raise InputError(f"{key}: {text!r} cannot be made: {error}") from None
+        raise InputError(f"{key}: {shown(text)} cannot be made: {error}") from None
 
 
 def list_of(name: str, text: str) -> tuple[str, ...]:
@@ -60,10 +60,10 @@ def list_of(name: str, text: str) -> tuple[str, ...]:
     if text.lstrip().startswith("["):
         try:
             found = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise InputError(f"{name} is not a list in JSON: {error}") from None
         if not all(isinstance(one, str) for one in found):
-            raise InputError(f"{name} must hold texts, got {text}")
+            raise InputError(f"{name} must hold texts, got {shown(text)}")
         return tuple(found)
     return tuple(one.strip() for one in text.split(",") if one.strip())
 

@@ -29,6 +29,10 @@ LARGEST = 5000
 """The largest number of coefficients whose covariance is computed: a matrix of 200 MB, whose inverse takes some seconds."""
 
 
+ENOUGH = 0.5
+"""Where there are more coefficients than this share of the rows (or events), intervals that hold for many rows cover far less often than they say."""
+
+
 class Pieces(NamedTuple):
     """The matrices from which covariances are computed, in coordinates in which the columns are centred if there is an intercept."""
 
@@ -122,10 +126,31 @@ def inverse(matrix: Array, names: list[str]) -> Array:
     return np.asarray((scaled / sizes) @ scaled.T)
 
 
+def effective(bread: Array, l2: Array) -> float:
+    """tr((A + Λ)⁻¹A), the number of coefficients that the data determine; Λ has zeros beyond the entries of ``l2``."""
+    return float(len(bread) - np.diag(np.linalg.inv(bread))[: l2.size] @ l2)
+
+
+def check_enough(coefficients: float, count: int, what: str) -> None:
+    """Refuse intervals that hold for large samples where the sample is small beside the model."""
+    if coefficients > ENOUGH * count:
+        raise InputError(
+            f"the intervals would not be valid: their theory needs many more {what} than coefficients, and there are {count} {what} "
+            f"for {coefficients:.3g} coefficients that the data determine; leave features out, or give a stronger ridge"
+        )
+
+
+def counted_rows(problem: Problem) -> int:
+    """Rows of positive weight."""
+    weights = problem.datafit.weights
+    return int(np.count_nonzero(weights)) if weights.size else problem.n
+
+
 def robust(problem: Problem, x: Array, l2: Array, names: list[str]) -> Array:
     """(A + Λ)⁻¹ B (A + Λ)⁻¹/n."""
     bread, spread, _, back = pieces_of(problem, x, l2)
     half = back @ inverse(bread, names)
+    check_enough(effective(bread, l2), counted_rows(problem), "rows")
     return np.asarray(half @ spread @ half.T / problem.n)
 
 
@@ -133,5 +158,7 @@ def model_based(problem: Problem, x: Array, names: list[str]) -> tuple[Array, fl
     """φA⁻¹/n, and the degrees of freedom of φ: infinite where it is known."""
     _, _, information, back = pieces_of(problem, x, np.zeros(problem.features))
     phi, df = dispersion(problem, x)
+    if not problem.loss.quadratic:  # least squares has exact intervals for normal errors
+        check_enough(len(information), counted_rows(problem), "rows")
     half = back @ inverse(information, names)
     return np.asarray(phi * half @ back.T / problem.n), df

@@ -81,6 +81,8 @@ class Loss:
     convex: bool = True
     """Whether l is convex in z. Where it is not, ``second`` gives positive numbers that are not below l'', Newton steps end at a stationary point,
     which is told from others by the gradient mapping alone, and no bound on P(x) - P* is claimed."""
+    largest_target: float = inf
+    """Beyond this the loss leaves the range of numbers near its own minimum."""
     log_link: ClassVar[bool] = False
     """Whether l is half the deviance of targets with mean exp(z): then an exposure has a meaning, and D² is the score."""
     boundary: ClassVar[float] = 0.0

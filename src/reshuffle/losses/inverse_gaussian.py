@@ -29,6 +29,7 @@ class InverseGaussian(Loss):
     core = "inverse_gaussian"
     curvature = np.inf
     convex = False
+    largest_target = Tweedie(POWER).largest_target
     targets: ClassVar[str] = "positive"
     log_link = True
 

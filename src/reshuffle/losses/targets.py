@@ -122,6 +122,11 @@ class Positive(Real):
             raise InputError(
                 f"y must not lie below {SMALLEST:g} for {loss!r}, got {targets.min():g}: give it in a smaller unit"
             )
+        most = float(getattr(loss, "largest_target", np.inf))
+        if targets.size and targets.max() > most:
+            raise InputError(
+                f"y must not exceed {most:.3g} for {loss!r}, where powers of the mean vanish, got {targets.max():g}: give it in a larger unit"
+            )
         return targets
 
     def sample(self, n: int, rng: np.random.Generator) -> AnyArray:

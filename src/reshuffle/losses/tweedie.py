@@ -14,6 +14,8 @@ from reshuffle.losses.gamma import Gamma
 
 LARGEST = 10.0
 """Powers beyond this have no use that is known, and y to the power of them leaves the range of numbers."""
+RANGE = 1e300
+"""μ^(1-p) for p > 2 is a normal number, with digits to spare, up to the inverse of this."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,6 +64,7 @@ class Tweedie(Loss):
         if p > 2:
             object.__setattr__(self, "convex", False)
             object.__setattr__(self, "self_concordance", np.inf)
+            object.__setattr__(self, "largest_target", RANGE ** (1.0 / (p - 1.0)))
 
     @classmethod
     def examples(cls) -> list[Self]:

@@ -58,6 +58,10 @@ class Separable(ByContent):
         """Whether no bound was given."""
         return self.lower is Separable.lower and self.upper is Separable.upper
 
+    def _ridge_of_all(self, ridge: float) -> float:
+        """l2 with the ridge, where it is one number and there are no bounds; else 0."""
+        return float(self.l2 + ridge) if self._is_free and np.ndim(self.l2) == 0 else 0.0
+
     @property
     def strong_convexity(self) -> float:
         return float(np.min(self.l2))
@@ -65,7 +69,8 @@ class Separable(ByContent):
     def value(self, x: Array) -> float:
         if not self._is_free and (np.any(x < self.lower) or np.any(x > self.upper)):
             return np.inf
-        return float((self.l1 * np.abs(x)).sum() + 0.5 * (self.l2 * x * x).sum())
+        absolute = 0.0 if _is_zero(self.l1) else float((self.l1 * np.abs(x)).sum())
+        return absolute + (0.0 if _is_zero(self.l2) else 0.5 * float((self.l2 * x * x).sum()))
 
     def prox(self, x: Array, step: float) -> Array:
         shrunk = np.maximum(np.abs(x) - step * self.l1, 0.0) / (1.0 + step * self.l2)
@@ -104,10 +109,18 @@ class Separable(ByContent):
 
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
         """Whether l1, l2 or bounds hold every coordinate."""
+        if self._is_free and np.ndim(self.l1) == 0 and np.ndim(self.l2) == 0:
+            return bool(self.l1 > 0 or self.l2 + ridge > 0)
         l1, l2, low, high = self.compiled(shape, ridge)
         return bool(np.all((l1 > 0) | (l2 > 0) | np.isfinite(high - low)))
 
     def conjugate(self, g: Array, ridge: float = 0.0) -> float:
+        """Σ_j max_u g_j u - ψ_j(u); without bounds, Σ_j max(|g_j| - l1, 0)²/(2·l2)."""
+        held = self._ridge_of_all(ridge)
+        if held > 0.0:
+            beyond = np.maximum(np.abs(g) - self.l1, 0.0)
+            square = float(np.vdot(beyond, beyond)) / (2.0 * held)
+            return square if np.isfinite(square) else np.inf
         l2, low, high = np.broadcast_arrays(self.l2 + ridge, self.lower, self.upper)
         shrunk = np.copysign(np.maximum(np.abs(g) - self.l1, 0.0), g)
         best = np.where(shrunk == 0.0, 0.0, np.where(shrunk > 0.0, high, low))
@@ -117,6 +130,8 @@ class Separable(ByContent):
         return float(np.sum(at_best)) if np.isfinite(best).all() else np.inf
 
     def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
+        if self._ridge_of_all(ridge) > 0.0:
+            return 1.0
         low, high = np.broadcast_arrays(self.lower, self.upper)
         free = np.asarray(self.l2) + ridge == 0.0
         unbounded = free & np.where(g > 0.0, np.isinf(high), np.isinf(low))
@@ -140,6 +155,9 @@ class Separable(ByContent):
 
     def _rests(self, g: Array, slack: float) -> Mask:
         """Whether -g_j is in ∂ψ_j(0), with l1·slack in place of l1."""
+        if self._is_free:
+            within: Mask = np.abs(g) <= slack * np.asarray(self.l1)
+            return within
         push = np.copysign(np.maximum(np.abs(g) - slack * np.asarray(self.l1), 0.0), -g)
         low, high = np.asarray(self.lower), np.asarray(self.upper)
         allowed = (low <= 0) & (high >= 0)
@@ -177,3 +195,8 @@ class Separable(ByContent):
     def __repr__(self) -> str:
         given = [f"{n}={getattr(self, n)!r}" for n in NUMBERS if n in vars(self)]
         return f"{type(self).__name__}({', '.join(given)})"
+
+
+def _is_zero(numbers: Numbers) -> bool:
+    """Whether this is the number zero, for all coordinates."""
+    return np.ndim(numbers) == 0 and bool(numbers == 0.0)

@@ -147,8 +147,7 @@ class NewtonByHessian(Method):
         active = self.psi.wanted(at.x, at.gradient / SLACK) if self.compiled else self.everything
         kept = np.flatnonzero(active).astype(np.uint32)
         H = self.problem.hessian(at.x, kept)
-        flat = kept[np.diag(H) == 0.0]
-        at.gradient[flat] = 0.0  # f has a lower bound: without curvature it has no slope either
+        at.gradient[~self.problem.varying] = 0.0
         while True:
             listen()
             trial = self._model(at, active, kept, H, damping)
@@ -256,7 +255,9 @@ class NewtonByHessian(Method):
         """The Newton decrement at x; for a penalty that has nothing but its prox, at the end of a proximal gradient step."""
         every = np.flatnonzero(self.everything).astype(np.uint32)
         H, diagonal = self.problem.hessian(at.x, every), np.arange(at.x.size)
-        at.gradient[np.diag(H) == 0.0] = 0.0
+        at.gradient[~self.problem.varying] = 0.0
+        if np.any(self.problem.varying & (np.diag(H) == 0.0)):
+            return at, np.inf  # rounding has left nothing of a curvature that is there
         if self.compiled:
             h, l2 = residual(self.psi.form(self.everything), at.x, at.gradient)
             H[diagonal, diagonal] += l2

@@ -7,6 +7,7 @@ from copy import copy
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property, keep
 from reshuffle.core import native
@@ -135,7 +136,7 @@ class CoxProblem(TwiceDifferentiable):
 
     def with_penalty(self, penalty: Penalty) -> CoxProblem:
         """The same f with another penalty."""
-        known = ("strata", "smoothness", "least", "reference")
+        known = ("strata", "smoothness", "least", "reference", "varying")
         other = keep(copy(self), **{name: getattr(self, name) for name in known})
         other.penalty = penalty
         return other
@@ -197,6 +198,15 @@ class CoxProblem(TwiceDifferentiable):
                 along = (rows - rows.mean(axis=0)) @ directions
                 most = max(most, float(np.einsum("ij,ij->i", along, along).max()))
         return 2.0 * float(np.sqrt(most))
+
+    @cached_property
+    def varying(self) -> NDArray[np.bool_]:
+        """The features that differ between rows of the largest risk set of a stratum, which contains all others."""
+        found = np.zeros(self.features, dtype=bool)
+        for own, sets in self.strata:
+            if sets.begins.size:
+                found |= self.matrix.varying(slice(own.start, own.start + int(sets.ends[-1])))
+        return found
 
     @cached_property
     def least(self) -> float:

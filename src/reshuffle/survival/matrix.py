@@ -90,6 +90,13 @@ class Matrix:
         ]
         return np.concatenate(parts)
 
+    def varying(self, rows: slice) -> NDArray[np.bool_]:
+        """The columns that are not the same in all of these rows."""
+        some = self.values[rows]
+        if not is_sparse(some):
+            return np.asarray(np.ptp(some, axis=0) > 0.0)
+        return np.asarray((some.max(axis=0) != some.min(axis=0)).toarray()).ravel()
+
     def digest(self) -> str:
         if is_sparse(self.values):
             return digest(self.values.data, self.values.indices, self.values.indptr, self.shape)

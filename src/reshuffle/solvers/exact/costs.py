@@ -50,6 +50,8 @@ FACTOR = 0.02
 """Nanoseconds of the cube of the Hessian's width: three factorisations."""
 STEP_CALLS = 3e5
 """Nanoseconds of the Python around a second-order step."""
+KERNEL_CALLS = 1e5
+"""Nanoseconds of the Python around a Newton step by the kernel of the rows."""
 EPOCH_CALLS = 6e4
 """Nanoseconds of the Python around an epoch."""
 LARGEST = 3000
@@ -115,6 +117,16 @@ def newton(
 def conjugate_gradients(fit: Datafit, products: float) -> float:
     """Nanoseconds of a Newton step by conjugate gradients with so many products, for one output."""
     return STEP_CALLS + (PRODUCT * products + PASSES) * one_pass(fit) + fit.n * TRIALS
+
+
+def kernel(fit: Datafit) -> float:
+    """Nanoseconds of the products of all pairs of dense rows."""
+    return DENSE * fit.n**2 * fit.features / 2
+
+
+def kernel_step(fit: Datafit) -> float:
+    """Nanoseconds of a Newton step by a factorisation of the kernel of the rows."""
+    return KERNEL_CALLS + PASSES * one_pass(fit) + fit.n * TRIALS + FACTOR * fit.n**3
 
 
 def passes(fit: Datafit, number: float) -> float:

@@ -16,6 +16,7 @@ from reshuffle.objective import FiniteSum
 from reshuffle.solvers.certificate import Gap, certificate_of
 from reshuffle.solvers.exact import costs
 from reshuffle.solvers.exact.newton_cg import FOUND
+from reshuffle.solvers.exact.newton_kernel import NewtonKernel
 from reshuffle.solvers.exact.newton_steps import can_finish
 from reshuffle.solvers.exact.phase import Outcome, Phase
 from reshuffle.solvers.exact.point import Point
@@ -97,7 +98,13 @@ class LBFGS(Phase):
 
     def _worth(self, view: View) -> float:
         """How many iterations may be left: those of a call, or as many as Newton steps cost."""
-        return min(LONGEST, FEWEST * NEWTON_STEPS * view.newton_cost / self.cost(view))
+        others = [NEWTON_STEPS * view.newton_cost]
+        others += [
+            phase.cost(view) * phase.steps_left(view)
+            for phase in view.run.phases
+            if isinstance(phase, NewtonKernel)
+        ]
+        return min(LONGEST, FEWEST * min(others) / self.cost(view))
 
 
 def _descent(run: RunContext) -> QuasiNewton:

@@ -47,7 +47,7 @@ UNHELD = 10.0
 """Without a dual point this many times as many epochs are expected: no penalty holds x then, and epochs converge slowly."""
 ON_DISK = ("newton_on_disk", "shuffled")
 """Phases that read windows of rows, in the order in which they are asked."""
-SECOND_ORDER = ("newton", "newton_cg", "lbfgs")
+SECOND_ORDER = ("newton", "newton_kernel", "newton_cg", "lbfgs")
 """Phases whose steps count as second-order ones."""
 
 Tool = TypeVar("Tool")
