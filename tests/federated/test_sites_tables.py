@@ -312,7 +312,9 @@ def test_columns_that_do_not_fit_together_are_refused_by_name(
         return replace(answer, more=answer.more | {part: value}, check=None)
 
     sites = Sites(written(tmp_path, parts(table())), impute=True)
-    with pytest.raises(rs.InputError, match=r"client 1 \(south\) says of its columns"):
+    with pytest.raises(
+        rs.InputError, match=r"client 1 \(south\) reports columns, levels and counts"
+    ):
         rs.FedRR(rounds=1, engine=Recording(lie)).solve(sites)
 
 
