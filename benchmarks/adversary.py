@@ -198,6 +198,10 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
 STEPS = "It counts steps, passes or epochs of a method, which no size of a set meets."
 FACTOR = "It is a factor of other sizes, whose thresholds are attacked with it."
 EXEMPT: dict[str, str] = {
+    **dict.fromkeys(
+        ("core/risk_sets.chunk", "core/cox_path.few"),
+        "It is of Cox's model, which is not among these problems: tests/survival/test_random_cox.py draws some around it.",
+    ),
     "solvers/exact/newton_on_disk.WIDEST": "It matters for rows on disk alone, where the duality gap certifies on both sides of it.",
     **dict.fromkeys(
         (
