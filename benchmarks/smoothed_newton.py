@@ -24,7 +24,7 @@ from benchmarks.instances import is_sparse
 FIRST, LAST = 0.1, 1e-15  # μ, in units of f(0): from far away to the rounding of P
 FALL = 0.1  # of μ: the usual factor of path following, not tuned
 FACES = (1e-6, 1e-8, 1e-10, 1e-12)  # of f(0): what a coordinate on a face may still contribute
-CURVATURE = {  # the largest l''
+CURVATURE: dict[str, float] = {  # the largest l''
     "logistic": 0.25,
     "squared": 1.0,
     "huber": 1.0,
