@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -267,11 +268,10 @@ def _glum(instance: Instance, slope: float) -> Iterator[Contestant]:
     """glum, where it is installed: no extra brings it."""
     if find_spec("glum") is None or not _plain(instance):
         return
-    from glum import GeneralizedLinearRegressor, NegativeBinomialDistribution, TweedieDistribution
-
+    glum = import_module("glum")
     families: dict[str, Any] = {
-        "poisson": "poisson", "gamma": "gamma", "tweedie": TweedieDistribution(POWER), "cloglog": "binomial",
-        "negative_binomial": NegativeBinomialDistribution(DISPERSION), "logistic": "binomial",
+        "poisson": "poisson", "gamma": "gamma", "tweedie": glum.TweedieDistribution(POWER), "cloglog": "binomial",
+        "negative_binomial": glum.NegativeBinomialDistribution(DISPERSION), "logistic": "binomial",
     }  # fmt: skip
     l1, _, total = _penalties(instance)
     if instance.loss not in families:
@@ -280,7 +280,7 @@ def _glum(instance: Instance, slope: float) -> Iterator[Contestant]:
 
     def fit(tol: float) -> Array:
         y = (instance.y > 0).astype(float) if families[instance.loss] == "binomial" else instance.y
-        made = GeneralizedLinearRegressor(
+        made = glum.GeneralizedLinearRegressor(
             alpha=total, l1_ratio=l1 / total if total > 0 else 0.0, family=families[instance.loss], link=link,
             fit_intercept=instance.intercept, gradient_tol=tol, max_iter=10_000,
         ).fit(_double(instance), y)  # fmt: skip

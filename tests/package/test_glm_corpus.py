@@ -24,10 +24,12 @@ def instance(loss: glm_losses.GlmName) -> Instance:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 3))
     classes = loss in glm_losses.CLASSES
-    y = np.where(rng.random(40) < 0.5, 1.0, -1.0)
-    if not classes:
-        y = 1.0 + rng.poisson(2.0, 40).astype(float)
-    return Instance(name=loss, X=X, y=y, loss=loss, penalty="l2", l2=0.1)
+    y = 1.0 + rng.poisson(2.0, 40)
+    if classes:
+        y = np.where(rng.random(40) < 0.5, 1.0, -1.0)
+    return Instance(
+        name=loss, X=X, y=np.asarray(y, dtype=np.float64), loss=loss, penalty="l2", l2=0.1
+    )
 
 
 @pytest.mark.parametrize("loss", glm_losses.GLMS)

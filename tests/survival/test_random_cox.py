@@ -92,3 +92,33 @@ def test_paths_claim_what_proxnewton_finds() -> None:
         assert np.all(above <= 1e-9), seed
         claimed += len(path)
     assert claimed > 80
+
+
+@pytest.mark.parametrize("n", [255, 256, 257, 513])
+@pytest.mark.parametrize("tied", [1, 300])
+def test_hessians_of_more_rows_than_a_chunk(n: int, tied: int) -> None:
+    """Against differences of gradients; a time may have more events than the core multiplies together."""
+    rng = np.random.default_rng(n)
+    X, times = rng.standard_normal((n, 5)), np.floor(rng.permutation(n) / tied)
+    problem = rs.CoxProblem(X, times, rng.random(n) < 0.9)
+    x, step = 0.3 * rng.standard_normal(5), 1e-5
+    H = problem.hessian(x, np.arange(5, dtype=np.uint32))
+    for j in range(5):
+        along = step * np.eye(5)[j]
+        difference = (problem.gradient(x + along) - problem.gradient(x - along)) / (2.0 * step)
+        assert np.allclose(H[j], difference, atol=1e-8)
+
+
+def test_a_path_with_more_features_than_a_first_model_has() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 700))
+    X[:, 1:] += 3.0 * X[:, :1]  # features that all press at once
+    y = rs.survival.outcome(rng.exponential(np.exp(-X[:, 0])), np.ones(60, dtype=bool))
+    path = rs.cox_path(X, y, lambdas=[0.5, 0.1, 0.02], tol=1e-9)
+    other = rs.cox_path(X, y, lambdas=[0.5, 0.1, 0.02], solver=rs.ProxNewton(tol=1e-11))
+    assert path.converged.all()
+    assert np.all(np.abs(path.objectives - other.objectives) < 1e-9 * problem_reference(X, y))
+
+
+def problem_reference(X: Any, y: Any) -> float:
+    return rs.CoxProblem(X, y["time"], y["event"]).reference
