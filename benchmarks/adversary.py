@@ -242,6 +242,10 @@ EXEMPT: dict[str, str] = {
     "federated/divided_folder.CLIENTS": "It is a number of groups of files, which a user may choose.",
     "federated/divided_folder.MEMORY": "It is a number of bytes of windows, which changes no model.",
     "federated/state_files.KEPT": "It is a number of files that a folder keeps.",
+    **dict.fromkeys(
+        ("federated/transport.DRAWS", "federated/transport.DITHER"),
+        "It names the random numbers of one use among those of the package.",
+    ),
     "datafit.PIECE": "It is a number of values of noise that are drawn together.",
     "solvers/proxnewton.FEW": "It is a width of models of Cox's likelihood, which the adversary does not draw.",
     "core/rows.line": "It is a number of bytes of the memory's lines.",

@@ -115,8 +115,10 @@ class RandomK:
         return generator(number, size, DRAWS).permutation(size)[: ceil(self.share * size)]
 
 
-DRAWS, DITHER = 5, 6
-"""Name the random numbers of ``RandomK`` and of rounding among those of the package."""
+DRAWS = 5
+"""Names the random numbers of ``RandomK`` among those of the package."""
+DITHER = 6
+"""Names the random numbers of dithered rounding among those of the package."""
 BITS = {"float32": 29, "bfloat16": 45}
 """The bits of a double's mantissa that a number in fewer digits lacks."""
 DITHERED = "dithered"
