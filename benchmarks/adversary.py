@@ -172,7 +172,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "core/in_pieces.rows": (_rows,),
     "core/passes.together": (_rows,),
     "core/products.cached_columns": (_columns,),
-    "core/products.lanes": (_columns, _rows),
+    "core/lanes.lanes": (_columns, _rows),
     "core/products.side": (_columns,),
     "core/quadratic_model.largest": (_columns,),
     "core/quadratic_model.block": (_columns, _unknowns),
