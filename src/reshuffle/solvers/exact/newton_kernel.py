@@ -148,9 +148,7 @@ class KernelSteps:
         found: Array = np.matmul(rows, rows.T)
         return found / self.l2[0] if same else found
 
-    def descend(
-        self, x: Array, enough: Callable[[Linearisation], bool], target: float
-    ) -> Stepped:
+    def descend(self, x: Array, enough: Callable[[Linearisation], bool], target: float) -> Stepped:
         """Steps from x, until ‖∇P‖² in the metric of the ridge says P(x) - P* ≤ ``target`` and ``enough`` agrees."""
         before, at, made = self.second_order.passes, self.second_order.linearise(x), 0
         start = value = self._objective(at)
