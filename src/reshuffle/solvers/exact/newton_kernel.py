@@ -119,7 +119,7 @@ def _steps(run: RunContext) -> KernelSteps:
     return run.tool(KernelSteps, problem)
 
 
-class Descended(NamedTuple):
+class Stepped(NamedTuple):
     """What a call did."""
 
     at: Linearisation
@@ -148,9 +148,7 @@ class KernelSteps:
         found: Array = np.matmul(rows, rows.T)
         return found / self.l2[0] if same else found
 
-    def descend(
-        self, x: Array, enough: Callable[[Linearisation], bool], target: float
-    ) -> Descended:
+    def descend(self, x: Array, enough: Callable[[Linearisation], bool], target: float) -> Stepped:
         """Steps from x, until ‖∇P‖² in the metric of the ridge says P(x) - P* ≤ ``target`` and ``enough`` agrees."""
         before, at, made = self.second_order.passes, self.second_order.linearise(x), 0
         start = value = self._objective(at)
@@ -171,7 +169,7 @@ class KernelSteps:
                 at, value = (new, lower) if lower <= value else (at, value)
                 break
             at, value, made = new, lower, made + 1
-        return Descended(at, start - value, self.second_order.passes - before, made)
+        return Stepped(at, start - value, self.second_order.passes - before, made)
 
     def direction(self, at: Linearisation, r: Array) -> tuple[Array, Array]:
         """The solution of the Newton equation at x, where r = -∇P(x), and the change of the margins by it."""
