@@ -24,7 +24,7 @@ NAMES = re.compile(
 )
 """What comes before names that sites agree on in any case; a list of them goes on after a comma, 'and' or 'or'."""
 BETWEEN = re.compile(r"\s*(?:,|and|or|, and|, or)\s*")
-FOLDERS = re.compile(r"(?<![\w.])(?:/[^/\s'\":,;]+)+/")
+FOLDERS = re.compile(r"(?<![\w.…])(?:/[^/\s'\":,;]+)+/")
 """The folders of an absolute path, without the name of the file."""
 HIDDEN = "'…'"
 
@@ -64,15 +64,15 @@ def told(error: Exception, *paths: object) -> str:
 
 
 def _without_folders(text: str, paths: Iterable[object]) -> str:
-    """The text with … in place of the folder of each path.
+    """The text with … in place of the folder of each absolute path, and of the path itself if it is a folder.
 
     >>> _without_folders("there is no file /srv/Smith, Jo/a.csv", ["/srv/Smith, Jo/a.csv", None])
     'there is no file …/a.csv'
     """
-    written = [str(path) for path in paths if isinstance(path, (str, os.PathLike))]
+    given = [Path(path) for path in paths if isinstance(path, (str, os.PathLike))]
     folders = {
-        folder for path in written for folder in (os.path.dirname(path), str(Path(path).parent))
+        str(folder) for path in given if path.is_absolute() for folder in (path, path.parent)
     }
-    for folder in sorted(folders - {"", ".", os.sep}, key=len, reverse=True):
+    for folder in sorted(folders - {os.sep}, key=len, reverse=True):
         text = text.replace(f"{folder}{os.sep}", f"…{os.sep}")
     return text
