@@ -330,3 +330,27 @@ def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "cannot write" in done.output
     assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("method", ["exact", "newton", "fedrr", "local-sgd"])
+def test_fewer_bytes_travel_and_a_run_can_be_resumed(tmp_path: Path, method: str) -> None:
+    rng, file = np.random.default_rng(0), tmp_path / "wide"
+    X = rng.standard_normal((200, 60))
+    dump_svmlight_file(X, np.where(X[:, 0] > 0, 1, -1), str(file), zero_based=False)
+
+    def travelled(*options: str) -> tuple[float, float]:
+        done = run(file, "--clients", "4", "--method", method, "--force", *options)
+        assert done.exit_code == 0, done.output
+        trace = rs.Result.load(file.parent / "out" / "result.npz").trace
+        return float(trace["bytes_up"][-1]), float(trace["bytes_down"][-1])
+
+    whole = travelled()
+    fewer = travelled("--transport", "bfloat16", "--downlink", "rounded")
+    assert fewer[0] < whole[0]
+    assert fewer[1] < whole[1]
+    done = run(
+        file, "--clients", "4", "--method", method, "--rounds", "20", "--resume",
+        "--transport", "bfloat16", "--downlink", "rounded",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert rs.Result.load(file.parent / "out" / "checkpoint.npz").epoch > 12

@@ -31,21 +31,15 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_model_is_that_of_threads(
-    homes: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = RunSettings.solver
-
-    def solver(chosen: RunSettings, engine: Any) -> Any:
-        solver: Any = made(chosen, engine)
-        return replace(solver, transport="bfloat16", downlink="rounded")
-
-    monkeypatch.setattr(RunSettings, "solver", solver)
-    for site in ("north", "south", "east"):
-        (tmp_path / f"state-{site}").mkdir()
-    config = settings(tmp_path / "out", rounds=5, **METHODS[name])
+def test_the_model_is_that_of_threads(homes: Path, tmp_path: Path, name: str) -> None:
+    fewer = {"transport": "bfloat16", "downlink": "rounded", "rounds": 5}
+    config = settings(tmp_path / "out", **fewer, **METHODS[name])
     grid: Any = LocalGrid(nodes_of(homes, state=f"{tmp_path}/state-{{name}}"), config)
-    assert train(grid, RunSettings.of(config)).digest == on_threads(homes, config).digest
+    found = train(grid, RunSettings.of(config))
+    assert found.digest == on_threads(homes, config).digest
+    plain = on_threads(homes, settings(tmp_path / "plain", rounds=5, **METHODS[name])).trace
+    for column in ("bytes_up", "bytes_down"):
+        assert found.trace[column][-1] < plain[column][-1]
 
 
 def test_x_travels_in_the_bytes_of_its_numbers() -> None:

@@ -131,7 +131,9 @@ def test_an_app_takes_offset_and_exposure_over_from_a_file_of_sites(
         ({"transport": "TopK(0.5, 'float32', 3)"}, "cannot be made"),
         ({"transport": "float32"}, 'needs state="clients"'),
         ({"transport": "TopK(0.1)", "state": "clients"}, "needs acceleration=0"),
-        ({"transport": "float32", "method": "fedrr"}, "transport is for method exact"),
+        ({"transport": "TopK(0.1)", "method": "fedrr"}, "transport of FedRR must be"),
+        ({"transport": "RandomK(0.1)", "method": "newton"}, "transport of FedNewton must be"),
+        ({"downlink": "float32"}, "downlink must be"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(more: dict[str, Any], words: str) -> None:

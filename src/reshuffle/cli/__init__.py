@@ -259,6 +259,20 @@ def reproduce(
     metavar="N",
     help="Judge the model by the sites' test data every N rounds. The final model is judged in any case.",
 )
+@click.option(
+    "--transport",
+    type=click.Choice(["float64", "float32", "bfloat16"]),
+    default="float64",
+    show_default=True,
+    help="How answers travel to the server: the other two take fewer bytes and have the same limit.",
+)
+@click.option(
+    "--downlink",
+    type=click.Choice(["float64", "rounded"]),
+    default="float64",
+    show_default=True,
+    help="How the model travels to the clients: rounded to as few bytes as its last change allows.",
+)
 @privacy_options("client", "sample")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option(

@@ -33,6 +33,7 @@ from reshuffle.federated import (
     Sites,
     split,
 )
+from reshuffle.federated.downlink import Downlink
 from reshuffle.federated.replies import Tally
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.losses import Logistic
@@ -67,6 +68,8 @@ class Options:
     l2: float | None
     tol: float
     evaluate: int | None
+    transport: str
+    downlink: Downlink
     seed: int
     out: Path
     resume: bool
@@ -215,14 +218,19 @@ def _solver(options: Options, level: Level | None, secure: bool) -> FederatedSol
     """The method with its settings."""
     private, sampled = options.private, options.method in SAMPLED
     step = private.step or (InverseTime() if sampled else None)
-    more: dict[str, Any] = {"state": "clients"} if secure and options.method == "exact" else {}
+    more: dict[str, Any] = {"transport": options.transport}
+    if options.method == "exact" and options.transport != "float64":
+        # A process that resumes the run has none of the clients' residuals: they begin anew.
+        more |= {"state": "clients", "on_lost": "restart"}
+    elif options.method == "exact" and secure:
+        more |= {"state": "clients"}
     if private.batch_size is not None and not sampled:
         raise InputError("--batch-size is for --method fedrr or local-sgd")
     if sampled:
-        more = {"privacy": level, "batch_size": private.batch_size or 1}
+        more |= {"privacy": level, "batch_size": private.batch_size or 1}
     return METHODS[options.method](
         rounds=options.rounds, step=step, engine=options.engine, seed=options.seed, tol=options.tol,
-        evaluate=options.evaluate, **more,
+        evaluate=options.evaluate, downlink=options.downlink, **more,
     )  # fmt: skip
 
 

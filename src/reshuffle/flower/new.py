@@ -53,7 +53,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "How: exact, fedrr, fedso, local-sgd or newton; step 0, acceleration -1 and evaluate 0 are the defaults.": (
         "method", "rounds", "tol", "seed", "step", "batch-size", "participation", "evaluate", "state",
-        "acceleration", "transport", "objective", "power-rounds",
+        "acceleration", "transport", "downlink", "objective", "power-rounds",
     ),
     "What happens when a site stays away. Times are in seconds (round-timeout 0: no limit), largest is the bytes of an answer.": (
         "retries", "round-timeout", "on-missing", "on-lost", "wait", "patience", "largest",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from reshuffle.errors import InputError, shown
 from reshuffle.federated import Secure
+from reshuffle.federated.downlink import check_downlink
 from reshuffle.federated.transport import transport_of
 from reshuffle.flower.written import list_of
 
@@ -82,10 +83,8 @@ def check_settings(settings: RunSettings) -> None:
         raise InputError(
             f"batch-size is for methods {', '.join(DECREASING)}, got {settings.method}"
         )
-    if transport_of(settings.made_transport()) is not None and settings.method != "exact":
-        raise InputError(
-            f"transport is for method exact, got {settings.transport!r} with {settings.method}"
-        )
+    transport_of(settings.made_transport())  # This raises an error if there is no such transport.
+    check_downlink(settings.downlink)
 
 
 def _check_cells(settings: RunSettings) -> None:

@@ -14,7 +14,7 @@ from reshuffle.federated import ExactFedRR, FedNewton, FedRR, LocalSGD, Secure
 from reshuffle.federated.columns import Cells
 from reshuffle.federated.site import Model
 from reshuffle.federated.solvers import FederatedSolver
-from reshuffle.federated.transport import SPARSE
+from reshuffle.federated.transport import SPARSE, transport_of
 from reshuffle.flower.setting_rules import DECREASING, check_settings, key_of
 from reshuffle.flower.written import call_of, list_of, penalty_of
 from reshuffle.losses import Loss
@@ -64,7 +64,9 @@ class RunSettings:
     acceleration: int = -1
     """The acceleration of ExactFedRR; -1 stands for its default."""
     transport: str = "float64"
-    """How residuals travel in ExactFedRR with its state at the clients."""
+    """How answers travel to the server. ExactFedRR and FedNewton then keep a part of their state at the clients."""
+    downlink: str = "float64"
+    """How x travels to the sites: "float64" or "rounded"."""
     objective: bool = True
     power_rounds: int = 0
     retries: int = 2
@@ -128,7 +130,9 @@ class RunSettings:
     @property
     def keeps_state(self) -> bool:
         """Whether each site saves its part of the method, or the key of its noise, in a folder of its own."""
-        return (self.method == "exact" and self.state == "clients") or bool(self.privacy)
+        packed = self.method == "newton" and transport_of(self.made_transport()) is not None
+        exact = self.method == "exact" and self.state == "clients"
+        return exact or packed or bool(self.privacy)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -191,12 +195,10 @@ class RunSettings:
             "rounds": self.rounds, "tol": self.tol, "seed": self.seed, "step": step, "engine": engine,
             "retries": self.retries, "round_timeout": self.round_timeout or None,
             "on_missing": self.on_missing, "participation": self.participation,
-            "evaluate": self.evaluate or None,
+            "evaluate": self.evaluate or None, "downlink": self.downlink, "transport": self.made_transport(),
         }  # fmt: skip
         if self.method == "exact":
-            more: dict[str, Any] = {
-                "state": self.state, "on_lost": self.on_lost, "transport": self.made_transport(),
-            }  # fmt: skip
+            more: dict[str, Any] = {"state": self.state, "on_lost": self.on_lost}
             if self.acceleration >= 0:
                 more["acceleration"] = self.acceleration
             return ExactFedRR(**common, **more)
