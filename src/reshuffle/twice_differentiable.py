@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from reshuffle.objective import Array, Objective, Visits
 
@@ -25,6 +25,7 @@ class TwiceDifferentiable(Objective):
     and f*(αs) ≤ α f*(s) - (1 - α)·least then gives a dual point.
     """
 
+    taken_by: ClassVar[str] = "ProxNewton or FISTA"
     least: float
     """A bound below f, which f comes as near to as its data allow."""
 

@@ -1,9 +1,10 @@
-"""Rounds over very many clients on a graphics card: kernels in CUDA C++, and what they are given."""
+"""A graphics card: rounds over very many clients, and passes over one large problem, by kernels in CUDA C++."""
 
 from reshuffle.gpu.clients import DeviceClients, LocalPasses
 from reshuffle.gpu.cuda import CudaDevice
 from reshuffle.gpu.device import Device, Kernels, Launch
 from reshuffle.gpu.rounds import DeviceRounds
+from reshuffle.gpu.samples import DeviceSamples, samples_on_device
 from reshuffle.gpu.source import kernel_source
 
 __all__ = [
@@ -11,8 +12,10 @@ __all__ = [
     "Device",
     "DeviceClients",
     "DeviceRounds",
+    "DeviceSamples",
     "Kernels",
     "Launch",
     "LocalPasses",
     "kernel_source",
+    "samples_on_device",
 ]

@@ -18,6 +18,9 @@ OLDEST = 80
 STATIC = 48 * 1024
 """Bytes of shared memory that a kernel has without asking for more."""
 
+DLPACK_CUDA = 2
+"""The number of CUDA devices in DLPack."""
+
 
 def load_cupy(purpose: str) -> Any:
     """CuPy, where it is installed and sees a card; else an error that says which of the two is missing."""
@@ -85,6 +88,9 @@ class CudaDevice:
         return self._attributes["MaxSharedMemoryPerMultiprocessor"]
 
     def put(self, array: Any, dtype: Any) -> Any:
+        if not hasattr(array, "__cuda_array_interface__") and hasattr(array, "__dlpack_device__"):
+            kind, _ = array.__dlpack_device__()
+            array = self.cupy.from_dlpack(array) if int(kind) == DLPACK_CUDA else array
         return self.cupy.ascontiguousarray(self.cupy.asarray(array, dtype=dtype))
 
     def room(self, size: int, dtype: Any) -> Any:
@@ -94,8 +100,8 @@ class CudaDevice:
         found: NDArray[Any] = self.cupy.asnumpy(array)
         return found
 
-    def compile(self, settings: Mapping[str, str]) -> CudaModule:
+    def compile(self, settings: Mapping[str, str], unit: str = "round") -> CudaModule:
         given = tuple(f"-DTHE_{name}={value}" for name, value in settings.items())
         options = ("-std=c++20", "--prec-div=false", "--ftz=true", *given)  # of float32 alone
-        module = self.cupy.RawModule(code=kernel_source(), options=options, backend="nvrtc")
+        module = self.cupy.RawModule(code=kernel_source(unit), options=options, backend="nvrtc")
         return CudaModule(module)

@@ -1,4 +1,4 @@
-"""What the rounds ask of a device, and how a kernel is laid out on it."""
+"""What rounds and problems ask of a device, and how a kernel is laid out on it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Device(Protocol):
         ...
 
     def put(self, array: Any, dtype: Any) -> Any:
-        """An array on the device; one that is there already, with this type, is not copied."""
+        """An array on the device, of this type or (None) of its own; one that is there with it already is not copied."""
         ...
 
     def room(self, size: int, dtype: Any) -> Any:
@@ -63,8 +63,8 @@ class Device(Protocol):
         """The array in the memory of the processor."""
         ...
 
-    def compile(self, settings: Mapping[str, str]) -> Kernels:
-        """The kernels with these settings (see entries.cuh)."""
+    def compile(self, settings: Mapping[str, str], unit: str = "round") -> Kernels:
+        """The kernels of a unit with these settings (see round_entries.cuh and problem_entries.cuh)."""
         ...
 
 

@@ -195,9 +195,8 @@ class BaseSolver:
                 check_convex(problem.penalty, name)
             return
         if isinstance(problem, Objective):
-            others = "ProxNewton" if hasattr(problem, "hessian") else "FedRR, ExactFedRR"
             raise InputError(
-                f"{name} needs a {self.takes.__name__}, {self.because}; for {shown(problem)} use {others} or FISTA"
+                f"{name} needs a {self.takes.__name__}, {self.because}; for {shown(problem)} use {problem.taken_by}"
             )
         if hasattr(problem, "gather"):
             raise InputError(

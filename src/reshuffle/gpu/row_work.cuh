@@ -1,0 +1,70 @@
+// Work on single rows: rows as Newton's matrix has them, a choice of rows, and conjugates of losses.
+#pragma once
+#include "row_pass.cuh"
+
+namespace reshuffle::gpu {
+
+// out_k <- sqrt(w_i l''(z_i + o_i, y_i)) (a_i, 1) for i = first + k, k < count, where out has been set to zero: the Hessian is the sum of
+// out_k out_k^T. A warp takes a row.
+template <class Rows, class Target, class Loss>
+RESHUFFLE_KERNEL void bent_rows(const Whole<Rows, Target> &r, const Loss &loss, Index first, Index count, double *out,
+                                const Here &here) {
+    const int lane = here.thread % warp, width = r.features + r.bias;
+    const Index each = here.threads / warp;
+    for (Index k = here.block * each + here.thread / warp; k < count; k += here.blocks * each) {
+        const Index i = first + k;
+        const auto start = r.rows.begin(i);
+        const int length = int(r.rows.end(i) - start);
+        double z = 0.0;
+        for (int p = lane; p < length; p += warp) z = fused(double(r.rows.value(start, p)), r.x[r.rows.column(start, p)], z);
+        z = summed<warp>(z) + (r.bias ? r.x[r.features] : 0.0) + r.targets.offset(i);
+        const double bend = r.targets.weight(i) * loss.template bend<Library>(z, double(r.targets.y[i]));
+        const double root = std::sqrt(bend);
+        for (int p = lane; p < length; p += warp) out[k * width + r.rows.column(start, p)] = root * double(r.rows.value(start, p));
+        if (r.bias && lane == 0) out[k * width + r.features] = root;
+    }
+}
+
+// The entries of the chosen rows, one row after the other, as `starts` says.
+template <class Value, class Column, class Rows>
+RESHUFFLE_KERNEL void take_rows(const Rows &rows, const Index *chosen, Index count, const typename Rows::Offset *starts,
+                                Value *values, Column *columns, const Here &here) {
+    const int lane = here.thread % warp;
+    const Index each = here.threads / warp;
+    for (Index k = here.block * each + here.thread / warp; k < count; k += here.blocks * each) {
+        const auto start = rows.begin(chosen[k]), to = starts[k];
+        const int length = int(rows.end(chosen[k]) - start);
+        for (int p = lane; p < length; p += warp) {
+            columns[to + p] = Column(rows.column(start, p));
+            if (values) values[to + p] = rows.value(start, p);
+        }
+    }
+}
+
+// exponents_j <- the least e with |a_ij| < 2^e for every row i, and at least what it was.
+template <class Rows>
+RESHUFFLE_KERNEL void exponents_of(const Rows &rows, Index n, int *exponents, const Here &here) {
+    for (Index i = here.block * here.threads + here.thread; i < n; i += here.blocks * here.threads) {
+        const auto start = rows.begin(i);
+        const int length = int(rows.end(i) - start);
+        for (int p = 0; p < length; p++) {
+            const double a = double(rows.value(start, p));
+            const int e = int(bits_of(a) >> 52 & 0x7ff) - 1022;
+            int *place = exponents + rows.column(start, p);
+            if (a != 0.0 && e > *place) raised(place, e);
+        }
+    }
+}
+
+// Of each block: sum_i w_i l*(scale s_i, y_i) and 0 (no largest).
+template <class Target, class Loss>
+RESHUFFLE_KERNEL void conjugates(const Targets<Target> &targets, const Loss &loss, const double *slopes, double scale, Index n,
+                                 double *sums, const Here &here) {
+    double total = 0.0;
+    for (Index i = here.block * here.threads + here.thread; i < n; i += here.blocks * here.threads)
+        total += targets.weight(i) * loss.template conjugate<Library>(scale * slopes[i], double(targets.y[i]));
+    total = block_sum(total, static_cast<double *>(here.shared), here);
+    if (here.thread == 0) sums[2 * here.block] = total, sums[2 * here.block + 1] = 0.0;
+}
+
+}  // namespace reshuffle::gpu

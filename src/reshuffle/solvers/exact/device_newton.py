@@ -1,0 +1,190 @@
+"""Newton steps on rows that lie on a device: gradients of all rows, Hessians of a sample of them.
+
+    x⁺ = argmin_u  ⟨∇f(x), u - x⟩ + ½(u - x)ᵀH(u - x) + ψ(u),    H = (1/m) Σ_{i in S} w_i l''(a_iᵀx_S) a_i a_iᵀ.
+
+With m random rows H is off by a share of about √(d/m), so that a step leaves d/m of P(x) - P*; it costs one pass over all
+rows, and H is kept while the steps are short. Where a step gains less than that, H gets more rows, in the end all.
+The model is minimised on the processor.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reshuffle.cached import cached_property
+from reshuffle.core import native
+from reshuffle.device_problem import DeviceProblem
+from reshuffle.gpu.samples import DeviceSamples, Pass
+from reshuffle.interruption import listen
+from reshuffle.objective import Array
+from reshuffle.penalties import ability
+from reshuffle.randomness import generator
+from reshuffle.solvers.exact.newton_on_disk import Expansion, model_minimiser
+from reshuffle.solvers.exact.newton_steps import ABILITIES
+from reshuffle.solvers.newton_model import descend
+
+ROWS_PER_COLUMN = 32
+"""Rows of a Hessian at least, for each column: a step then leaves a few per cent of P(x) - P*."""
+WORK_PER_BYTE = 20
+"""Operations of a matrix product that take as long as reading a byte in a pass: 5e13 in a second over 2.5e12."""
+MORE = 4
+"""How many times as many rows the next Hessian has after a step that gained too little."""
+HALVINGS = 6
+"""Steps shorter than 1/64 of Newton's are not tried before the next Hessian."""
+SHRINKS = 0.1
+"""A step that promises more than this share of what the last one did shows that H is too coarse, or too old."""
+TRUSTED = 0.5
+"""A column that the sample knows too little of has at least this share of the curvature that columns of its size have."""
+
+
+class Model(NamedTuple):
+    """Where a Hessian is taken and on how many rows, and how much the last step promised to gain."""
+
+    x: Array
+    rows: int
+    promised: float = np.inf
+
+
+class Step(NamedTuple):
+    """The end of a step: x, P there, the next model, whether no step helps, and the passes it took."""
+
+    x: Array
+    height: float
+    model: Model
+    stuck: bool
+    passes: float
+    rounds: int
+
+
+class DeviceNewton:
+    """Steps on one problem. It keeps what it computed last, all of it a function of its arguments and the seed."""
+
+    def __init__(self, problem: DeviceProblem, seed: int) -> None:
+        self.problem, self.seed = problem, seed
+        self.compiled = all(ability(problem.penalty, name) is not None for name in ABILITIES)
+        self._passes: list[tuple[Array, Pass]] = []
+        self._bent: tuple[Model, Array] | None = None
+        self._factor: tuple[Array, Any] | None = None
+
+    @property
+    def samples(self) -> DeviceSamples:
+        return self.problem.datafit
+
+    @cached_property
+    def first_rows(self) -> int:
+        """Rows of the first Hessian: so many that its product takes no longer than a pass, and enough for each column."""
+        width = self.samples.width
+        affordable = WORK_PER_BYTE * self.samples.nbytes // (2 * width * width)
+        return min(self.samples.n, max(ROWS_PER_COLUMN * width, affordable))
+
+    def at(self, x: Array) -> Pass:
+        """f at x, which the last two points need no new pass for."""
+        for known, found in self._passes:
+            if np.array_equal(known, x):
+                return found
+        listen()
+        self._passes = self._passes[:1]  # slopes of older points are free before new ones are made
+        found = self.samples.at(x)
+        self._passes = [(x, found), *self._passes]
+        return found
+
+    def height(self, x: Array) -> float:
+        """P(x); infinite where it overflows."""
+        value = self.at(x).value + self.problem.ridge_at(x)
+        found = self.problem.objective(x, value) if np.isfinite(value) else np.inf
+        return found
+
+    # --- a step ----------------------------------------------------------------------------------
+
+    def step(self, x: Array, model: Model) -> Step:
+        """A step from x, halved until P falls."""
+        n, at = self.samples.n, self.at(x)
+        whole = model.rows >= n
+        if whole:
+            model = model._replace(x=x)
+        height, H = self.height(x), self.hessian(model)
+        u, promised, rounds = self._minimiser(x, at, H)
+        passes = model.rows / n
+        if not promised > native.ROUNDING * abs(height):
+            return Step(x, height, model, True, passes, rounds)
+        for k in range(HALVINGS + 1):
+            to = u if k == 0 else x + 0.5**k * (u - x)
+            reached = self.height(to)
+            passes += 1.0
+            if reached < height:
+                slow = k > 0 or promised > SHRINKS * model.promised
+                then = Model(to, min(n, MORE * model.rows)) if slow and not whole else model
+                return Step(to, reached, then._replace(promised=promised), False, passes, rounds)
+        if not whole:
+            return Step(x, height, Model(x, min(n, MORE * model.rows)), False, passes, rounds)
+        return Step(x, height, model, True, passes, rounds)
+
+    def hessian(self, model: Model) -> Array:
+        """H at a point, of a random sample of rows."""
+        known = self._bent
+        if known and known[0].rows == model.rows and np.array_equal(known[0].x, model.x):
+            return known[1]
+        listen()
+        samples = self.samples
+        if model.rows < samples.n:
+            chosen = spread(samples.n, model.rows, self.seed, 1)
+            H = self._completed(samples.take(chosen).hessian(model.x))
+        else:
+            H = samples.hessian(model.x)
+        self._bent = model, H
+        return H
+
+    def _completed(self, H: Array) -> Array:
+        """H with curvature for columns of which the sample has too few entries."""
+        squares = np.append(self.samples.column_squares, np.ones(self.samples.bias))
+        total, curvature = float(squares.sum()), float(np.trace(H))
+        share = curvature / total if total > 0.0 else 0.0
+        if not share > 0.0:
+            bound = float(self.samples.loss.curvature)
+            share = bound if bound < np.inf else 1.0
+        least = TRUSTED * share * squares
+        added = np.maximum(least - np.diag(H), 0.0)
+        return H + np.diag(added) if added.any() else H
+
+    def _minimiser(self, x: Array, at: Pass, H: Array) -> tuple[Array, float, int]:
+        """The minimiser of the model, how much it promises, and the rounds that it took."""
+        problem, form = self.problem, self.problem.form_with_ridge
+        if not self.compiled or form is None:
+            u = model_minimiser(problem, Expansion(x, np.empty(0), at.gradient, at.value, H))
+            return u, self._promised(x, u, at.gradient, H), 1
+        each = form.one_by_one
+        if each is not None and not each.l1.any() and np.all(each.low == -np.inf) and np.all(each.high == np.inf):
+            u = self._solved(x, at.gradient, H, each.l2)
+            if u is not None:
+                return u, self._promised(x, u, at.gradient, H), 1
+        u, floor = x.copy(), native.TRACE * native.EPSILON * abs(at.value)
+        solved = descend(form, H, at.gradient, x, u, native.FINE, floor)
+        good = np.isfinite(solved.gained) and np.isfinite(u).all()
+        return (u, solved.gained, solved.rounds) if good else (x, 0.0, solved.rounds)
+
+    def _promised(self, x: Array, u: Array, g: Array, H: Array) -> float:
+        d, psi = u - x, self.problem.penalty.value
+        features = self.problem.features
+        ours = psi(x[:features]) - psi(u[:features]) + self.problem.ridge_at(x) - self.problem.ridge_at(u)
+        return float(ours - g @ d - 0.5 * d @ (H @ d))
+
+    def _solved(self, x: Array, g: Array, H: Array, l2: Array) -> Array | None:
+        """The minimiser where ψ is a square: one factorisation for all steps with this H. None where it has none."""
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+        whole = np.append(l2, np.zeros(self.samples.bias))
+        if self._factor is None or self._factor[0] is not H:
+            try:
+                self._factor = H, cho_factor(H + np.diag(whole), check_finite=False)
+            except LinAlgError:
+                return None
+        u: Array = x - cho_solve(self._factor[1], g + whole * x)
+        return u if np.isfinite(u).all() else None
+
+
+def spread(n: int, count: int, seed: int, stream: int) -> Any:
+    """``count`` rows out of n in rising order, one at random from each of as many stretches."""
+    places = np.arange(count) + generator(seed, stream).random(count)
+    return np.minimum((places * (n / count)).astype(np.int64), n - 1)
