@@ -89,10 +89,16 @@ class DeviceProblem(Objective):
         made._take(samples, problem.penalty, problem.ridge)
         return keep(made, fingerprint=problem.fingerprint)
 
-    def with_samples(self, samples: DeviceSamples) -> Self:
-        """The same loss, penalty and ridge on other samples."""
+    def with_samples(
+        self, samples: DeviceSamples, penalty: Any = None, ridge: float | None = None
+    ) -> Self:
+        """Other samples, with the same penalty and ridge or with others."""
         made = type(self).__new__(type(self))
-        made._take(samples, self.penalty, self.ridge)
+        made._take(
+            samples,
+            self.penalty if penalty is None else penalty,
+            self.ridge if ridge is None else ridge,
+        )
         return made
 
     def __repr__(self) -> str:

@@ -41,8 +41,9 @@ RESHUFFLE_ENTRY(rows_of_hessian, ,
                 (bent_rows(WHOLE(x, nullptr, 1.0, nullptr, nullptr, nullptr, nullptr), reshuffle::THE_LOSS, first, count, out, here)),
                 SAMPLES, const double *x, Index first, Index count, double *out)
 RESHUFFLE_ENTRY(conjugates_of_slopes, ,
-                (conjugates(Targets<THE_TARGET>{targets, weights, nullptr}, reshuffle::THE_LOSS, slopes, scale, n, sums, here)),
-                const THE_TARGET *targets, const double *weights, const double *slopes, double scale, Index n, double *sums)
+                (conjugates(Targets<THE_TARGET>{targets, weights, offsets}, reshuffle::THE_LOSS, slopes, scale, n, sums, here)),
+                const THE_TARGET *targets, const double *weights, const double *offsets, const double *slopes, double scale,
+                Index n, double *sums)
 RESHUFFLE_ENTRY(exponents_of_columns, , (exponents_of(ROWS, n, exponents, here)), const THE_VALUE *values,
                 const THE_COLUMN *indices, const THE_START *starts, Index n, int features, int *exponents)
 #if !THE_DENSE

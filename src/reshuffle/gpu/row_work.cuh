@@ -56,13 +56,15 @@ RESHUFFLE_KERNEL void exponents_of(const Rows &rows, Index n, int *exponents, co
     }
 }
 
-// Of each block: sum_i w_i l*(scale s_i, y_i) and 0 (no largest).
+// Of each block: sum_i w_i (l*(t_i, y_i) - t_i o_i) for t_i = scale s_i, the conjugate of l(z + o_i, y_i), and 0 (no largest).
 template <class Target, class Loss>
 RESHUFFLE_KERNEL void conjugates(const Targets<Target> &targets, const Loss &loss, const double *slopes, double scale, Index n,
                                  double *sums, const Here &here) {
     double total = 0.0;
-    for (Index i = here.block * here.threads + here.thread; i < n; i += here.blocks * here.threads)
-        total += targets.weight(i) * loss.template conjugate<Library>(scale * slopes[i], double(targets.y[i]));
+    for (Index i = here.block * here.threads + here.thread; i < n; i += here.blocks * here.threads) {
+        const double t = scale * slopes[i];
+        total += targets.weight(i) * (loss.template conjugate<Library>(t, double(targets.y[i])) - t * targets.offset(i));
+    }
     total = block_sum(total, static_cast<double *>(here.shared), here);
     if (here.thread == 0) sums[2 * here.block] = total, sums[2 * here.block + 1] = 0.0;
 }

@@ -127,8 +127,8 @@ class DeviceSamples:
         blocks = max(1, min(8 * self.device.processors, -(-self.n // threads)))
         sums = self.device.room(2 * blocks, np.float64)
         self.kernels.run(
-            "conjugates_of_slopes", Launch(blocks, threads, 8 * threads), self.targets, self._given(self.weights), slopes,
-            np.float64(scale), np.int64(self.n), sums,
+            "conjugates_of_slopes", Launch(blocks, threads, 8 * threads), self.targets, self._given(self.weights),
+            self._given(self.offsets), slopes, np.float64(scale), np.int64(self.n), sums,
         )  # fmt: skip
         return float(self._finished(sums, blocks, 2)[0])
 

@@ -27,8 +27,8 @@ from reshuffle.solvers.newton_model import descend
 
 ROWS_PER_COLUMN = 32
 """Rows of a Hessian at least, for each column: a step then leaves a few per cent of P(x) - P*."""
-WORK_PER_BYTE = 20
-"""Operations of a matrix product that take as long as reading a byte in a pass: 5e13 in a second over 2.5e12."""
+WORK_PER_BYTE = 50
+"""Operations of the product for a first Hessian for each byte of a pass: on an H200 it then takes about two passes."""
 MORE = 4
 """How many times as many rows the next Hessian has after a step that gained too little."""
 HALVINGS = 6
@@ -74,7 +74,7 @@ class DeviceNewton:
 
     @cached_property
     def first_rows(self) -> int:
-        """Rows of the first Hessian: so many that its product takes no longer than a pass, and enough for each column."""
+        """Rows of the first Hessian: as many as its product costs little beside the passes for, and enough for each column."""
         width = self.samples.width
         affordable = WORK_PER_BYTE * self.samples.nbytes // (2 * width * width)
         return min(self.samples.n, max(ROWS_PER_COLUMN * width, affordable))
@@ -107,8 +107,12 @@ class DeviceNewton:
         height, H = self.height(x), self.hessian(model)
         u, promised, rounds = self._minimiser(x, at, H)
         passes = model.rows / n
-        if not promised > native.ROUNDING * abs(height):
-            return Step(x, height, model, True, passes, rounds)
+        if not promised > native.ROUNDING * abs(height):  # P shows nothing of it: slopes do
+            more = Model(x, min(n, MORE * model.rows))
+            if 0.0 < promised < SHRINKS * model.promised:
+                reached, then = self.height(u), model._replace(promised=promised)
+                return Step(u, reached, then, False, passes + 1.0, rounds)
+            return Step(x, height, model if whole else more, whole, passes, rounds)
         for k in range(HALVINGS + 1):
             to = u if k == 0 else x + 0.5**k * (u - x)
             reached = self.height(to)
@@ -138,7 +142,7 @@ class DeviceNewton:
 
     def _completed(self, H: Array) -> Array:
         """H with curvature for columns of which the sample has too few entries."""
-        squares = np.append(self.samples.column_squares, np.ones(self.samples.bias))
+        squares = np.append(self.samples.column_squares, np.ones(int(self.samples.bias)))
         total, curvature = float(squares.sum()), float(np.trace(H))
         share = curvature / total if total > 0.0 else 0.0
         if not share > 0.0:
@@ -155,7 +159,12 @@ class DeviceNewton:
             u = model_minimiser(problem, Expansion(x, np.empty(0), at.gradient, at.value, H))
             return u, self._promised(x, u, at.gradient, H), 1
         each = form.one_by_one
-        if each is not None and not each.l1.any() and np.all(each.low == -np.inf) and np.all(each.high == np.inf):
+        if (
+            each is not None
+            and not each.l1.any()
+            and np.all(each.low == -np.inf)
+            and np.all(each.high == np.inf)
+        ):
             u = self._solved(x, at.gradient, H, each.l2)
             if u is not None:
                 return u, self._promised(x, u, at.gradient, H), 1
@@ -167,14 +176,19 @@ class DeviceNewton:
     def _promised(self, x: Array, u: Array, g: Array, H: Array) -> float:
         d, psi = u - x, self.problem.penalty.value
         features = self.problem.features
-        ours = psi(x[:features]) - psi(u[:features]) + self.problem.ridge_at(x) - self.problem.ridge_at(u)
+        ours = (
+            psi(x[:features])
+            - psi(u[:features])
+            + self.problem.ridge_at(x)
+            - self.problem.ridge_at(u)
+        )
         return float(ours - g @ d - 0.5 * d @ (H @ d))
 
     def _solved(self, x: Array, g: Array, H: Array, l2: Array) -> Array | None:
         """The minimiser where ψ is a square: one factorisation for all steps with this H. None where it has none."""
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-        whole = np.append(l2, np.zeros(self.samples.bias))
+        whole = np.append(l2, np.zeros(int(self.samples.bias)))
         if self._factor is None or self._factor[0] is not H:
             try:
                 self._factor = H, cho_factor(H + np.diag(whole), check_finite=False)
