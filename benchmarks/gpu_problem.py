@@ -208,7 +208,7 @@ def counted(problem: DeviceProblem) -> tuple[float, int]:
         if name == "whole_pass":
             passes += int(arguments[6]) / problem.n
         elif name == "rows_of_hessian":
-            rows += int(arguments[10])
+            rows += int(arguments[11])
         inner(self, name, launch, *arguments)
 
     CudaModule.run = run  # type: ignore[method-assign]

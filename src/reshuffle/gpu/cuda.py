@@ -102,6 +102,10 @@ class CudaDevice:
 
     def compile(self, settings: Mapping[str, str], unit: str = "round") -> CudaModule:
         given = tuple(f"-DTHE_{name}={value}" for name, value in settings.items())
-        options = ("-std=c++20", "--prec-div=false", "--ftz=true", *given)  # of float32 alone
+        options = (
+            "-std=c++20", "-default-device",  # for lambdas with parameters of any type
+            "--prec-div=false", "--ftz=true",  # of float32 alone
+            *given,
+        )  # fmt: skip
         module = self.cupy.RawModule(code=kernel_source(unit), options=options, backend="nvrtc")
         return CudaModule(module)

@@ -14,16 +14,17 @@ struct FixedPoint {
     static constexpr std::uint64_t magic_bits = 0x4338000000000000ull;
     static constexpr unsigned mask = (1u << LIMB) - 1;
 
-    // counters[2 j] and counters[2 j + 1] <- + the limbs of factor * value, which is rounded once.
-    RESHUFFLE_KERNEL static void add(int *counters, Visit j, double factor, double value) {
+    // counters[j] and counters[stride + j] <- + the limbs of factor * value, which is rounded once. (Limbs side by side would
+    // lie in half of the banks each.)
+    RESHUFFLE_KERNEL static void add(int *counters, int stride, Visit j, double factor, double value) {
         const std::uint64_t bits = bits_of(fused(factor, value, magic)) - magic_bits;
-        counted(counters + 2 * j, int(unsigned(bits) & mask));
-        counted(counters + 2 * j + 1, int(std::int64_t(bits) >> LIMB));
+        counted(counters + j, int(unsigned(bits) & mask));
+        counted(counters + stride + j, int(std::int64_t(bits) >> LIMB));
     }
     // The number that the counters stand for; they are zero afterwards.
-    RESHUFFLE_KERNEL static double emptied(int *counters, Visit j) {
-        const double total = double(counters[2 * j]) + double(counters[2 * j + 1]) * double(1 << LIMB);
-        counters[2 * j] = counters[2 * j + 1] = 0;
+    RESHUFFLE_KERNEL static double emptied(int *counters, int stride, Visit j) {
+        const double total = double(counters[j]) + double(counters[stride + j]) * double(1 << LIMB);
+        counters[j] = counters[stride + j] = 0;
         return total;
     }
 };

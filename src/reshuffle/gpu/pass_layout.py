@@ -9,9 +9,9 @@ import numpy as np
 from reshuffle.gpu.device import RESERVED, Device
 
 THREADS = 256
-"""Threads of a block that takes tiles of rows: four such blocks fill a processor."""
-RESIDENT = 4
-"""Blocks of a processor at most: the threads of four have 64 registers each."""
+"""Threads of a block that takes tiles of rows."""
+RESIDENT = 3
+"""Blocks of a processor at most: of three, the entries of a tile of 20 values in each row fit into its memory on an H200."""
 LONG = 48
 """Mean entries of a row from which on all threads of a warp share it."""
 NARROW = 64

@@ -38,8 +38,9 @@ RESHUFFLE_ENTRY(squares_pass, RESHUFFLE_BOUNDS,
 RESHUFFLE_ENTRY(sum_of_blocks, , finish(sums, blocks_added, count, out, here), const double *sums, Index blocks_added,
                 int count, double *out)
 RESHUFFLE_ENTRY(rows_of_hessian, ,
-                (bent_rows(WHOLE(x, nullptr, 1.0, nullptr, nullptr, nullptr, nullptr), reshuffle::THE_LOSS, first, count, out, here)),
-                SAMPLES, const double *x, Index first, Index count, double *out)
+                (bent_rows(WHOLE(x, nullptr, 1.0, nullptr, nullptr, nullptr, nullptr), reshuffle::THE_LOSS, extra, first, count, out,
+                           here)),
+                SAMPLES, const double *x, double extra, Index first, Index count, double *out)
 RESHUFFLE_ENTRY(conjugates_of_slopes, ,
                 (conjugates(Targets<THE_TARGET>{targets, weights, offsets}, reshuffle::THE_LOSS, slopes, scale, n, sums, here)),
                 const THE_TARGET *targets, const double *weights, const double *offsets, const double *slopes, double scale,

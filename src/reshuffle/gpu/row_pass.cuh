@@ -131,12 +131,12 @@ RESHUFFLE_KERNEL void row_pass(const Whole<Rows, Target> &r, const Loss &loss, c
     Staged<Column> columns{reinterpret_cast<Column *>(values.room + (UNIT ? 0 : CAPACITY + packed)), 0};
     for (int j = here.thread; j < features; j += here.threads) {
         x[j] = r.given || SQUARES ? 0.0 : r.x[j];
-        total[j] = 0.0, counters[2 * j] = counters[2 * j + 1] = 0;
+        total[j] = 0.0, counters[j] = counters[even + j] = 0;
         if (r.scales) scales[j] = r.scales[j];
     }
     const auto empty = [&] {
         here.sync();
-        for (int j = here.thread; j < features; j += here.threads) total[j] += FixedPoint::emptied(counters, j);
+        for (int j = here.thread; j < features; j += here.threads) total[j] += FixedPoint::emptied(counters, even, j);
     };
     Seen seen;
     int filled = 0;
@@ -201,7 +201,7 @@ RESHUFFLE_KERNEL void row_pass(const Whole<Rows, Target> &r, const Loss &loss, c
                 const double a = entry(start, p, j);
                 double factor = SQUARES ? own * a : own;
                 if (r.scales) factor *= scales[j];
-                FixedPoint::add(counters, j, factor, a);
+                FixedPoint::add(counters, even, j, factor, a);
             });
         }
         if ((filled += here.threads) >= FixedPoint::MOST) empty(), filled = 0;

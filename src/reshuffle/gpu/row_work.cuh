@@ -4,11 +4,11 @@
 
 namespace reshuffle::gpu {
 
-// out_k <- sqrt(w_i l''(z_i + o_i, y_i)) (a_i, 1) for i = first + k, k < count, where out has been set to zero: the Hessian is the sum of
+// out_k <- sqrt(w_i (l''(z_i + o_i, y_i) + extra)) (a_i, 1) for i = first + k, k < count, where out has been set to zero: the Hessian is the sum of
 // out_k out_k^T. A warp takes a row.
 template <class Rows, class Target, class Loss>
-RESHUFFLE_KERNEL void bent_rows(const Whole<Rows, Target> &r, const Loss &loss, Index first, Index count, double *out,
-                                const Here &here) {
+RESHUFFLE_KERNEL void bent_rows(const Whole<Rows, Target> &r, const Loss &loss, double extra, Index first, Index count,
+                                double *out, const Here &here) {
     const int lane = here.thread % warp, width = r.features + r.bias;
     const Index each = here.threads / warp;
     for (Index k = here.block * each + here.thread / warp; k < count; k += here.blocks * each) {
@@ -18,8 +18,8 @@ RESHUFFLE_KERNEL void bent_rows(const Whole<Rows, Target> &r, const Loss &loss, 
         double z = 0.0;
         for (int p = lane; p < length; p += warp) z = fused(double(r.rows.value(start, p)), r.x[r.rows.column(start, p)], z);
         z = summed<warp>(z) + (r.bias ? r.x[r.features] : 0.0) + r.targets.offset(i);
-        const double bend = r.targets.weight(i) * loss.template bend<Library>(z, double(r.targets.y[i]));
-        const double root = std::sqrt(bend);
+        const double bend = loss.template bend<Library>(z, double(r.targets.y[i])) + extra;
+        const double root = std::sqrt(r.targets.weight(i) * bend);
         for (int p = lane; p < length; p += warp) out[k * width + r.rows.column(start, p)] = root * double(r.rows.value(start, p));
         if (r.bias && lane == 0) out[k * width + r.features] = root;
     }

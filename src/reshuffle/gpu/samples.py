@@ -193,8 +193,8 @@ class DeviceSamples:
 
     # --- second order ----------------------------------------------------------------------------
 
-    def hessian(self, x: Array) -> Array:
-        """(1/n) Σ w_i l''_i a_i a_iᵀ, with a column of ones where there is an intercept: products of matrices in blocks of rows."""
+    def hessian(self, x: Array, extra: float = 0.0) -> Array:
+        """(1/n) Σ w_i (l''_i + extra) a_i a_iᵀ, with a column of ones where there is an intercept: products of matrices in blocks of rows."""
         most = max(1, min(self.n, BLOCK // self.width))
         room, at = self.device.room(most * self.width, np.float64), self.device.put(x, np.float64)
         warp, total = max(self.device.lanes), None
@@ -205,7 +205,8 @@ class DeviceSamples:
             part.fill(0.0)
             blocks = max(1, min(64 * self.device.processors, -(-count * warp // threads)))
             self.kernels.run(
-                "rows_of_hessian", Launch(blocks, threads), *self._samples(), at, np.int64(first), np.int64(count), part
+                "rows_of_hessian", Launch(blocks, threads), *self._samples(), at, np.float64(extra),
+                np.int64(first), np.int64(count), part
             )  # fmt: skip
             block = part.reshape(count, self.width)
             product = block.T @ block

@@ -35,8 +35,10 @@ HALVINGS = 6
 """Steps shorter than 1/64 of Newton's are not tried before the next Hessian."""
 SHRINKS = 0.1
 """A step that promises more than this share of what the last one did shows that H is too coarse, or too old."""
-TRUSTED = 0.5
-"""A column that the sample knows too little of has at least this share of the curvature that columns of its size have."""
+EASES, LEAST = 10.0, 1e-3
+"""Damping falls by this factor after a step that it helped, and below this share of the largest curvature it ends."""
+SEEN = 0.5
+"""A column of which a sample has less than this share of the squares that it should have is given the mean curvature of columns."""
 
 
 class Model(NamedTuple):
@@ -45,6 +47,8 @@ class Model(NamedTuple):
     x: Array
     rows: int
     promised: float = np.inf
+    damping: float = 0.0
+    """The share of the loss's largest curvature that is added to every row."""
 
 
 class Step(NamedTuple):
@@ -65,7 +69,7 @@ class DeviceNewton:
         self.problem, self.seed = problem, seed
         self.compiled = all(ability(problem.penalty, name) is not None for name in ABILITIES)
         self._passes: list[tuple[Array, Pass]] = []
-        self._bent: tuple[Model, Array] | None = None
+        self._bent: tuple[tuple[Array, int, float], Array] | None = None
         self._factor: tuple[Array, Any] | None = None
 
     @property
@@ -107,50 +111,60 @@ class DeviceNewton:
         height, H = self.height(x), self.hessian(model)
         u, promised, rounds = self._minimiser(x, at, H)
         passes = model.rows / n
-        if not promised > native.ROUNDING * abs(height):  # P shows nothing of it: slopes do
-            more = Model(x, min(n, MORE * model.rows))
-            if 0.0 < promised < SHRINKS * model.promised:
-                reached, then = self.height(u), model._replace(promised=promised)
-                return Step(u, reached, then, False, passes + 1.0, rounds)
-            return Step(x, height, model if whole else more, whole, passes, rounds)
+        hidden = not promised > native.ROUNDING * abs(height)  # P shows nothing of it: slopes do
+        if hidden and not 0.0 < promised < SHRINKS * model.promised:
+            return self._failed(x, height, model, passes, rounds)
         for k in range(HALVINGS + 1):
             to = u if k == 0 else x + 0.5**k * (u - x)
             reached = self.height(to)
             passes += 1.0
-            if reached < height:
+            if reached < height or (hidden and np.isfinite(reached)):
                 slow = k > 0 or promised > SHRINKS * model.promised
                 then = Model(to, min(n, MORE * model.rows)) if slow and not whole else model
-                return Step(to, reached, then._replace(promised=promised), False, passes, rounds)
-        if not whole:
-            return Step(x, height, Model(x, min(n, MORE * model.rows)), False, passes, rounds)
-        return Step(x, height, model, True, passes, rounds)
+                damping = model.damping / EASES if model.damping > LEAST else 0.0
+                then = then._replace(promised=promised, damping=damping)
+                return Step(to, reached, then, False, passes, rounds)
+        return self._failed(x, height, model, passes, rounds)
+
+    def _failed(self, x: Array, height: float, model: Model, passes: float, rounds: int) -> Step:
+        """After a model whose minimiser lowers P by nothing: a flat place of the loss, a coarse Hessian, or the end."""
+        n, bounded = self.samples.n, float(self.samples.loss.curvature) < np.inf
+        if model.damping < 1.0 and bounded and not self.samples.loss.quadratic:
+            then, stuck = Model(x, model.rows, damping=1.0), False
+        elif model.rows < n:
+            then, stuck = Model(x, min(n, MORE * model.rows)), False
+        else:
+            then, stuck = model, True
+        return Step(x, height, then, stuck, passes, rounds)
 
     def hessian(self, model: Model) -> Array:
         """H at a point, of a random sample of rows."""
         known = self._bent
-        if known and known[0].rows == model.rows and np.array_equal(known[0].x, model.x):
+        if known and known[0][1:] == (model.rows, model.damping) and np.array_equal(known[0][0], model.x):
             return known[1]
         listen()
         samples = self.samples
+        extra = model.damping * float(samples.loss.curvature) if model.damping else 0.0
         if model.rows < samples.n:
             chosen = spread(samples.n, model.rows, self.seed, 1)
-            H = self._completed(samples.take(chosen).hessian(model.x))
+            H = self._sampled(samples.take(chosen), model.x, extra)
         else:
-            H = samples.hessian(model.x)
-        self._bent = model, H
+            H = samples.hessian(model.x, extra)
+        self._bent = (model.x, model.rows, model.damping), H
         return H
 
-    def _completed(self, H: Array) -> Array:
-        """H with curvature for columns of which the sample has too few entries."""
-        squares = np.append(self.samples.column_squares, np.ones(int(self.samples.bias)))
-        total, curvature = float(squares.sum()), float(np.trace(H))
-        share = curvature / total if total > 0.0 else 0.0
-        if not share > 0.0:
-            bound = float(self.samples.loss.curvature)
-            share = bound if bound < np.inf else 1.0
-        least = TRUSTED * share * squares
-        added = np.maximum(least - np.diag(H), 0.0)
-        return H + np.diag(added) if added.any() else H
+    def _sampled(self, part: DeviceSamples, x: Array, extra: float) -> Array:
+        """H of some rows, with curvature for columns of whose entries they have too few."""
+        H, squares = part.hessian(x, extra), self.samples.column_squares
+        unseen = np.flatnonzero(part.column_squares < SEEN * squares)
+        if unseen.size:
+            total = float(squares.sum()) + self.samples.bias
+            share = float(np.trace(H)) / total
+            if not share > 0.0:
+                bound = float(self.samples.loss.curvature)
+                share = bound if bound < np.inf else 1.0
+            H[unseen, unseen] = np.maximum(H[unseen, unseen], share * squares[unseen])
+        return H
 
     def _minimiser(self, x: Array, at: Pass, H: Array) -> tuple[Array, float, int]:
         """The minimiser of the model, how much it promises, and the rounds that it took."""

@@ -30,7 +30,7 @@ STEPS = 20
 
 
 class NewtonOnDevice(Method):
-    """``ExactProxRR`` on a device. The state: x, where the Hessian was taken, its rows and what the last step promised."""
+    """``ExactProxRR`` on a device. The state: x, where the Hessian was taken, its rows, what the last step promised, and damping."""
 
     keeps_best = True
 
@@ -82,14 +82,16 @@ class NewtonOnDevice(Method):
         return x
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
-        model = Model(state["bent"], int(state["newton"][0]), float(state["newton"][1]))
+        rows, promised, damping = state["newton"].tolist()
+        model = Model(state["bent"], int(rows), promised, damping)
         done = self.newton.step(state["x"], model)
         made = round(done.passes * self.problem.n)
         stalled = STALLED if done.stuck else ""
         return Epoch(self._state(done.x, done.model), made, done.rounds, 1.0, stalled)
 
     def _state(self, x: Array, model: Model) -> State:
-        return {"x": x, "bent": model.x, "newton": np.array([float(model.rows), model.promised])}
+        numbers = np.array([float(model.rows), model.promised, model.damping])
+        return {"x": x, "bent": model.x, "newton": numbers}
 
     def certify(self, state: State) -> Check:
         """The duality gap, by the slopes of the pass that the step made at x; the gradient mapping where there is no dual."""
