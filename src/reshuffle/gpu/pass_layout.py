@@ -14,6 +14,8 @@ RESIDENT = 3
 """Blocks of a processor at most: of three, the entries of a tile of 20 values in each row fit into its memory on an H200."""
 LONG = 48
 """Mean entries of a row from which on all threads of a warp share it."""
+KEPT = 24
+"""Entries of a sparse row that one thread keeps, at most."""
 NARROW = 64
 """Dense rows of at most so many columns are taken as rows of equal length, one thread each."""
 HELD = 8
@@ -44,10 +46,10 @@ class PassLayout(NamedTuple):
 
 
 def pass_layout(
-    device: Device, value: np.dtype[Any], column: int, dense: bool, features: int, mean: float, aligned: bool,
+    device: Device, value: np.dtype[Any], column: int, dense: bool, features: int, mean: float, longest: int, aligned: bool,
     scaled: bool,
 ) -> PassLayout:  # fmt: skip
-    """The layout for rows of this mean length; ``column`` are the bytes of an index, 0 where there are none."""
+    """The layout for rows of this mean and largest length; ``column`` are the bytes of an index, 0 where there are none."""
     if dense and features > NARROW:
         return _wide(device, value.itemsize, features, aligned)
     warp = max(device.lanes)
@@ -62,7 +64,8 @@ def pass_layout(
     capacity = wanted if lanes == 1 and aligned and 0 < wanted <= fitting else 0
     memory += (capacity + PACKED) * each if capacity else 0
     resident = max(1, min(RESIDENT, device.processor_memory // (memory + RESERVED)))
-    settings = {"WIDE": "0", "LANES": str(lanes), "CAPACITY": str(capacity)}
+    kept = longest if capacity and column and value != np.bool_ and longest <= KEPT else 0
+    settings = {"WIDE": "0", "LANES": str(lanes), "CAPACITY": str(capacity), "HELD": str(kept)}
     return PassLayout(threads, resident, memory, settings)
 
 

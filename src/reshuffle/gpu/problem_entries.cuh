@@ -1,5 +1,5 @@
 // The kernels of one large problem by name. The compiler is given THE_VALUE, THE_COLUMN and THE_START of rows, THE_DENSE, THE_TARGET,
-// THE_LOSS, THE_BIAS; for rows that lanes share THE_LANES and THE_CAPACITY (row_pass.cuh), for long dense ones THE_WIDE, THE_HELD, THE_PACK
+// THE_LOSS, THE_BIAS; for rows that lanes share THE_LANES, THE_CAPACITY and THE_HELD (row_pass.cuh), for long dense ones THE_WIDE, THE_HELD, THE_PACK
 // and THE_HEIGHT (wide_pass.cuh).
 #pragma once
 #include "entry.cuh"
@@ -25,7 +25,7 @@ using TheRows = SparseRows<THE_VALUE, THE_START, THE_COLUMN>;
 #if THE_WIDE
 #define PASS(squares) wide_pass<THE_HELD, THE_PACK, THE_HEIGHT, squares, THE_VALUE>
 #else
-#define PASS(squares) row_pass<THE_LANES, THE_CAPACITY, squares, THE_VALUE, THE_COLUMN>
+#define PASS(squares) row_pass<THE_LANES, THE_CAPACITY, THE_HELD, squares, THE_VALUE, THE_COLUMN>
 #endif
 
 RESHUFFLE_ENTRY(whole_pass, RESHUFFLE_BOUNDS,

@@ -5,7 +5,8 @@
 // A block takes tiles of as many rows as it has threads. LANES threads share a row. The entries of a tile are copied into the
 // memory of the block where they fit (CAPACITY), so that they are read from the device once and in the order in which they lie.
 // The sum over the columns is made of integers (fixed_point.cuh): threads add to it in any order, and its bits are the same.
-// Thread t begins with entry t of its row, and not all threads with the first, so that they add to different columns.
+// Thread t begins with entry t of its row, and not all threads with the first, so that they add to different columns. Where no row has more
+// than HELD entries, a thread keeps those of its row in registers, and many of them are on their way at a time.
 //
 // Other passes are made of the same parts: with `given` slopes there are no margins, and with SQUARES the sum is that of w_i a_ij^2.
 #pragma once
@@ -119,7 +120,29 @@ struct Staged {
     RESHUFFLE_KERNEL T at(Index place) const { return room[place - first]; }
 };
 
-template <int LANES, int CAPACITY, bool SQUARES, class Value, class Column, class Rows, class Target, class Loss>
+// The entries of a row that one thread keeps; those that the row does not have are zero.
+template <int HELD, class Value, class Column>
+struct Held {
+    Value value[HELD > 0 ? HELD : 1];
+    Column column[HELD > 0 ? HELD : 1];
+
+    RESHUFFLE_KERNEL void load(const Value *values, const Column *columns, int length, int begin) {
+#pragma unroll
+        for (int k = 0; k < HELD; k++) {
+            const int turned = begin + k, p = k >= length ? 0 : turned < length ? turned : turned - length;
+            column[k] = columns[p];
+            value[k] = k < length ? values[p] : Value(0);
+        }
+    }
+    RESHUFFLE_KERNEL double margin(const double *x) const {
+        double part[4] = {0.0, 0.0, 0.0, 0.0};  // of which none waits for the others
+#pragma unroll
+        for (int k = 0; k < HELD; k++) part[k % 4] = fused(double(value[k]), x[column[k]], part[k % 4]);
+        return (part[0] + part[1]) + (part[2] + part[3]);
+    }
+};
+
+template <int LANES, int CAPACITY, int HELD, bool SQUARES, class Value, class Column, class Rows, class Target, class Loss>
 RESHUFFLE_KERNEL void row_pass(const Whole<Rows, Target> &r, const Loss &loss, const Here &here) {
     using Offset = typename Rows::Offset;
     constexpr bool UNIT = std::is_same_v<Value, bool>;
@@ -168,14 +191,25 @@ RESHUFFLE_KERNEL void row_pass(const Whole<Rows, Target> &r, const Loss &loss, c
         const auto each = [&](Index i, const auto &work) {
             if (i >= last) return;
             const Offset start = r.rows.begin(i);
-            const int length = int(r.rows.end(i) - start), begin = LANES == 1 && length > 0 ? here.thread % length : lane;
-            for (int p = begin; p < length; p += LANES) work(start, p);
+            const int count = int(r.rows.end(i) - start), begin = LANES == 1 && count > 0 ? here.thread % count : lane;
+            for (int p = begin; p < count; p += LANES) work(start, p);
             if constexpr (LANES == 1)
                 for (int p = 0; p < begin; p++) work(start, p);
         };
         const Index row = first + here.thread - lane;  // the first of the LANES rows that these lanes share
         double z = 0.0;
-        if (!r.given && !SQUARES)
+        Held<HELD, Value, Column> held;
+        int length = 0;
+        if constexpr (HELD > 0)
+            if (staged && row < last) {
+                const Offset start = r.rows.begin(row);
+                const Index place = Index(start);
+                length = int(r.rows.end(row) - start);
+                held.load(values.room + (place - values.first), columns.room + (place - columns.first), length,
+                          length > 0 ? here.thread % length : 0);
+                z = held.margin(x);
+            }
+        if (!r.given && !SQUARES && !(HELD > 0 && staged))
             for (int q = 0; q < LANES; q++) {
                 double part = 0.0;
                 each(row + q, [&](Offset start, int p) {
@@ -194,7 +228,17 @@ RESHUFFLE_KERNEL void row_pass(const Whole<Rows, Target> &r, const Loss &loss, c
                 coef = at_row(r, loss, row + lane, z, seen);
         }
         coef *= r.up;
-        for (int q = 0; q < LANES; q++) {
+        if (HELD > 0 && staged) {
+#pragma unroll
+            for (int k = 0; k < HELD; k++)
+                if (k < length) {
+                    const double a = double(held.value[k]);
+                    double factor = SQUARES ? coef * a : coef;
+                    if (r.scales) factor *= scales[held.column[k]];
+                    FixedPoint::add(counters, even, held.column[k], factor, a);
+                }
+        }
+        for (int q = 0; q < LANES && !(HELD > 0 && staged); q++) {
             const double own = from<LANES>(coef, q);
             each(row + q, [&](Offset start, int p) {
                 Visit j;

@@ -276,10 +276,12 @@ def samples_on_device(
     arrays = [a for a in (values, columns) if a is not None]
     aligned = all(_address(a) % 16 == 0 for a in arrays)
 
+    longest = features if starts is None else int((starts[1:] - starts[:-1]).max())
+
     def kernels_of(scaled: bool) -> tuple[PassLayout, Kernels]:
         size = 0 if columns is None else columns.dtype.itemsize
         layout = pass_layout(
-            device, value, size, rows.dense, features, rows.stored / n, aligned, scaled
+            device, value, size, rows.dense, features, rows.stored / n, longest, aligned, scaled
         )
         settings = {
             "VALUE": "bool" if rows.unit else NUMBERS[value.name],

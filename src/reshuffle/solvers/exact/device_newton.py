@@ -25,8 +25,8 @@ from reshuffle.solvers.exact.newton_on_disk import Expansion, model_minimiser
 from reshuffle.solvers.exact.newton_steps import ABILITIES
 from reshuffle.solvers.newton_model import descend
 
-ROWS_PER_COLUMN = 32
-"""Rows of a Hessian at least, for each column: a step then leaves a few per cent of P(x) - P*."""
+FEWEST, MOST = 32, 400
+"""Rows of a first Hessian for each column, at least and at most: a step then leaves 1/32 to 1/400 of P(x) - P*."""
 WORK_PER_BYTE = 50
 """Operations of the product for a first Hessian for each byte of a pass: on an H200 it then takes about two passes."""
 MORE = 4
@@ -81,7 +81,7 @@ class DeviceNewton:
         """Rows of the first Hessian: as many as its product costs little beside the passes for, and enough for each column."""
         width = self.samples.width
         affordable = WORK_PER_BYTE * self.samples.nbytes // (2 * width * width)
-        return min(self.samples.n, max(ROWS_PER_COLUMN * width, affordable))
+        return min(self.samples.n, width * max(FEWEST, min(MOST, affordable // width)))
 
     def at(self, x: Array) -> Pass:
         """f at x, which the last two points need no new pass for."""
@@ -140,7 +140,11 @@ class DeviceNewton:
     def hessian(self, model: Model) -> Array:
         """H at a point, of a random sample of rows."""
         known = self._bent
-        if known and known[0][1:] == (model.rows, model.damping) and np.array_equal(known[0][0], model.x):
+        if (
+            known
+            and known[0][1:] == (model.rows, model.damping)
+            and np.array_equal(known[0][0], model.x)
+        ):
             return known[1]
         listen()
         samples = self.samples
