@@ -60,11 +60,14 @@ def pass_layout(
     each = (0 if value == np.bool_ else value.itemsize) + column
     most = device.processor_memory // RESIDENT - RESERVED
     fitting = (min(most, device.block_memory) - memory) // max(each, 1) - 2 * PACKED
-    wanted = int(ROOMY * threads * mean) // PACKED * PACKED + PACKED
+    short = bool(column) and value != np.bool_ and longest <= KEPT
+    wanted = (
+        threads * longest if short else int(ROOMY * threads * mean)
+    ) // PACKED * PACKED + PACKED
     capacity = wanted if lanes == 1 and aligned and 0 < wanted <= fitting else 0
     memory += (capacity + PACKED) * each if capacity else 0
     resident = max(1, min(RESIDENT, device.processor_memory // (memory + RESERVED)))
-    kept = longest if capacity and column and value != np.bool_ and longest <= KEPT else 0
+    kept = longest if capacity and short else 0
     settings = {"WIDE": "0", "LANES": str(lanes), "CAPACITY": str(capacity), "HELD": str(kept)}
     return PassLayout(threads, resident, memory, settings)
 

@@ -1,8 +1,9 @@
 // The kernels of one large problem by name. The compiler is given THE_VALUE, THE_COLUMN and THE_START of rows, THE_DENSE, THE_TARGET,
-// THE_LOSS, THE_BIAS; for rows that lanes share THE_LANES, THE_CAPACITY and THE_HELD (row_pass.cuh), for long dense ones THE_WIDE, THE_HELD, THE_PACK
+// THE_LOSS, THE_BIAS; for rows that lanes share THE_LANES and THE_CAPACITY (row_pass.cuh), for short ones THE_HELD (held_pass.cuh), for long dense ones THE_WIDE, THE_HELD, THE_PACK
 // and THE_HEIGHT (wide_pass.cuh).
 #pragma once
 #include "entry.cuh"
+#include "held_pass.cuh"
 #include "row_work.cuh"
 #include "wide_pass.cuh"
 
@@ -24,8 +25,10 @@ using TheRows = SparseRows<THE_VALUE, THE_START, THE_COLUMN>;
                                 margins, sums})
 #if THE_WIDE
 #define PASS(squares) wide_pass<THE_HELD, THE_PACK, THE_HEIGHT, squares, THE_VALUE>
+#elif THE_HELD
+#define PASS(squares) held_pass<THE_CAPACITY, THE_HELD, squares, THE_VALUE, THE_COLUMN>
 #else
-#define PASS(squares) row_pass<THE_LANES, THE_CAPACITY, THE_HELD, squares, THE_VALUE, THE_COLUMN>
+#define PASS(squares) row_pass<THE_LANES, THE_CAPACITY, squares, THE_VALUE, THE_COLUMN>
 #endif
 
 RESHUFFLE_ENTRY(whole_pass, RESHUFFLE_BOUNDS,
@@ -47,6 +50,7 @@ RESHUFFLE_ENTRY(conjugates_of_slopes, ,
                 Index n, double *sums)
 RESHUFFLE_ENTRY(exponents_of_columns, , (exponents_of(ROWS, n, exponents, here)), const THE_VALUE *values,
                 const THE_COLUMN *indices, const THE_START *starts, Index n, int features, int *exponents)
+RESHUFFLE_ENTRY(spread_rows, , (spread(key, n, count, out, here)), std::uint64_t key, Index n, Index count, Index *out)
 #if !THE_DENSE
 RESHUFFLE_ENTRY(choice_of_rows, , (take_rows(ROWS, chosen, count, new_starts, new_values, new_columns, here)),
                 const THE_VALUE *values, const THE_COLUMN *indices, const THE_START *starts, const Index *chosen, Index count,

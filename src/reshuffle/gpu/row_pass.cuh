@@ -5,8 +5,7 @@
 // A block takes tiles of as many rows as it has threads. LANES threads share a row. The entries of a tile are copied into the
 // memory of the block where they fit (CAPACITY), so that they are read from the device once and in the order in which they lie.
 // The sum over the columns is made of integers (fixed_point.cuh): threads add to it in any order, and its bits are the same.
-// Thread t begins with entry t of its row, and not all threads with the first, so that they add to different columns. Where no row has more
-// than HELD entries, a thread keeps those of its row in registers, and many of them are on their way at a time.
+// Thread t begins with entry t of its row, and not all threads with the first, so that they add to different columns.
 //
 // Other passes are made of the same parts: with `given` slopes there are no margins, and with SQUARES the sum is that of w_i a_ij^2.
 #pragma once
@@ -120,47 +119,54 @@ struct Staged {
     RESHUFFLE_KERNEL T at(Index place) const { return room[place - first]; }
 };
 
-// The entries of a row that one thread keeps; those that the row does not have are zero.
-template <int HELD, class Value, class Column>
-struct Held {
-    Value value[HELD > 0 ? HELD : 1];
-    Column column[HELD > 0 ? HELD : 1];
+// The sums of a block, in its memory.
+struct Sums {
+    double *x, *total, *scales;  // no scales where all are 1
+    int *counters;
+    double *room;
+    int features, stride;
 
-    RESHUFFLE_KERNEL void load(const Value *values, const Column *columns, int length, int begin) {
-#pragma unroll
-        for (int k = 0; k < HELD; k++) {
-            const int turned = begin + k, p = k >= length ? 0 : turned < length ? turned : turned - length;
-            column[k] = columns[p];
-            value[k] = k < length ? values[p] : Value(0);
+    template <class Rows, class Target>
+    RESHUFFLE_KERNEL Sums(const Whole<Rows, Target> &r, bool at_x, const Here &here)
+        : features(r.features), stride((r.features + 1) / 2 * 2) {
+        x = static_cast<double *>(here.shared), total = x + stride;
+        scales = r.scales ? total + stride : nullptr;
+        counters = reinterpret_cast<int *>(total + (r.scales ? 2 : 1) * stride);
+        room = reinterpret_cast<double *>(counters + 2 * stride);
+        for (int j = here.thread; j < features; j += here.threads) {
+            x[j] = at_x ? r.x[j] : 0.0;
+            total[j] = 0.0, counters[j] = counters[stride + j] = 0;
+            if (scales) scales[j] = r.scales[j];
         }
     }
-    RESHUFFLE_KERNEL double margin(const double *x) const {
-        double part[4] = {0.0, 0.0, 0.0, 0.0};  // of which none waits for the others
-#pragma unroll
-        for (int k = 0; k < HELD; k++) part[k % 4] = fused(double(value[k]), x[column[k]], part[k % 4]);
-        return (part[0] + part[1]) + (part[2] + part[3]);
+    // What lies behind the sums.
+    RESHUFFLE_KERNEL double *rest(const Here &here) const { return room + (here.threads + 1) / 2 * 2; }
+    RESHUFFLE_KERNEL void add(Visit j, double factor, double value) const {
+        FixedPoint::add(counters, stride, j, scales ? factor * scales[j] : factor, value);
+    }
+    RESHUFFLE_KERNEL void empty(const Here &here) const {
+        here.sync();
+        for (int j = here.thread; j < features; j += here.threads) total[j] += FixedPoint::emptied(counters, stride, j);
+    }
+    template <class Rows, class Target>
+    RESHUFFLE_KERNEL void write(const Whole<Rows, Target> &r, const Seen &seen, const Here &here) const {
+        empty(here);
+        double *sums = r.sums + here.block * Index(sums_of(features));
+        for (int j = here.thread; j < features; j += here.threads)
+            sums[j] = total[j] / r.up / (scales ? scales[j] : 1.0);
+        seen.write(sums, features, room, here);
     }
 };
 
-template <int LANES, int CAPACITY, int HELD, bool SQUARES, class Value, class Column, class Rows, class Target, class Loss>
+template <int LANES, int CAPACITY, bool SQUARES, class Value, class Column, class Rows, class Target, class Loss>
 RESHUFFLE_KERNEL void row_pass(const Whole<Rows, Target> &r, const Loss &loss, const Here &here) {
     using Offset = typename Rows::Offset;
     constexpr bool UNIT = std::is_same_v<Value, bool>;
-    const int features = r.features, lane = here.thread % LANES, even = (features + 1) / 2 * 2;
-    double *x = static_cast<double *>(here.shared), *total = x + even, *scales = total + even;
-    int *counters = reinterpret_cast<int *>(scales + (r.scales ? even : 0));
-    double *room = reinterpret_cast<double *>(counters + 2 * even);
-    Staged<Value> values{reinterpret_cast<Value *>(room + (here.threads + 1) / 2 * 2), 0};
+    const int features = r.features, lane = here.thread % LANES;
+    const Sums own(r, !SQUARES && !r.given, here);
+    double *x = own.x;
+    Staged<Value> values{reinterpret_cast<Value *>(own.rest(here)), 0};
     Staged<Column> columns{reinterpret_cast<Column *>(values.room + (UNIT ? 0 : CAPACITY + packed)), 0};
-    for (int j = here.thread; j < features; j += here.threads) {
-        x[j] = r.given || SQUARES ? 0.0 : r.x[j];
-        total[j] = 0.0, counters[j] = counters[even + j] = 0;
-        if (r.scales) scales[j] = r.scales[j];
-    }
-    const auto empty = [&] {
-        here.sync();
-        for (int j = here.thread; j < features; j += here.threads) total[j] += FixedPoint::emptied(counters, even, j);
-    };
     Seen seen;
     int filled = 0;
     for (Index first = here.block * here.threads; first < r.n; first += here.blocks * here.threads) {
@@ -198,18 +204,7 @@ RESHUFFLE_KERNEL void row_pass(const Whole<Rows, Target> &r, const Loss &loss, c
         };
         const Index row = first + here.thread - lane;  // the first of the LANES rows that these lanes share
         double z = 0.0;
-        Held<HELD, Value, Column> held;
-        int length = 0;
-        if constexpr (HELD > 0)
-            if (staged && row < last) {
-                const Offset start = r.rows.begin(row);
-                const Index place = Index(start);
-                length = int(r.rows.end(row) - start);
-                held.load(values.room + (place - values.first), columns.room + (place - columns.first), length,
-                          length > 0 ? here.thread % length : 0);
-                z = held.margin(x);
-            }
-        if (!r.given && !SQUARES && !(HELD > 0 && staged))
+        if (!r.given && !SQUARES)
             for (int q = 0; q < LANES; q++) {
                 double part = 0.0;
                 each(row + q, [&](Offset start, int p) {
@@ -228,34 +223,18 @@ RESHUFFLE_KERNEL void row_pass(const Whole<Rows, Target> &r, const Loss &loss, c
                 coef = at_row(r, loss, row + lane, z, seen);
         }
         coef *= r.up;
-        if (HELD > 0 && staged) {
-#pragma unroll
-            for (int k = 0; k < HELD; k++)
-                if (k < length) {
-                    const double a = double(held.value[k]);
-                    double factor = SQUARES ? coef * a : coef;
-                    if (r.scales) factor *= scales[held.column[k]];
-                    FixedPoint::add(counters, even, held.column[k], factor, a);
-                }
-        }
-        for (int q = 0; q < LANES && !(HELD > 0 && staged); q++) {
-            const double own = from<LANES>(coef, q);
+        for (int q = 0; q < LANES; q++) {
+            const double coefs = from<LANES>(coef, q);
             each(row + q, [&](Offset start, int p) {
                 Visit j;
                 const double a = entry(start, p, j);
-                double factor = SQUARES ? own * a : own;
-                if (r.scales) factor *= scales[j];
-                FixedPoint::add(counters, even, j, factor, a);
+                own.add(j, SQUARES ? coefs * a : coefs, a);
             });
         }
-        if ((filled += here.threads) >= FixedPoint::MOST) empty(), filled = 0;
+        if ((filled += here.threads) >= FixedPoint::MOST) own.empty(here), filled = 0;
         here.sync();
     }
-    empty();
-    double *sums = r.sums + here.block * Index(sums_of(features));
-    for (int j = here.thread; j < features; j += here.threads)
-        sums[j] = total[j] / r.up / (r.scales ? scales[j] : 1.0);
-    seen.write(sums, features, room, here);
+    own.write(r, seen, here);
 }
 
 // out_j = the sum over the blocks, or for the last the largest.

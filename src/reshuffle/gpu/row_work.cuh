@@ -25,6 +25,19 @@ RESHUFFLE_KERNEL void bent_rows(const Whole<Rows, Target> &r, const Loss &loss, 
     }
 }
 
+// The k-th of `count` rows out of n: one at random of the k-th of as many stretches. The random number is a hash of the key and k, whose
+// bits are mixed as SplitMix64 does.
+RESHUFFLE_KERNEL void spread(std::uint64_t key, Index n, Index count, Index *out, const Here &here) {
+    for (Index k = here.block * here.threads + here.thread; k < count; k += here.blocks * here.threads) {
+        std::uint64_t h = key + std::uint64_t(k + 1) * 0x9e3779b97f4a7c15ull;
+        h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9ull;
+        h = (h ^ h >> 27) * 0x94d049bb133111ebull;
+        h ^= h >> 31;
+        const double place = (double(k) + double(h >> 11) * 0x1p-53) * (double(n) / double(count));
+        out[k] = Index(place) < n ? Index(place) : n - 1;
+    }
+}
+
 // The entries of the chosen rows, one row after the other, as `starts` says.
 template <class Value, class Column, class Rows>
 RESHUFFLE_KERNEL void take_rows(const Rows &rows, const Index *chosen, Index count, const typename Rows::Offset *starts,

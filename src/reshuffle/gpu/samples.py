@@ -211,12 +211,22 @@ class DeviceSamples:
             block = part.reshape(count, self.width)
             product = block.T @ block
             total = product if total is None else total + product
-        found: Array = self.device.get(total) / self.n
-        return 0.5 * (found + found.T)
+        found: Array = self.device.get((total + total.T) * (0.5 / self.n))
+        return found
 
     # --- other samples ---------------------------------------------------------------------------
 
-    def take(self, chosen: NDArray[np.int64]) -> Self:
+    def sample(self, count: int, key: int) -> Self:
+        """``count`` rows, one at random from each of as many stretches; the key decides which."""
+        threads = THREADS if max(self.device.lanes) > 1 else 1
+        blocks = max(1, min(8 * self.device.processors, -(-count // threads)))
+        chosen = self.device.room(count, np.int64)
+        self.kernels.run(
+            "spread_rows", Launch(blocks, threads), np.uint64(key), np.int64(self.n), np.int64(count), chosen
+        )  # fmt: skip
+        return self.take(chosen)
+
+    def take(self, chosen: Any) -> Self:
         """These rows alone, copied on the device; the weights stay as they are."""
         device, at = self.device, self.device.put(chosen, np.int64)
         weights, offsets = (a[at] if len(a) else a for a in (self.weights, self.offsets))

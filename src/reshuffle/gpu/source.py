@@ -21,6 +21,7 @@ UNITS = {
         *SHARED,
         HERE / "fixed_point.cuh",
         HERE / "row_pass.cuh",
+        HERE / "held_pass.cuh",
         HERE / "wide_pass.cuh",
         HERE / "row_work.cuh",
         HERE / "problem_entries.cuh",

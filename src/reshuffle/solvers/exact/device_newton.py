@@ -150,8 +150,8 @@ class DeviceNewton:
         samples = self.samples
         extra = model.damping * float(samples.loss.curvature) if model.damping else 0.0
         if model.rows < samples.n:
-            chosen = spread(samples.n, model.rows, self.seed, 1)
-            H = self._sampled(samples.take(chosen), model.x, extra)
+            part = samples.sample(model.rows, key_of(self.seed, 1))
+            H = self._sampled(part, model.x, extra)
         else:
             H = samples.hessian(model.x, extra)
         self._bent = (model.x, model.rows, model.damping), H
@@ -216,7 +216,6 @@ class DeviceNewton:
         return u if np.isfinite(u).all() else None
 
 
-def spread(n: int, count: int, seed: int, stream: int) -> Any:
-    """``count`` rows out of n in rising order, one at random from each of as many stretches."""
-    places = np.arange(count) + generator(seed, stream).random(count)
-    return np.minimum((places * (n / count)).astype(np.int64), n - 1)
+def key_of(seed: int, stream: int) -> int:
+    """The key of a sample of rows."""
+    return int(generator(seed, stream).integers(2**63))

@@ -10,7 +10,7 @@ from reshuffle.device_problem import DeviceProblem
 from reshuffle.errors import InputError
 from reshuffle.objective import Array
 from reshuffle.solvers.exact.decrement import STALLED
-from reshuffle.solvers.exact.device_newton import DeviceNewton, Model, spread
+from reshuffle.solvers.exact.device_newton import DeviceNewton, Model, key_of
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.newton_model import within
 
@@ -69,7 +69,7 @@ class NewtonOnDevice(Method):
             sizes.append(size)
             size //= GROWS
         for level, count in enumerate(reversed(sizes)):
-            part = samples.take(spread(samples.n, count, self.solver.seed, 2 + level))
+            part = samples.sample(count, key_of(self.solver.seed, 2 + level))
             newton = DeviceNewton(self.problem.with_samples(part), self.solver.seed)
             model = Model(x, newton.first_rows)
             enough = KNOWN * samples.width / count * abs(part.at_zero or 1.0)
