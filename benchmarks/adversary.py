@@ -198,6 +198,14 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
 STEPS = "It counts steps, passes or epochs of a method, which no size of a set meets."
 FACTOR = "It is a factor of other sizes, whose thresholds are attacked with it."
 EXEMPT: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "solvers/exact/device_newton.FEWEST", "solvers/exact/device_newton.MOST", "solvers/exact/device_newton.WORK_PER_BYTE",
+            "solvers/exact/device_newton.MORE", "solvers/exact/device_newton.HALVINGS", "solvers/exact/newton_on_device.GROWS",
+            "solvers/exact/newton_on_device.FEWEST", "solvers/exact/newton_on_device.SMALLEST", "solvers/exact/newton_on_device.STEPS",
+        ),
+        "It matters on a graphics card alone, where the duality gap certifies on both sides of it.",
+    ),
     "solvers/exact/newton_on_disk.WIDEST": "It matters for rows on disk alone, where the duality gap certifies on both sides of it.",
     **dict.fromkeys(
         (

@@ -155,7 +155,7 @@ def torch_lbfgs(rows: Rows, y: Any, goal: float) -> float:
     return seconds if reached <= goal else float("nan")
 
 
-def on_processor(rows: Rows, y: Any, l1: float) -> float:
+def on_processor(rows: Any, y: Any, l1: float) -> float:
     """Seconds of our solver on the processor, one thread, for the first million rows."""
     import scipy.sparse as sp
 

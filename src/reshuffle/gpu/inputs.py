@@ -32,12 +32,10 @@ def check_device_rows(device: Device, X: Any, features: int | None) -> tuple[Row
             X = X.copy()
             X.sum_duplicates()
         values = _floats(device, "X", X.data, 1)
-        return (
-            Rows(values, _unsigned(device, X.indices), _unsigned(device, X.indptr)),
-            *map(int, X.shape),
-        )
+        rows = Rows(values, _unsigned(device, X.indices), _unsigned(device, X.indptr))
+        return rows, int(X.shape[0]), int(X.shape[1])
     values = _floats(device, "X", X, 2)
-    return Rows(values, NO_INDEX, NO_INDEX), *map(int, values.shape)
+    return Rows(values, NO_INDEX, NO_INDEX), int(values.shape[0]), int(values.shape[1])
 
 
 def check_device_targets(device: Device, y: Any, n: int, loss: Loss) -> Any:

@@ -8,10 +8,10 @@ import numpy as np
 
 from reshuffle.gpu.device import RESERVED, Device
 
-THREADS = 256
+THREADS = 128
 """Threads of a block that takes tiles of rows."""
-RESIDENT = 3
-"""Blocks of a processor at most: of three, the entries of a tile of 20 values in each row fit into its memory on an H200."""
+RESIDENT = 5
+"""Blocks of a processor at most: of five, tiles of 20 values in each row and 1,000 columns fit into its memory on an H200."""
 LONG = 48
 """Mean entries of a row from which on all threads of a warp share it."""
 KEPT = 24

@@ -197,8 +197,11 @@ class DeviceSamples:
         """(1/n) Σ w_i (l''_i + extra) a_i a_iᵀ, with a column of ones where there is an intercept: products of matrices in blocks of rows."""
         most = max(1, min(self.n, BLOCK // self.width))
         room, at = self.device.room(most * self.width, np.float64), self.device.put(x, np.float64)
-        warp, total = max(self.device.lanes), None
-        threads = THREADS if warp > 1 else 1
+        warp = max(self.device.lanes)
+        threads, total = (
+            THREADS if warp > 1 else 1,
+            self.device.put(np.zeros((self.width, self.width)), np.float64),
+        )
         for first in range(0, self.n, most):
             count = min(most, self.n - first)
             part = room[: count * self.width]
@@ -209,8 +212,7 @@ class DeviceSamples:
                 np.int64(first), np.int64(count), part
             )  # fmt: skip
             block = part.reshape(count, self.width)
-            product = block.T @ block
-            total = product if total is None else total + product
+            total += block.T @ block
         found: Array = self.device.get((total + total.T) * (0.5 / self.n))
         return found
 

@@ -41,7 +41,7 @@ SEEN = 0.5
 """A column of which a sample has less than this share of the squares that it should have is given the mean curvature of columns."""
 
 
-class Model(NamedTuple):
+class HessianAt(NamedTuple):
     """Where a Hessian is taken and on how many rows, and how much the last step promised to gain."""
 
     x: Array
@@ -51,12 +51,12 @@ class Model(NamedTuple):
     """The share of the loss's largest curvature that is added to every row."""
 
 
-class Step(NamedTuple):
+class NewtonStep(NamedTuple):
     """The end of a step: x, P there, the next model, whether no step helps, and the passes it took."""
 
     x: Array
     height: float
-    model: Model
+    model: HessianAt
     stuck: bool
     passes: float
     rounds: int
@@ -102,7 +102,7 @@ class DeviceNewton:
 
     # --- a step ----------------------------------------------------------------------------------
 
-    def step(self, x: Array, model: Model) -> Step:
+    def step(self, x: Array, model: HessianAt) -> NewtonStep:
         """A step from x, halved until P falls."""
         n, at = self.samples.n, self.at(x)
         whole = model.rows >= n
@@ -120,24 +120,26 @@ class DeviceNewton:
             passes += 1.0
             if reached < height or (hidden and np.isfinite(reached)):
                 slow = k > 0 or promised > SHRINKS * model.promised
-                then = Model(to, min(n, MORE * model.rows)) if slow and not whole else model
+                then = HessianAt(to, min(n, MORE * model.rows)) if slow and not whole else model
                 damping = model.damping / EASES if model.damping > LEAST else 0.0
                 then = then._replace(promised=promised, damping=damping)
-                return Step(to, reached, then, False, passes, rounds)
+                return NewtonStep(to, reached, then, False, passes, rounds)
         return self._failed(x, height, model, passes, rounds)
 
-    def _failed(self, x: Array, height: float, model: Model, passes: float, rounds: int) -> Step:
+    def _failed(
+        self, x: Array, height: float, model: HessianAt, passes: float, rounds: int
+    ) -> NewtonStep:
         """After a model whose minimiser lowers P by nothing: a flat place of the loss, a coarse Hessian, or the end."""
         n, bounded = self.samples.n, float(self.samples.loss.curvature) < np.inf
         if model.damping < 1.0 and bounded and not self.samples.loss.quadratic:
-            then, stuck = Model(x, model.rows, damping=1.0), False
+            then, stuck = HessianAt(x, model.rows, damping=1.0), False
         elif model.rows < n:
-            then, stuck = Model(x, min(n, MORE * model.rows)), False
+            then, stuck = HessianAt(x, min(n, MORE * model.rows)), False
         else:
             then, stuck = model, True
-        return Step(x, height, then, stuck, passes, rounds)
+        return NewtonStep(x, height, then, stuck, passes, rounds)
 
-    def hessian(self, model: Model) -> Array:
+    def hessian(self, model: HessianAt) -> Array:
         """H at a point, of a random sample of rows."""
         known = self._bent
         if (
@@ -183,9 +185,9 @@ class DeviceNewton:
             and np.all(each.low == -np.inf)
             and np.all(each.high == np.inf)
         ):
-            u = self._solved(x, at.gradient, H, each.l2)
-            if u is not None:
-                return u, self._promised(x, u, at.gradient, H), 1
+            solution = self._solved(x, at.gradient, H, each.l2)
+            if solution is not None:
+                return solution, self._promised(x, solution, at.gradient, H), 1
         u, floor = x.copy(), native.TRACE * native.EPSILON * abs(at.value)
         solved = descend(form, H, at.gradient, x, u, native.FINE, floor)
         good = np.isfinite(solved.gained) and np.isfinite(u).all()

@@ -10,7 +10,7 @@ from reshuffle.device_problem import DeviceProblem
 from reshuffle.errors import InputError
 from reshuffle.objective import Array
 from reshuffle.solvers.exact.decrement import STALLED
-from reshuffle.solvers.exact.device_newton import DeviceNewton, Model, key_of
+from reshuffle.solvers.exact.device_newton import DeviceNewton, HessianAt, key_of
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.newton_model import within
 
@@ -23,8 +23,8 @@ FEWEST = 40
 """Rows of the smallest sample, for each column: its minimiser is off by about a percent of f(0)."""
 SMALLEST = 10_000
 """Rows below which there are no samples: Newton steps on so few take no time."""
-KNOWN = 0.1
-"""Steps on a sample of m rows end when one promises less than this share of (d/m)·f(0): a sample knows no more."""
+KNOWN = 1.0
+"""Steps on a sample of m rows end when one promises less than this many times (d/m)·f(0): a sample knows no more."""
 STEPS = 20
 """Steps on a sample at most."""
 
@@ -58,7 +58,7 @@ class NewtonOnDevice(Method):
             x = self.problem.prox(x, 1.0)
         if not x0.any():
             x = self._sampled(x)
-        return self._state(x, Model(x, self.newton.first_rows))
+        return self._state(x, HessianAt(x, self.newton.first_rows))
 
     def _sampled(self, x: Array) -> Array:
         """The minimiser of a sample, which is begun at that of a smaller one."""
@@ -71,7 +71,7 @@ class NewtonOnDevice(Method):
         for level, count in enumerate(reversed(sizes)):
             part = samples.sample(count, key_of(self.solver.seed, 2 + level))
             newton = DeviceNewton(self.problem.with_samples(part), self.solver.seed)
-            model = Model(x, newton.first_rows)
+            model = HessianAt(x, newton.first_rows)
             enough = KNOWN * samples.width / count * abs(part.at_zero or 1.0)
             for _ in range(STEPS):
                 done = newton.step(x, model)
@@ -83,13 +83,13 @@ class NewtonOnDevice(Method):
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         rows, promised, damping = state["newton"].tolist()
-        model = Model(state["bent"], int(rows), promised, damping)
+        model = HessianAt(state["bent"], int(rows), promised, damping)
         done = self.newton.step(state["x"], model)
         made = round(done.passes * self.problem.n)
         stalled = STALLED if done.stuck else ""
         return Epoch(self._state(done.x, done.model), made, done.rounds, 1.0, stalled)
 
-    def _state(self, x: Array, model: Model) -> State:
+    def _state(self, x: Array, model: HessianAt) -> State:
         numbers = np.array([float(model.rows), model.promised, model.damping])
         return {"x": x, "bent": model.x, "newton": numbers}
 
