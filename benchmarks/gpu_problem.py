@@ -100,6 +100,7 @@ def measure(cupy: Any, problem: DeviceProblem, speed: float, name: str) -> dict[
 def measure_sparse(n: int, peers: bool) -> list[dict[str, Any]]:
     device = CudaDevice("this benchmark")
     cupy = device.cupy
+    cupy.get_default_memory_pool().free_all_blocks()
     speed = bandwidth(cupy)
     rows, y = sparse_on_card(cupy, n)
     print(f"{n:,} sparse rows; copy on the card: {speed / 1e12:.2f} TB/s", flush=True)
@@ -250,8 +251,11 @@ def main() -> None:
     if "dense" in given.parts:
         rows += measure_dense(given.rows // 10, 256)
     if "growth" in given.parts:
-        for n in (10**5, 10**6, 10**7, 5 * 10**8):
-            rows += measure_sparse(n, peers=False)
+        for n in (10**5, 10**6, 10**7, 5 * 10**8, 8 * 10**8):
+            try:
+                rows += measure_sparse(n, peers=False)
+            except (MemoryError, rs.InputError) as error:
+                print(f"   {n:,} rows do not fit: {error}", flush=True)
     if given.csv and rows:
         names = list(dict.fromkeys(name for row in rows for name in row))
         with given.csv.open("w", newline="") as file:

@@ -62,6 +62,12 @@ class HostDevice:
     def get(self, array: Any) -> NDArray[Any]:
         return np.array(array)
 
+    def solve(self, matrix: NDArray[Any], vector: NDArray[Any]) -> NDArray[Any]:
+        try:
+            return np.linalg.solve(matrix, vector)
+        except np.linalg.LinAlgError:
+            return np.full_like(vector, np.nan)
+
     def compile(self, settings: Mapping[str, str], unit: str = "round") -> HostKernels:
         given = [f"-DTHE_{name}={value}" for name, value in settings.items()]
         key = hashlib.sha256(repr((given, kernel_source(unit))).encode()).hexdigest()[:16]

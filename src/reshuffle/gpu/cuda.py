@@ -100,6 +100,11 @@ class CudaDevice:
         found: NDArray[Any] = self.cupy.asnumpy(array)
         return found
 
+    def solve(
+        self, matrix: NDArray[np.float64], vector: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        return self.get(self.cupy.linalg.solve(*map(self.cupy.asarray, (matrix, vector))))
+
     def compile(self, settings: Mapping[str, str], unit: str = "round") -> CudaModule:
         given = tuple(f"-DTHE_{name}={value}" for name, value in settings.items())
         options = (

@@ -63,6 +63,12 @@ class Device(Protocol):
         """The array in the memory of the processor."""
         ...
 
+    def solve(
+        self, matrix: NDArray[np.float64], vector: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """matrix⁻¹·vector, computed on the device from arrays of the processor; not finite where there is no inverse."""
+        ...
+
     def compile(self, settings: Mapping[str, str], unit: str = "round") -> Kernels:
         """The kernels of a unit with these settings (see round_entries.cuh and problem_entries.cuh)."""
         ...

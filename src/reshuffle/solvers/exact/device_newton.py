@@ -9,7 +9,7 @@ The model is minimised on the processor.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from reshuffle.solvers.exact.newton_on_disk import Expansion, model_minimiser
 from reshuffle.solvers.exact.newton_steps import ABILITIES
 from reshuffle.solvers.newton_model import descend
 
-FEWEST, MOST = 32, 400
-"""Rows of a first Hessian for each column, at least and at most: a step then leaves 1/32 to 1/400 of P(x) - P*."""
+FEWEST, MOST = 100, 400
+"""Rows of a first Hessian for each column, at least and at most: a step then leaves 1/100 to 1/400 of P(x) - P*."""
 WORK_PER_BYTE = 50
 """Operations of the product for a first Hessian for each byte of a pass: on an H200 it then takes about two passes."""
 MORE = 4
@@ -35,6 +35,8 @@ HALVINGS = 6
 """Steps shorter than 1/64 of Newton's are not tried before the next Hessian."""
 SHRINKS = 0.1
 """A step that promises more than this share of what the last one did shows that H is too coarse, or too old."""
+FAR = 1e-3
+"""After a step that promised more than this share of f(0) the Hessian is taken anew: the last one was that of another place."""
 EASES, LEAST = 10.0, 1e-3
 """Damping falls by this factor after a step that it helped, and below this share of the largest curvature it ends."""
 SEEN = 0.5
@@ -70,7 +72,6 @@ class DeviceNewton:
         self.compiled = all(ability(problem.penalty, name) is not None for name in ABILITIES)
         self._passes: list[tuple[Array, Pass]] = []
         self._bent: tuple[tuple[Array, int, float], Array] | None = None
-        self._factor: tuple[Array, Any] | None = None
 
     @property
     def samples(self) -> DeviceSamples:
@@ -120,7 +121,11 @@ class DeviceNewton:
             passes += 1.0
             if reached < height or (hidden and np.isfinite(reached)):
                 slow = k > 0 or promised > SHRINKS * model.promised
-                then = HessianAt(to, min(n, MORE * model.rows)) if slow and not whole else model
+                then = model
+                if promised > FAR * abs(self.samples.at_zero):
+                    then = HessianAt(to, model.rows)
+                elif slow and not whole:
+                    then = HessianAt(to, min(n, MORE * model.rows))
                 damping = model.damping / EASES if model.damping > LEAST else 0.0
                 then = then._replace(promised=promised, damping=damping)
                 return NewtonStep(to, reached, then, False, passes, rounds)
@@ -205,16 +210,9 @@ class DeviceNewton:
         return float(ours - g @ d - 0.5 * d @ (H @ d))
 
     def _solved(self, x: Array, g: Array, H: Array, l2: Array) -> Array | None:
-        """The minimiser where ψ is a square: one factorisation for all steps with this H. None where it has none."""
-        from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
+        """The minimiser where ψ is a square, by one linear system on the device; None where H has no inverse."""
         whole = np.append(l2, np.zeros(int(self.samples.bias)))
-        if self._factor is None or self._factor[0] is not H:
-            try:
-                self._factor = H, cho_factor(H + np.diag(whole), check_finite=False)
-            except LinAlgError:
-                return None
-        u: Array = x - cho_solve(self._factor[1], g + whole * x)
+        u: Array = x - self.samples.device.solve(H + np.diag(whole), g + whole * x)
         return u if np.isfinite(u).all() else None
 
 
