@@ -201,7 +201,7 @@ EXEMPT: dict[str, str] = {
     **dict.fromkeys(
         (
             "solvers/exact/device_newton.FEWEST", "solvers/exact/device_newton.MOST", "solvers/exact/device_newton.WORK_PER_BYTE",
-            "solvers/exact/device_newton.MORE", "solvers/exact/device_newton.HALVINGS", "solvers/exact/newton_on_device.GROWS",
+            "solvers/exact/device_newton.MORE", "solvers/exact/device_newton.HALVINGS", "solvers/exact/device_newton.SMALL", "solvers/exact/newton_on_device.GROWS",
             "solvers/exact/newton_on_device.FEWEST", "solvers/exact/newton_on_device.SMALLEST", "solvers/exact/newton_on_device.STEPS",
         ),
         "It matters on a graphics card alone, where the duality gap certifies on both sides of it.",

@@ -165,6 +165,17 @@ def test_without_a_dual_the_run_ends_as_stationary(device: HostDevice) -> None:
     np.testing.assert_allclose(found.x, wanted.x, atol=1e-6)
 
 
+def test_large_systems_are_solved_on_the_device(
+    device: HostDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = problem_of(penalty=rs.penalties.L2(0.1), fit_intercept=True)
+    here = rs.ExactProxRR(tol=1e-9, device=device).solve(problem)
+    monkeypatch.setattr(device_newton, "SMALL", 0)
+    there = rs.ExactProxRR(tol=1e-9, device=device).solve(problem)
+    assert there.converged
+    np.testing.assert_allclose(there.x, here.x, rtol=1e-9)
+
+
 def test_a_start_far_out_is_left(device: HostDevice) -> None:
     problem = problem_of(rs.losses.Poisson(), ridge=0.1)
     found = rs.ExactProxRR(tol=1e-9, device=device).solve(problem, np.full(problem.shape, 30.0))

@@ -35,8 +35,10 @@ HALVINGS = 6
 """Steps shorter than 1/64 of Newton's are not tried before the next Hessian."""
 SHRINKS = 0.1
 """A step that promises more than this share of what the last one did shows that H is too coarse, or too old."""
-FAR = 1e-3
+FAR = 1e-2
 """After a step that promised more than this share of f(0) the Hessian is taken anew: the last one was that of another place."""
+SMALL = 500
+"""Columns up to which the processor solves a linear system itself, in less time than the device takes to begin."""
 EASES, LEAST = 10.0, 1e-3
 """Damping falls by this factor after a step that it helped, and below this share of the largest curvature it ends."""
 SEEN = 0.5
@@ -71,6 +73,7 @@ class DeviceNewton:
         self.problem, self.seed = problem, seed
         self.compiled = all(ability(problem.penalty, name) is not None for name in ABILITIES)
         self._passes: list[tuple[Array, Pass]] = []
+        self._part: DeviceSamples | None = None
         self._bent: tuple[tuple[Array, int, float], Array] | None = None
 
     @property
@@ -82,7 +85,8 @@ class DeviceNewton:
         """Rows of the first Hessian: as many as its product costs little beside the passes for, and enough for each column."""
         width = self.samples.width
         affordable = WORK_PER_BYTE * self.samples.nbytes // (2 * width * width)
-        return min(self.samples.n, width * max(FEWEST, min(MOST, affordable // width)))
+        wanted = width * max(FEWEST, min(MOST, affordable // width))
+        return wanted if 2 * wanted <= self.samples.n else self.samples.n
 
     def at(self, x: Array) -> Pass:
         """f at x, which the last two points need no new pass for."""
@@ -157,8 +161,10 @@ class DeviceNewton:
         samples = self.samples
         extra = model.damping * float(samples.loss.curvature) if model.damping else 0.0
         if model.rows < samples.n:
-            part = samples.sample(model.rows, key_of(self.seed, 1))
-            H = self._sampled(part, model.x, extra)
+            if self._part is None or self._part.n != model.rows:
+                self._part = None  # its memory is free before the next one is made
+                self._part = samples.sample(model.rows, key_of(self.seed, 1))
+            H = self._sampled(self._part, model.x, extra)
         else:
             H = samples.hessian(model.x, extra)
         self._bent = (model.x, model.rows, model.damping), H
@@ -210,9 +216,16 @@ class DeviceNewton:
         return float(ours - g @ d - 0.5 * d @ (H @ d))
 
     def _solved(self, x: Array, g: Array, H: Array, l2: Array) -> Array | None:
-        """The minimiser where ψ is a square, by one linear system on the device; None where H has no inverse."""
+        """The minimiser where ψ is a square, by one linear system; None where H has no inverse."""
         whole = np.append(l2, np.zeros(int(self.samples.bias)))
-        u: Array = x - self.samples.device.solve(H + np.diag(whole), g + whole * x)
+        bent, slope = H + np.diag(whole), g + whole * x
+        if x.size > SMALL:
+            u: Array = x - self.samples.device.solve(bent, slope)
+        else:
+            try:
+                u = x - np.linalg.solve(bent, slope)
+            except np.linalg.LinAlgError:
+                return None
         return u if np.isfinite(u).all() else None
 
 
