@@ -9,7 +9,7 @@ The model is minimised on the processor.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,6 +73,7 @@ class DeviceNewton:
         self.problem, self.seed = problem, seed
         self.compiled = all(ability(problem.penalty, name) is not None for name in ABILITIES)
         self._passes: list[tuple[Array, Pass]] = []
+        self._factor: tuple[Array, Any] | None = None
         self._part: DeviceSamples | None = None
         self._bent: tuple[tuple[Array, int, float], Array] | None = None
 
@@ -217,15 +218,19 @@ class DeviceNewton:
 
     def _solved(self, x: Array, g: Array, H: Array, l2: Array) -> Array | None:
         """The minimiser where ψ is a square, by one linear system; None where H has no inverse."""
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
         whole = np.append(l2, np.zeros(int(self.samples.bias)))
         bent, slope = H + np.diag(whole), g + whole * x
         if x.size > SMALL:
             u: Array = x - self.samples.device.solve(bent, slope)
         else:
-            try:
-                u = x - np.linalg.solve(bent, slope)
-            except np.linalg.LinAlgError:
-                return None
+            if self._factor is None or self._factor[0] is not H:
+                try:
+                    self._factor = H, cho_factor(bent, check_finite=False)
+                except LinAlgError:
+                    return None
+            u = x - cho_solve(self._factor[1], slope, check_finite=False)
         return u if np.isfinite(u).all() else None
 
 
