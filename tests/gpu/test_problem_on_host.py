@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from command_line import runner
 from host_device import COMPILER, HostDevice
 from oracles import random_data, sparse
 
 import reshuffle as rs
+from reshuffle.cli import main
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.rows import Rows
 from reshuffle.solvers.exact import device_newton
@@ -281,3 +283,50 @@ def test_rows_on_disk_are_refused(device: HostDevice, tmp_path: Path) -> None:
     )
     with pytest.raises(rs.InputError, match="needs all rows in memory"):
         rs.ExactProxRR(device=device).solve(other)
+
+
+# --- estimators and the command ------------------------------------------------------------------
+
+
+def test_estimators_take_a_device(device: HostDevice) -> None:
+    X, y = random_data(rs.losses.Logistic(), n=300)
+    wanted = rs.RRClassifier(penalty="l1", l1=0.01).fit(X, y)
+    found = rs.RRClassifier(penalty="l1", l1=0.01, device=device).fit(X, y)
+    assert found.converged_
+    assert found.certificate_.tol == 1e-8
+    np.testing.assert_allclose(found.coef_, wanted.coef_, atol=1e-4)
+    line = rs.RRRegressor(l2=0.01, device=device).fit(X, X[:, 0])
+    np.testing.assert_allclose(line.coef_, rs.RRRegressor(l2=0.01).fit(X, X[:, 0]).coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"solver": "proxrr"}, 'device needs solver="exact"'),
+        ({"solver": rs.ExactProxRR()}, "give it to the solver"),
+    ],
+    ids=str,
+)
+def test_estimators_refuse_what_a_device_does_not_do(
+    settings: dict[str, Any], said: str, device: HostDevice
+) -> None:
+    X, y = random_data(rs.losses.Logistic(), n=60)
+    with pytest.raises((rs.InputError, ValueError), match=said):
+        rs.RRClassifier(device=device, **settings).fit(X, y)
+
+
+def test_more_than_two_classes_are_refused(device: HostDevice) -> None:
+    X, _ = random_data(rs.losses.Logistic(), n=60)
+    with pytest.raises(rs.InputError, match="has no kernel on the device"):
+        rs.RRClassifier(device=device).fit(X, np.arange(60) % 3)
+
+
+def test_the_command_asks_for_a_card_before_it_reads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    missing = str(tmp_path / "nothing.csv")
+    for more, said in (([], "--device cuda needs cupy"), (["--cv"], "--device is for one fit")):
+        ended = runner().invoke(main, ["fit", missing, "--device", "cuda", *more])
+        assert ended.exit_code == 1
+        assert said in " ".join(ended.stderr.split())
