@@ -30,7 +30,7 @@ from reshuffle.validation import check_positive, check_start
 LIMITS = frozenset({"tol", "check_every", "eval_every", "time_limit"})
 """Hyper-parameters that may differ between a run and its continuation."""
 
-ADDED = {"privacy": None, "transport": "float64"}
+ADDED = {"privacy": None, "transport": "float64", "device": None}
 """Hyper-parameters that files of earlier versions lack, and the defaults that stand for them."""
 
 
