@@ -3,8 +3,9 @@
 from reshuffle.gpu.clients import DeviceClients, LocalPasses
 from reshuffle.gpu.cuda import CudaDevice
 from reshuffle.gpu.device import Device, Kernels, Launch
+from reshuffle.gpu.placing import samples_on_device
 from reshuffle.gpu.rounds import DeviceRounds
-from reshuffle.gpu.samples import DeviceSamples, samples_on_device
+from reshuffle.gpu.samples import DeviceSamples
 from reshuffle.gpu.source import kernel_source
 
 __all__ = [
