@@ -203,6 +203,14 @@ EXEMPT: dict[str, str] = {
         ("core/risk_sets.chunk", "core/cox_path.few"),
         "It is of Cox's model, which is not among these problems: tests/survival/test_random_cox.py draws some around it.",
     ),
+    **dict.fromkeys(
+        (
+            "solvers/exact/device_newton.WORK_PER_BYTE",
+            "solvers/exact/device_newton.MORE", "solvers/exact/device_newton.HALVINGS", "solvers/exact/device_newton.SMALL", "solvers/exact/newton_on_device.GROWS",
+            "solvers/exact/newton_on_device.FEWEST", "solvers/exact/newton_on_device.SMALLEST", "solvers/exact/newton_on_device.STEPS",
+        ),
+        "It matters on a graphics card alone, where the duality gap certifies on both sides of it.",
+    ),
     "solvers/exact/newton_on_disk.WIDEST": "It matters for rows on disk alone, where the duality gap certifies on both sides of it.",
     **dict.fromkeys(
         (

@@ -62,13 +62,19 @@ class HostDevice:
     def get(self, array: Any) -> NDArray[Any]:
         return np.array(array)
 
-    def compile(self, settings: Mapping[str, str]) -> HostKernels:
+    def solve(self, matrix: NDArray[Any], vector: NDArray[Any]) -> NDArray[Any]:
+        try:
+            return np.linalg.solve(matrix, vector)
+        except np.linalg.LinAlgError:
+            return np.full_like(vector, np.nan)
+
+    def compile(self, settings: Mapping[str, str], unit: str = "round") -> HostKernels:
         given = [f"-DTHE_{name}={value}" for name, value in settings.items()]
-        key = hashlib.sha256(repr((given, kernel_source())).encode()).hexdigest()[:16]
+        key = hashlib.sha256(repr((given, kernel_source(unit))).encode()).hexdigest()[:16]
         library = self.folder / f"{key}.so"
         if not library.exists():
             text = self.folder / f"{key}.{os.getpid()}.cpp"
-            text.write_text(kernel_source())
+            text.write_text(kernel_source(unit))
             made = text.with_suffix(".so")
             command = [str(COMPILER), "-std=c++20", "-O1", "-shared", "-fPIC", "-w"]
             subprocess.run([*command, *given, "-I", CORE, str(text), "-o", str(made)], check=True)

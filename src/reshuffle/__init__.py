@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from reshuffle.callbacks import Checkpoint
     from reshuffle.comparison import Comparison, compare
+    from reshuffle.device_problem import DeviceProblem
     from reshuffle.errors import (
         ClientError,
         ConversionWarning,
@@ -57,6 +58,7 @@ __version__ = "0.3.0.dev0"
 _NAMES = {
     "callbacks": "Checkpoint",
     "comparison": "Comparison compare",
+    "device_problem": "DeviceProblem",
     "errors": "ClientError ConversionWarning DivergenceError InputError StepWarning",
     "estimators": "RRClassifier RRClassifierCV RRCox RRCoxCV RRRegressor RRRegressorCV cox_path rr_path",
     "federated": "ExactDistributed ExactFedRR FedNewton FedRR LocalSGD",
@@ -79,6 +81,7 @@ __all__ = [
     "Comparison",
     "ConversionWarning",
     "CoxProblem",
+    "DeviceProblem",
     "DivergenceError",
     "ExactDistributed",
     "ExactFedRR",

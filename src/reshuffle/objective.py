@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TypeGuard
+from typing import ClassVar, TypeGuard
 
 import numpy as np
 
@@ -34,6 +34,8 @@ class Objective(ABC):
     penalty: Penalty = Zero()
     ridge: float = 0.0
     """f contains (ridge/2)‖x[:features]‖²."""
+    taken_by: ClassVar[str] = "FedRR, ExactFedRR or FISTA"
+    """Solvers for a problem that is no finite sum, for a message."""
 
     @property
     def features(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ class TwiceDifferentiable(Objective):
     and f*(αs) ≤ α f*(s) - (1 - α)·least then gives a dual point.
     """
 
+    taken_by: ClassVar[str] = "ProxNewton or FISTA"
     least: float
     """A bound below f, which f comes as near to as its data allow."""
 

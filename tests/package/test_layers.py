@@ -39,6 +39,7 @@ LAYERS: list[set[str]] = [  # from the bottom; a module imports its own layer an
     {"objective"},
     {"own_loops", "twice_differentiable"},
     {"problem", "oracle", "survival"},
+    {"device_problem"},
     {"trace", "callbacks", "orders", "steps", "run_cache", "privacy"},
     {"datasets"},
     {"solvers", "torch"},

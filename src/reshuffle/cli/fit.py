@@ -24,7 +24,7 @@ from reshuffle.cli.fitting import (
 from reshuffle.cli.live import LiveLine
 from reshuffle.cli.private_fit import check_public_encoding, with_held_out
 from reshuffle.datasets import Data, Reading
-from reshuffle.errors import held_warnings
+from reshuffle.errors import InputError, held_warnings
 from reshuffle.estimators.cross_validation import CrossValidated
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import loss_word, loss_words
@@ -32,6 +32,7 @@ from reshuffle.estimators.outcome import ended
 from reshuffle.estimators.private_fit import is_private
 from reshuffle.estimators.summary import dense
 from reshuffle.files import check_apart, write_atomically
+from reshuffle.gpu import CudaDevice
 from reshuffle.report import HeldOut, fit_page, held_out_numbers, path_page
 from reshuffle.report.words import data_table, left_out
 
@@ -51,6 +52,8 @@ def run(
     """Read, fit, write; the exit code."""
     for name in ("model.npz", "report.html"):
         check_apart(out / name, file)
+    if choices.device is not None:
+        check_card(choices, cv or path)
     data = data_of(file, reading, choices)
     if is_private(choices.solver):
         check_public_encoding(data)
@@ -83,6 +86,13 @@ def run(
     _say(model, held, names, out, output)
     output.document(_document(model, held, data, out, seconds))
     return _ended(model, output)
+
+
+def check_card(choices: Choices, cv: bool) -> None:
+    """Refuse a fit on a graphics card that cannot be made there, before a row is read."""
+    if cv or choices.solver != "exact":
+        raise InputError("--device is for one fit by --solver exact: leave out --device")
+    CudaDevice("--device cuda")
 
 
 def _fitted(task: FitTask, choices: Choices, cv: bool, output: Output) -> Linear:

@@ -62,6 +62,7 @@ class Choices:
     log_target: bool = False
     offset: str | None = None
     exposure: str | None = None
+    device: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +180,7 @@ def estimator(task: FitTask, choices: Choices, callbacks: object = None) -> Line
     """One model at a given strength."""
     l1, l2 = choices.l1, choices.l2
     named = "elasticnet" if l1 and l2 else "l1" if l1 else "l2"
-    options = _shared(task, choices) | {"callbacks": callbacks}
+    options = _shared(task, choices) | {"callbacks": callbacks, "device": choices.device}
     if choices.penalty == "group":
         options["penalty"] = _group_lasso(task, choices, STRENGTH if l1 is None else l1)
     else:

@@ -43,6 +43,9 @@ from reshuffle.cli.private import Private, privacy_options
     default="exact",
     show_default=True,
 )
+@click.option(
+    "--device", type=click.Choice(["cuda"]), help="Fit on the graphics card of this computer."
+)
 @privacy_options("sample")
 @click.option("--cv", is_flag=True, help="Find the strength by cross-validation, as `path` does.")
 @path_options

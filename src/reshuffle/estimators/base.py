@@ -46,6 +46,7 @@ class LinearEstimator(Linear, Hooks, Nested):
     n_iter_no_change: int = 5
     callbacks: object = None
     verbose: object = False
+    device: Any = None
 
     @with_callbacks
     def fit(
@@ -71,8 +72,8 @@ class LinearEstimator(Linear, Hooks, Nested):
         seed = seed_of(self.random_state)
         penalty = self._penalty(data.shape)
         problem, watch = data.problem(penalty, self.fit_intercept), None
-        tol = tol_of(self.tol, self.solver, problem)
-        solver = solver_of(self.solver, tol, self.max_iter, seed)
+        tol = tol_of(self.tol, self.solver, problem, device=self.device)
+        solver = solver_of(self.solver, tol, self.max_iter, seed, device=self.device)
         if self.early_stopping:
             rows = held_out(problem.n, data.codes, self.validation_fraction, seed)
             if data.weights is not None and not data.weights[rows[1]].any():

@@ -29,14 +29,24 @@ ALONG_A_PATH = 1e-8
 MANY_CLASSES = 1e-8
 """``tol=None`` for softmax on sets that are not small: L-BFGS gets there, and the Newton step to 1e-13 over all classes at
 once would cost several times as much as all before it."""
+ON_DEVICE = 1e-8
+"""``tol=None`` on a graphics card, where the duality gap alone proves anything, and a step for each digit is a pass over all rows."""
 LOOSE = 1e-4
 """``tol=None`` otherwise, when each further digit costs as many epochs as the last; scikit-learn's usual tolerance."""
 
 
-def tol_of(given: float | None, solver: object, problem: Problem, tight: float = TIGHT) -> float:
+def tol_of(
+    given: float | None,
+    solver: object,
+    problem: Problem,
+    tight: float = TIGHT,
+    device: object = None,
+) -> float:
     """The relative accuracy to reach: the given one, or one that the method reaches at moderate cost."""
     if given is not None:
         return given
+    if device is not None:
+        return ON_DEVICE
     if not (_name(solver) == "exact" and can_step(problem) and problem.loss.convex):
         return LOOSE
     coupled = problem.loss.vector and not problem.loss.quadratic and not is_small(problem)
@@ -47,7 +57,15 @@ def _name(given: object) -> str:
     return given.lower().replace("exactproxrr", "exact") if isinstance(given, str) else ""
 
 
-def solver_of(given: object, tol: float, max_iter: int, seed: int, *, traced: bool = True) -> Any:
+def solver_of(
+    given: object,
+    tol: float,
+    max_iter: int,
+    seed: int,
+    *,
+    traced: bool = True,
+    device: str | None = None,
+) -> Any:
     """A solver by its name, with these limits; a solver object keeps its own.
 
     Unless the run is to be ``traced``, P is evaluated only at its start and at its end.
@@ -60,11 +78,19 @@ def solver_of(given: object, tol: float, max_iter: int, seed: int, *, traced: bo
                 f"solver must be one of {', '.join(map(repr, SOLVERS))}, or an object, got {given!r}"
             )
         kind, most = SOLVERS[name], int(max_iter)
+        if device is not None:
+            if name != "exact":
+                raise InputError(f'device needs solver="exact", got solver={given!r}')
+            return ExactProxRR(tol=tol, epochs=most, seed=seed, device=device)
         if traced:
             return kind(tol=tol, epochs=most, seed=seed)
         return kind(tol=tol, epochs=most, seed=seed, eval_every=most)
     if isinstance(given, type) or not callable(getattr(given, "solve", None)):
         raise InputError(f"solver must be a name or have a method solve, got {shown(given)}")
+    if device is not None:
+        raise InputError(
+            "device is for a solver by name: give it to the solver, ExactProxRR(device=...)"
+        )
     if not traced:
         refuse_private(given, "a path of models or a cross-validation")
     return given

@@ -1,9 +1,11 @@
-"""Rounds over very many clients on a graphics card: kernels in CUDA C++, and the arrays that they take."""
+"""A graphics card: rounds over very many clients, and passes over one large problem, by kernels in CUDA C++."""
 
 from reshuffle.gpu.clients import DeviceClients, LocalPasses
 from reshuffle.gpu.cuda import CudaDevice
 from reshuffle.gpu.device import Device, Kernels, Launch
+from reshuffle.gpu.placing import samples_on_device
 from reshuffle.gpu.rounds import DeviceRounds
+from reshuffle.gpu.samples import DeviceSamples
 from reshuffle.gpu.source import kernel_source
 
 __all__ = [
@@ -11,8 +13,10 @@ __all__ = [
     "Device",
     "DeviceClients",
     "DeviceRounds",
+    "DeviceSamples",
     "Kernels",
     "Launch",
     "LocalPasses",
     "kernel_source",
+    "samples_on_device",
 ]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.gpu.checks import check_first, check_sparse
 from reshuffle.gpu.device import Device, Geometry, Launch, geometry, stride_of
@@ -16,7 +17,6 @@ from reshuffle.losses import Loss
 from reshuffle.losses.native import built_in
 from reshuffle.rows import Rows
 
-Array = NDArray[np.float64]
 NUMBERS = {"float64": "double", "float32": "float"}
 """The numbers that models can be made of, and their names in C++."""
 PLACES = 1 << 16

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.arrays import AnyArray
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError, extra
 from reshuffle.gpu.device import Launch
 from reshuffle.gpu.source import kernel_source
@@ -17,6 +17,9 @@ OLDEST = 80
 """The kernels need compute capability 8.0: older cards have no instruction for the largest number in a warp."""
 STATIC = 48 * 1024
 """Bytes of shared memory that a kernel has without asking for more."""
+
+DLPACK_CUDA = 2
+"""The number of CUDA devices in DLPack."""
 
 
 def load_cupy(purpose: str) -> Any:
@@ -84,7 +87,10 @@ class CudaDevice:
     def processor_memory(self) -> int:
         return self._attributes["MaxSharedMemoryPerMultiprocessor"]
 
-    def put(self, array: object, dtype: object) -> Any:
+    def put(self, array: Any, dtype: object) -> Any:
+        if not hasattr(array, "__cuda_array_interface__") and hasattr(array, "__dlpack_device__"):
+            kind, _ = array.__dlpack_device__()
+            array = self.cupy.from_dlpack(array) if int(kind) == DLPACK_CUDA else array
         return self.cupy.ascontiguousarray(self.cupy.asarray(array, dtype=dtype))
 
     def room(self, size: int, dtype: object) -> Any:
@@ -94,8 +100,15 @@ class CudaDevice:
         found: AnyArray = self.cupy.asnumpy(array)
         return found
 
-    def compile(self, settings: Mapping[str, str]) -> CudaModule:
+    def solve(self, matrix: Array, vector: Array) -> Array:
+        return self.get(self.cupy.linalg.solve(*map(self.cupy.asarray, (matrix, vector))))
+
+    def compile(self, settings: Mapping[str, str], unit: str = "round") -> CudaModule:
         given = tuple(f"-DTHE_{name}={value}" for name, value in settings.items())
-        options = ("-std=c++20", "--prec-div=false", "--ftz=true", *given)  # of float32 alone
-        module = self.cupy.RawModule(code=kernel_source(), options=options, backend="nvrtc")
+        options = (
+            "-std=c++20", "-default-device",  # for lambdas with parameters of any type
+            "--prec-div=false", "--ftz=true",  # of float32 alone
+            *given,
+        )  # fmt: skip
+        module = self.cupy.RawModule(code=kernel_source(unit), options=options, backend="nvrtc")
         return CudaModule(module)

@@ -1,4 +1,4 @@
-"""The interface of a device, and the layout of a kernel on it."""
+"""The interface of a device for rounds and problems, and the layout of a kernel on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from reshuffle.arrays import AnyArray
+from reshuffle.arrays import AnyArray, Array
 
 
 class Launch(NamedTuple):
@@ -53,7 +53,7 @@ class Device(Protocol):
         ...
 
     def put(self, array: object, dtype: object) -> Any:
-        """The array on the device; it is not copied if it is there already with this type."""
+        """The array on the device, of this type or (None) of its own; it is not copied if it is there already with this type."""
         ...
 
     def room(self, size: int, dtype: object) -> Any:
@@ -64,8 +64,12 @@ class Device(Protocol):
         """The array in the memory of the processor."""
         ...
 
-    def compile(self, settings: Mapping[str, str]) -> Kernels:
-        """The kernels with these settings (see entries.cuh)."""
+    def solve(self, matrix: Array, vector: Array) -> Array:
+        """matrix⁻¹·vector, computed on the device from arrays of the processor; not finite where there is no inverse."""
+        ...
+
+    def compile(self, settings: Mapping[str, str], unit: str = "round") -> Kernels:
+        """The kernels of a unit with these settings (see round_entries.cuh and problem_entries.cuh)."""
         ...
 
 

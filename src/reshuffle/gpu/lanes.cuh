@@ -7,8 +7,17 @@
 //     together      the lanes of the warp wait for each other, and see what each has written
 //     after         0, but not before a number is known; `nothing` is 0, which the compiler does not know
 //     among         the same for the lanes of one client, where those of others are elsewhere
+//     counted       adds to an integer of the block, whichever threads do so at the same time
+//     raised        makes such an integer as large as another
+//     fused         a b + c, rounded once
+//     bits_of       the bits of a number
+//     copied        a copy of 16 bytes into the memory of the block is begun; `arrived` waits for all of a thread's
 #pragma once
 #include "platform.hpp"
+
+#if !defined(__CUDACC__)
+#include <bit>
+#endif
 
 namespace reshuffle::gpu {
 
@@ -54,6 +63,14 @@ __device__ __forceinline__ void among(int thread) {
 __device__ __forceinline__ unsigned after(float v, unsigned nothing) { return __float_as_uint(v) & nothing; }
 __device__ __forceinline__ unsigned after(double v, unsigned nothing) { return unsigned(__double2loint(v)) & nothing; }
 __device__ __forceinline__ std::uint64_t high_product(std::uint64_t a, std::uint64_t b) { return __umul64hi(a, b); }
+__device__ __forceinline__ void counted(int *place, int v) { atomicAdd(place, v); }
+__device__ __forceinline__ void raised(int *place, int v) { atomicMax(place, v); }
+__device__ __forceinline__ double fused(double a, double b, double c) { return fma(a, b, c); }
+__device__ __forceinline__ std::uint64_t bits_of(double v) { return std::uint64_t(__double_as_longlong(v)); }
+__device__ __forceinline__ void copied(void *to, const void *of) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(unsigned(__cvta_generic_to_shared(to))), "l"(of));
+}
+__device__ __forceinline__ void arrived() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 #define RESHUFFLE_KERNEL __device__ __forceinline__
 #else
 constexpr int warp = 1;
@@ -77,6 +94,12 @@ unsigned after(T, unsigned) {
 inline std::uint64_t high_product(std::uint64_t a, std::uint64_t b) {
     return std::uint64_t((static_cast<unsigned __int128>(a) * b) >> 64);
 }
+inline void counted(int *place, int v) { *place += v; }
+inline void raised(int *place, int v) { *place = *place < v ? v : *place; }
+inline double fused(double a, double b, double c) { return std::fma(a, b, c); }
+inline std::uint64_t bits_of(double v) { return std::bit_cast<std::uint64_t>(v); }
+inline void copied(void *to, const void *of) { __builtin_memcpy(to, of, 16); }
+inline void arrived() {}
 #define RESHUFFLE_KERNEL inline
 #endif
 

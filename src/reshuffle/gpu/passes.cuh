@@ -14,39 +14,10 @@
 // computed from it before its turn: a warp waits for a number as soon as it computes with it, if only to leave it out. The
 // compiler would compute places in shared memory as soon as it can, and so they depend on the margin before (`turn`).
 #pragma once
-#include "lanes.cuh"
 #include "losses.hpp"
+#include "rows.cuh"
 
 namespace reshuffle::gpu {
-
-// Row i: its entries are value(start, p) in column(start, p), for start = begin(i) and p up to end(i) - start.
-template <class Value, class Start>
-struct DenseRows {
-    using Offset = Start;
-    const Value *values;
-    int width;
-    RESHUFFLE_KERNEL Offset begin(Visit i) const { return Offset(i) * Offset(width); }
-    RESHUFFLE_KERNEL Offset end(Visit i) const { return begin(i) + Offset(width); }
-    RESHUFFLE_KERNEL Visit column(Offset, int p) const { return Visit(p); }
-    RESHUFFLE_KERNEL Value value(Offset start, int p) const { return values[start + Offset(p)]; }
-};
-
-template <class Value, class Start>
-struct SparseRows {
-    using Offset = Start;
-    const Value *values;
-    const Visit *indices;
-    const Start *starts;
-    RESHUFFLE_KERNEL Offset begin(Visit i) const { return starts[i]; }
-    RESHUFFLE_KERNEL Offset end(Visit i) const { return starts[i + 1]; }
-    RESHUFFLE_KERNEL Visit column(Offset start, int p) const { return indices[start + Offset(p)]; }
-    RESHUFFLE_KERNEL Value value(Offset start, int p) const {
-        if constexpr (std::is_same_v<Value, bool>)
-            return true;  // all values are 1, and none is stored
-        else
-            return values[start + Offset(p)];
-    }
-};
 
 template <class Rows, class Real>
 struct Round {

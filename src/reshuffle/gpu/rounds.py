@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.gpu.checks import check_passes, check_positions
-from reshuffle.gpu.clients import Array, DeviceClients, LocalPasses
+from reshuffle.gpu.clients import DeviceClients, LocalPasses
 
 
 class DeviceRounds:

@@ -6,16 +6,28 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
-FILES = (
-    HERE.parent / "core" / "platform.hpp",
-    HERE.parent / "core" / "elementary.hpp",
-    HERE.parent / "core" / "losses.hpp",
+CORE = HERE.parent / "core"
+SHARED = (
+    CORE / "platform.hpp",
+    CORE / "elementary.hpp",
+    CORE / "losses.hpp",
     HERE / "lanes.cuh",
-    HERE / "orders.cuh",
-    HERE / "passes.cuh",
-    HERE / "entries.cuh",
+    HERE / "rows.cuh",
+    HERE / "entry.cuh",
 )
-"""The headers that the kernels are made of, each after those that it includes."""
+UNITS = {
+    "round": (*SHARED, HERE / "orders.cuh", HERE / "passes.cuh", HERE / "round_entries.cuh"),
+    "problem": (
+        *SHARED,
+        HERE / "fixed_point.cuh",
+        HERE / "row_pass.cuh",
+        HERE / "held_pass.cuh",
+        HERE / "wide_pass.cuh",
+        HERE / "row_work.cuh",
+        HERE / "problem_entries.cuh",
+    ),
+}
+"""The headers of the kernels of a round over clients, and of those of one large problem, each after those that it includes."""
 LOSSES = {
     "logistic": "Logistic",
     "squared": "Squared",
@@ -28,12 +40,13 @@ LOSSES = {
 
 
 @cache
-def kernel_source() -> str:
-    """The headers, one after the other, without their includes of each other."""
-    own = {f'#include "{path.name}"' for path in FILES}
+def kernel_source(unit: str = "round") -> str:
+    """The headers of a unit, one after the other, without their includes of each other."""
+    files = UNITS[unit]
+    own = {f'#include "{path.name}"' for path in files}
     lines = [
         line
-        for path in FILES
+        for path in files
         for line in path.read_text(encoding="utf-8").splitlines()
         if line not in own and line != "#pragma once"
     ]

@@ -68,9 +68,11 @@ class FreeCoordinates:
             return 0.0
         fit, c, most = self.fit, float(self.fit.loss.curvature), 0.0
         if fit.bias:
-            weights = fit.weights if fit.weights.size else np.ones(fit.n)
-            total = np.sum(weights * slopes.T, axis=-1) / fit.n  # not g, which may rest on others
-            most = float(np.sum(total**2)) * fit.n / (2.0 * c * float(weights.sum()))
+            weighted, whole = slopes.T, float(fit.n)
+            if fit.weights.size:
+                weighted, whole = fit.weights * slopes.T, float(fit.weights.sum())
+            total = np.sum(weighted, axis=-1) / fit.n  # not g, which may rest on others
+            most = float(np.sum(total**2)) * fit.n / (2.0 * c * whole)
         if self.features.any():
             squares = np.where(self.features, g[: fit.features] ** 2, 0.0)
             power = squares if squares.ndim == 1 else squares.sum(axis=1)

@@ -30,7 +30,7 @@ from reshuffle.validation import check_positive, check_start
 LIMITS = frozenset({"tol", "check_every", "eval_every", "time_limit"})
 """Hyper-parameters that may differ between a run and its continuation."""
 
-ADDED = {"privacy": None, "transport": "float64", "downlink": "float64"}
+ADDED = {"privacy": None, "transport": "float64", "downlink": "float64", "device": None}
 """Hyper-parameters that files of earlier versions lack, and the defaults that stand for them."""
 
 
@@ -195,9 +195,8 @@ class BaseSolver:
                 check_convex(problem.penalty, name)
             return
         if isinstance(problem, Objective):
-            others = "ProxNewton" if hasattr(problem, "hessian") else "FedRR, ExactFedRR"
             raise InputError(
-                f"{name} needs a {self.takes.__name__}, {self.because}; for {shown(problem)} use {others} or FISTA"
+                f"{name} needs a {self.takes.__name__}, {self.because}; for {shown(problem)} use {problem.taken_by}"
             )
         if hasattr(problem, "gather"):
             raise InputError(

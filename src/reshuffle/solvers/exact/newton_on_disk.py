@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from reshuffle.device_problem import DeviceProblem
 from reshuffle.disk_datafit import on_disk
 from reshuffle.errors import held_warnings
 from reshuffle.losses import Squared
@@ -120,7 +121,7 @@ class NewtonOnDisk(Phase):
         return problem.objective(at.x, at.value + ridge)
 
 
-def model_minimiser(problem: Problem, at: Expansion) -> Array:
+def model_minimiser(problem: Problem | DeviceProblem, at: Expansion) -> Array:
     """The minimiser of the quadratic model with ψ and the ridge."""
     from scipy.linalg import cholesky, solve_triangular
 

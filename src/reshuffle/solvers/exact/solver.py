@@ -7,10 +7,14 @@ from typing import ClassVar
 import numpy as np
 
 from reshuffle.datafit import Datafit
+from reshuffle.device_problem import DeviceProblem
 from reshuffle.errors import InputError, shown
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
+from reshuffle.penalties.abilities import check_convex
+from reshuffle.problem import as_problem
 from reshuffle.solvers.exact.accelerated import Accelerated
+from reshuffle.solvers.exact.device_checks import check_device, check_for_device, device_of
 from reshuffle.solvers.exact.lbfgs import LBFGS
 from reshuffle.solvers.exact.method import ExactMethod
 from reshuffle.solvers.exact.newton import Newton
@@ -19,6 +23,7 @@ from reshuffle.solvers.exact.newton_cg import NewtonCG
 from reshuffle.solvers.exact.newton_compiled import is_small, is_strongly_held
 from reshuffle.solvers.exact.newton_drivers import newton_driver
 from reshuffle.solvers.exact.newton_kernel import NewtonKernel
+from reshuffle.solvers.exact.newton_on_device import NewtonOnDevice
 from reshuffle.solvers.exact.newton_on_disk import NewtonOnDisk
 from reshuffle.solvers.exact.newton_steps import ABILITIES as NEEDED
 from reshuffle.solvers.exact.newton_steps import can_finish
@@ -70,6 +75,9 @@ class ExactProxRR(Solver):
         makes the next step is decided by counts of work. Newton steps do not depend on the scale of columns and
         end with a proved bound; they act at once on small sets, and on large ones once epochs have found the
         features that matter.
+    device : ``"cuda"``: the passes over all rows are made on the graphics card of this computer (extra ``gpu``), to which the rows are copied
+        unless they are there (``DeviceProblem``). Newton steps are made alone, with a Hessian of a sample of the rows, and the
+        certificate is the duality gap where there is one, computed in float64. For losses of one output and at most 4,000 features.
     threads : of the passes over all rows in storage order (certificates, Newton steps), where there are
         several thousand rows or more. The bits do not depend on the number; without one, sums are made in one piece.
 
@@ -95,6 +103,7 @@ class ExactProxRR(Solver):
     finish: bool = True
     phases: Sequence[str | Phase] | None = None
     threads: int | None = None
+    device: object = None
 
     set_rules: ClassVar[SetRules] = SetRules()
     """How boldly working sets leave out features."""
@@ -113,6 +122,18 @@ class ExactProxRR(Solver):
                     "give phases or finish=False, which is phases=['shuffled'], not both"
                 )
             object.__setattr__(self, "phases", checked_phases(self.phases))
+        if self.device is not None:
+            check_device(self)
+
+    def check_problem(self, problem: object) -> None:
+        if isinstance(problem, DeviceProblem):
+            check_device(self)
+            check_convex(problem.penalty, type(self).__name__)
+            return
+        super().check_problem(problem)
+        if self.device is not None:
+            check_for_device(problem)
+            device_of(self.device)  # it says so where there is no card
 
     def _able(self, problem: FiniteSum) -> tuple[Phase, ...]:
         """The phases that can act on this problem, of those that may."""
@@ -168,7 +189,11 @@ class ExactProxRR(Solver):
         """Whether the method chooses its step: none was given."""
         return getattr(self.step, "value", 0.0) is None
 
-    def bind(self, problem: FiniteSum) -> Method:
+    def bind(self, problem: FiniteSum | DeviceProblem) -> Method:
+        if isinstance(problem, DeviceProblem):
+            return NewtonOnDevice(self, problem)
+        if self.device is not None:
+            return NewtonOnDevice(self, DeviceProblem.of(as_problem(problem), device_of(self.device)))
         if self.threads is not None and is_linear_model(problem):
             problem = problem.with_datafit(replace(problem.datafit, threads=self.threads))
         newton = self._newton_alone(problem)

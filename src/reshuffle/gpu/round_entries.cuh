@@ -1,30 +1,10 @@
 // The kernels by name. The compiler is given THE_REAL (of models), THE_VALUE (of rows), THE_START (of where rows begin),
 // THE_DENSE, THE_LOSS, and what a Setting has: THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE,
-// THE_WEIGHTED; and THE_THREADS of a block, of which a processor works on THE_RESIDENT at a time.
-//
-// On a processor a kernel is a function that does the work of all blocks in turn, each of one thread.
+// THE_WEIGHTED.
 #pragma once
+#include "entry.cuh"
 #include "orders.cuh"
 #include "passes.cuh"
-
-#if defined(__CUDACC__)
-#define RESHUFFLE_BOUNDS __launch_bounds__(THE_THREADS, THE_RESIDENT)  // so that the registers of all threads fit
-#define RESHUFFLE_ENTRY(name, bounds, call, ...)             \
-    extern "C" __global__ void bounds name(__VA_ARGS__) {    \
-        extern __shared__ __align__(16) double memory[]; \
-        const Here here = Here::now(memory);          \
-        call;                                         \
-    }
-#else
-#define RESHUFFLE_BOUNDS
-#define RESHUFFLE_ENTRY(name, bounds, call, ...)                               \
-    extern "C" void name(Index blocks, void *memory, __VA_ARGS__) {            \
-        for (Index block = 0; block < blocks; block++) {                       \
-            const Here here{block, blocks, 0, 1, memory};                      \
-            call;                                                              \
-        }                                                                      \
-    }
-#endif
 
 namespace reshuffle::gpu {
 

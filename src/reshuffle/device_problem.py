@@ -1,0 +1,178 @@
+"""A problem whose samples lie on a graphics card."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from reshuffle.arrays import Array
+from reshuffle.cached import cached_property, keep
+from reshuffle.digests import digest
+from reshuffle.errors import InputError, shown
+from reshuffle.gpu import CudaDevice, Device, DeviceSamples, samples_on_device
+from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
+from reshuffle.losses import Logistic, check_loss
+from reshuffle.objective import Objective, check_penalty
+from reshuffle.penalties.abilities import compiled_form
+from reshuffle.penalties.forms import Form
+from reshuffle.problem import CLEAR, Problem
+
+WIDEST = 4000
+"""Features at most: Newton's model of so many is minimised on the processor."""
+
+
+class DeviceProblem(Objective):
+    """P(x) = (1/n) Σ_i w_i·l(a_iᵀx + b + o_i, y_i) + (ridge/2)‖x‖² + ψ(x), with rows on a graphics card.
+
+    For ``ExactProxRR``. The rows stay where they are, without a copy; x and results are numpy arrays of the processor.
+
+    Parameters
+    ----------
+    X : rows on the card, float32 or float64: a CuPy array, a PyTorch tensor or another array of DLPack, a CSR matrix of CuPy, or
+        ``reshuffle.rows.Rows(values, columns, starts)`` with columns of 16 or 32 bits (give ``features`` then).
+    y, sample_weight, offset : arrays of the card, with one number for each row.
+    loss, penalty, ridge, fit_intercept : as for ``Problem``, with a loss of one output that the package has.
+    features : the number of columns of ``Rows``.
+    """
+
+    taken_by: ClassVar[str] = "ExactProxRR"
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        loss: Any = None,
+        penalty: Any = None,
+        ridge: float = 0.0,
+        sample_weight: Any = None,
+        fit_intercept: bool = False,
+        offset: Any = None,
+        *,
+        features: int | None = None,
+        device: Device | None = None,
+    ) -> None:
+        loss = check_loss(Logistic() if loss is None else loss)
+        if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
+            raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
+        where = CudaDevice("DeviceProblem") if device is None else device
+        rows, n, d = check_device_rows(where, X, features)
+        check_features(d)
+        targets = check_device_targets(where, y, n, loss)
+        weights, offsets = np.empty(0), np.empty(0)
+        if sample_weight is not None:
+            weights = check_device_vector(where, "sample_weight", sample_weight, n)
+            if float(weights.min()) < 0.0 or not float(weights.max()) > 0.0:
+                raise InputError("sample_weight must not be negative, nor zero everywhere")
+            weights = weights / weights.max()
+            weights = weights * (n / float(weights.sum()))
+        if offset is not None:
+            offsets = check_device_vector(where, "offset", offset, n)
+        samples = samples_on_device(
+            where, rows, targets, weights, offsets, loss, d, bool(fit_intercept)
+        )
+        self._take(samples, penalty, float(ridge))
+
+    def _take(self, samples: DeviceSamples, penalty: Any, ridge: float) -> None:
+        self.datafit, self.penalty, self.ridge = samples, check_penalty(penalty), ridge
+        self.n, self.shape = samples.n, samples.shape
+        self.form_with_ridge  # noqa: B018 -- it says so where arrays of the penalty do not fit
+
+    @classmethod
+    def of(cls, problem: Problem, device: Device) -> Self:
+        """A problem whose rows are in memory, copied to the device."""
+        fit, made = problem.datafit, cls.__new__(cls)
+        samples = samples_on_device(
+            device, fit.quick, fit.targets, fit.weights, fit.offsets, fit.loss, fit.features, fit.bias
+        )  # fmt: skip
+        made._take(samples, problem.penalty, problem.ridge)
+        return keep(made, fingerprint=problem.fingerprint)
+
+    def with_samples(
+        self, samples: DeviceSamples, penalty: Any = None, ridge: float | None = None
+    ) -> Self:
+        """Other samples, with the same penalty and ridge or with others."""
+        made = type(self).__new__(type(self))
+        made._take(
+            samples,
+            self.penalty if penalty is None else penalty,
+            self.ridge if ridge is None else ridge,
+        )
+        return made
+
+    def __repr__(self) -> str:
+        fit = self.datafit
+        kind = "dense" if fit.dense else "CSR"
+        return (
+            f"<DeviceProblem: {self.n} x {self.features} {kind}, loss={fit.loss!r}, penalty={self.penalty!r}, "
+            f"ridge={self.ridge:g}, intercept={fit.bias}>"
+        )
+
+    @property
+    def features(self) -> int:
+        return self.datafit.features
+
+    @property
+    def fit_intercept(self) -> bool:
+        return self.datafit.bias
+
+    @cached_property
+    def form_with_ridge(self) -> Form | None:
+        """ψ with the ridge as the solver of models reads it, where it can be compiled."""
+        return compiled_form(self.penalty, (self.features,), self.ridge)
+
+    def ridge_at(self, x: Array) -> float:
+        """(ridge/2)‖x‖²."""
+        own = x[: self.features]
+        return 0.5 * self.ridge * float(np.vdot(own, own)) if self.ridge else 0.0
+
+    def value(self, x: Array) -> float:
+        return self.datafit.at(x).value + self.ridge_at(x)
+
+    def gradient(self, x: Array) -> Array:
+        found = self.datafit.at(x).gradient
+        found[: self.features] += self.ridge * x[: self.features]
+        return found
+
+    @property
+    def typical_curvature(self) -> float:
+        """L̄ as for ``Problem``."""
+        c = float(self.datafit.loss.curvature)
+        squares = float(self.datafit.column_squares.sum()) + self.fit_intercept
+        return (c if c < np.inf else 1.0) * squares + self.ridge
+
+    @property
+    def can_recede(self) -> bool:  # type: ignore[override]
+        return self.datafit.loss.recedes is not None
+
+    def recedes(self, x: Array) -> bool:
+        """As for ``Problem``."""
+        fit = self.datafit
+        if (falls := fit.loss.recedes) is None:
+            return False
+        z = fit.margins(x)
+        away = falls(z, fit.targets, CLEAR * float(abs(z).max()))
+        return bool((away | (fit.weights == 0.0)).all() if len(fit.weights) else away.all())
+
+    def contents(self) -> Mapping[str, str]:
+        """The digests of arrays that are copied from the card, one after the other."""
+        fit = self.datafit
+        arrays = [None if a is None else fit.device.get(a) for a in fit.rows]
+        others = {"targets": fit.targets, "weights": fit.weights, "offsets": fit.offsets}
+        return {
+            "data": digest(*arrays, fit.features, fit.bias),
+            **{name: digest(np.asarray(fit.device.get(a))) for name, a in others.items()},
+            "loss": digest(fit.loss),
+            "penalty": digest(self.penalty),
+            "ridge": digest(self.ridge),
+        }
+
+
+def check_features(d: int) -> None:
+    """Refuse more features than Newton's models on the processor can have."""
+    if d > WIDEST:
+        raise InputError(
+            f"a problem on the device has at most {WIDEST} features, of which Newton's model is minimised on the processor, "
+            f"got {d}: leave out device"
+        )

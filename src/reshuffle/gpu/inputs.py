@@ -1,0 +1,87 @@
+"""Arrays of a device as users give them: checked where they lie, and not copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reshuffle.errors import InputError, shown
+from reshuffle.gpu.device import Device
+from reshuffle.losses import Loss
+from reshuffle.rows import Rows
+
+PIECE = 1 << 26
+"""Numbers are checked this many at a time, so that a check takes 64 MB."""
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+NO_INDEX = np.empty(0, dtype=np.uint32)
+
+
+def check_device_rows(device: Device, X: Any, features: int | None) -> tuple[Rows, int, int]:
+    """The rows of X on the device, their number and that of the columns."""
+    if isinstance(X, Rows):
+        if features is None:
+            raise InputError("features must be given where X is Rows(values, columns, starts)")
+        if X.dense:
+            X = X.values
+        else:
+            values = X.values if X.unit else _floats(device, "X", X.values, 1)
+            return X._replace(values=values), len(X.indptr) - 1, int(features)
+    if getattr(X, "format", None) == "csr":
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        values = _floats(device, "X", X.data, 1)
+        rows = Rows(values, _unsigned(device, X.indices), _unsigned(device, X.indptr))
+        return rows, int(X.shape[0]), int(X.shape[1])
+    values = _floats(device, "X", X, 2)
+    return Rows(values, NO_INDEX, NO_INDEX), int(values.shape[0]), int(values.shape[1])
+
+
+def check_device_targets(device: Device, y: Any, n: int, loss: Loss) -> Any:
+    """Targets on the device as the loss takes them."""
+    found = check_device_vector(device, "y", y, n)
+    if loss.targets == "signs":
+        least, most = float(found.min()), float(found.max())
+        if (least, most) == (0.0, 1.0) and bool(((found == 0.0) | (found == 1.0)).all()):
+            return found * 2.0 - 1.0
+        if (least, most) != (-1.0, 1.0) or not bool((abs(found) == 1.0).all()):
+            raise InputError(
+                f"y must be -1 and +1, or 0 and 1, and have both; it goes from {least:g} to {most:g}"
+            )
+    elif loss.targets == "counts" and float(found.min()) < 0.0:
+        raise InputError(f"y must not be negative for {loss!r}, got {float(found.min()):g}")
+    return found
+
+
+def check_device_vector(device: Device, name: str, given: Any, n: int) -> Any:
+    """n finite numbers on the device, float32 or float64."""
+    found = _floats(device, name, given, 1)
+    if len(found) != n:
+        raise InputError(f"{name} must have {n} numbers, one per row of X, got {len(found)}")
+    return found
+
+
+def _floats(device: Device, name: str, given: Any, dimensions: int) -> Any:
+    """An array of this many dimensions, used where it lies if it is float32 or float64 and row by row."""
+    shape = getattr(given, "shape", None)
+    if shape is None or len(shape) != dimensions or 0 in tuple(shape):
+        raise InputError(
+            f"{name} must be an array of {dimensions} dimensions on the device, not empty, got {shown(given) if shape is None else tuple(shape)}"
+        )
+    array = device.put(given, None)
+    if array.dtype not in FLOATS:
+        raise InputError(f"{name} must be float32 or float64, got {array.dtype}")
+    flat = array.reshape(-1)
+    for begin in range(0, flat.size, PIECE):
+        if not bool(np.isfinite(flat[begin : begin + PIECE]).all()):
+            raise InputError(f"{name} must be finite, got NaN or infinity")
+    return array
+
+
+def _unsigned(device: Device, index: Any) -> Any:
+    """Signed indices as unsigned ones, of the same bytes."""
+    found = device.put(index, None)
+    if found.dtype == np.int32:
+        return found.view(np.uint32)
+    return found.view(np.uint64) if found.dtype == np.int64 else found

@@ -1,0 +1,60 @@
+// The kernels of one large problem by name. The compiler is given THE_VALUE, THE_COLUMN and THE_START of rows, THE_DENSE, THE_TARGET,
+// THE_LOSS, THE_BIAS; for rows that lanes share THE_LANES and THE_CAPACITY (row_pass.cuh), for short ones THE_HELD (held_pass.cuh), for long dense ones THE_WIDE, THE_HELD, THE_PACK
+// and THE_HEIGHT (wide_pass.cuh).
+#pragma once
+#include "entry.cuh"
+#include "held_pass.cuh"
+#include "row_work.cuh"
+#include "wide_pass.cuh"
+
+namespace reshuffle::gpu {
+
+#if THE_DENSE
+using TheRows = DenseRows<THE_VALUE, THE_START>;
+#define ROWS (TheRows{values, features})
+#else
+using TheRows = SparseRows<THE_VALUE, THE_START, THE_COLUMN>;
+#define ROWS (TheRows{values, indices, starts})
+#endif
+
+#define SAMPLES                                                                                                       \
+    const THE_VALUE *values, const THE_COLUMN *indices, const THE_START *starts, const THE_TARGET *targets,           \
+        const double *weights, const double *offsets, Index n, int features
+#define WHOLE(x, scales, up, given, slopes, margins, sums)                                                             \
+    (Whole<TheRows, THE_TARGET>{ROWS, {targets, weights, offsets}, n, x, features, THE_BIAS, scales, up, given, slopes, \
+                                margins, sums})
+#if THE_WIDE
+#define PASS(squares) wide_pass<THE_HELD, THE_PACK, THE_HEIGHT, squares, THE_VALUE>
+#elif THE_HELD
+#define PASS(squares) held_pass<THE_CAPACITY, THE_HELD, squares, THE_VALUE, THE_COLUMN>
+#else
+#define PASS(squares) row_pass<THE_LANES, THE_CAPACITY, squares, THE_VALUE, THE_COLUMN>
+#endif
+
+RESHUFFLE_ENTRY(whole_pass, RESHUFFLE_BOUNDS,
+                PASS(false)(WHOLE(x, scales, up, given, slopes, margins, sums), reshuffle::THE_LOSS, here), SAMPLES,
+                const double *x, const double *scales, double up, const double *given, double *slopes, double *margins,
+                double *sums)
+RESHUFFLE_ENTRY(squares_pass, RESHUFFLE_BOUNDS,
+                PASS(true)(WHOLE(nullptr, scales, up, nullptr, nullptr, nullptr, sums), reshuffle::THE_LOSS, here), SAMPLES,
+                const double *scales, double up, double *sums)
+RESHUFFLE_ENTRY(sum_of_blocks, , finish(sums, blocks_added, count, out, here), const double *sums, Index blocks_added,
+                int count, double *out)
+RESHUFFLE_ENTRY(rows_of_hessian, ,
+                (bent_rows(WHOLE(x, nullptr, 1.0, nullptr, nullptr, nullptr, nullptr), reshuffle::THE_LOSS, extra, first, count, out,
+                           here)),
+                SAMPLES, const double *x, double extra, Index first, Index count, double *out)
+RESHUFFLE_ENTRY(conjugates_of_slopes, ,
+                (conjugates(Targets<THE_TARGET>{targets, weights, offsets}, reshuffle::THE_LOSS, slopes, scale, n, sums, here)),
+                const THE_TARGET *targets, const double *weights, const double *offsets, const double *slopes, double scale,
+                Index n, double *sums)
+RESHUFFLE_ENTRY(exponents_of_columns, , (exponents_of(ROWS, n, exponents, here)), const THE_VALUE *values,
+                const THE_COLUMN *indices, const THE_START *starts, Index n, int features, int *exponents)
+RESHUFFLE_ENTRY(spread_rows, , (spread(key, n, count, out, here)), std::uint64_t key, Index n, Index count, Index *out)
+#if !THE_DENSE
+RESHUFFLE_ENTRY(choice_of_rows, , (take_rows(ROWS, chosen, count, new_starts, new_values, new_columns, here)),
+                const THE_VALUE *values, const THE_COLUMN *indices, const THE_START *starts, const Index *chosen, Index count,
+                const THE_START *new_starts, THE_VALUE *new_values, THE_COLUMN *new_columns)
+#endif
+
+}  // namespace reshuffle::gpu

@@ -1,0 +1,242 @@
+"""The samples of one large problem on a device, and passes over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import frexp, ldexp
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from reshuffle.arrays import Array
+from reshuffle.cached import cached_property
+from reshuffle.gpu.device import Device, Kernels, Launch
+from reshuffle.gpu.pass_layout import THREADS, PassLayout
+from reshuffle.losses import Loss
+
+BITS = 41
+"""Numbers below 2^41 are added up as integers (fixed_point.cuh)."""
+ROOM = 4.0
+"""How much larger than any that were seen the slopes may become until a pass has to be made again."""
+COARSE = 2.0**-12
+"""Slopes below this share of what there was room for have lost digits, and the pass is made again."""
+BLOCK = 1 << 26
+"""Numbers of a block of rows, 512 MB, of which products are made at a time."""
+
+
+class Pass(NamedTuple):
+    """f at x without the ridge: its value, its gradient, and on the device the slopes."""
+
+    value: float
+    gradient: Array
+    slopes: Any
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceSamples:
+    """Σ_i w_i·l(a_iᵀx + b + o_i, y_i) over rows on a device; ``samples_on_device`` makes one.
+
+    It answers what ``Datafit`` does for a certificate; slopes are arrays of the device.
+    """
+
+    device: Device
+    kernels: Kernels
+    layout: PassLayout
+    rows: tuple[Any, Any, Any]
+    """Values, columns and starts on the device; None for what is not there."""
+    targets: Any
+    weights: Any
+    """On the device; empty where all are 1."""
+    offsets: Any
+    loss: Loss
+    features: int
+    bias: bool
+    scales: Any
+    """Powers of two for columns of different sizes, on the device; None where one is enough."""
+    exponent: int
+    """|a_ij·scale_j| < 2^exponent."""
+    bound: list[float]
+    """The largest w_i |s_i| that there is room for: known after a first pass, and one for all choices of these rows."""
+
+    outputs = ()
+    on_disk = False
+
+    @property
+    def n(self) -> int:
+        return len(self.targets)
+
+    @property
+    def width(self) -> int:
+        return self.features + self.bias
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self.width,)
+
+    @property
+    def dense(self) -> bool:
+        return self.rows[1] is None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows and targets."""
+        return sum(array.nbytes for array in (*self.rows, self.targets) if array is not None)
+
+    # --- passes ----------------------------------------------------------------------------------
+
+    def at(self, x: Array) -> Pass:
+        """f, ∇f and the slopes at x, by one pass."""
+        slopes = self.device.room(self.n, np.float64)
+        total = self._pass(x, slopes=slopes)
+        return Pass(float(total[self.features + 1]) / self.n, total[: self.width] / self.n, slopes)
+
+    def value(self, x: Array) -> float:
+        """Σ_i w_i·l(a_iᵀx + b + o_i, y_i)."""
+        return self.at(x).value * self.n
+
+    def margins(self, x: Array) -> Any:
+        """a_iᵀx + b, on the device."""
+        found = self.device.room(self.n, np.float64)
+        self._pass(x, margins=found)
+        return found
+
+    def slopes(self, x: Array) -> tuple[Any, Array]:
+        """The slopes at x, on the device, and the mean gradient."""
+        found = self.at(x)
+        return found.slopes, found.gradient
+
+    def combined(self, slopes: Any) -> Array:
+        """(1/n) Σ w_i slopes_i a_i."""
+        return self._pass(np.zeros(self.width), given=slopes)[: self.width] / self.n
+
+    def conjugates(self, slopes: Any, scale: float) -> float:
+        """Σ_i w_i·l*(scale·slopes_i, y_i)."""
+        threads = THREADS if max(self.device.lanes) > 1 else 1
+        blocks = max(1, min(8 * self.device.processors, -(-self.n // threads)))
+        sums = self.device.room(2 * blocks, np.float64)
+        self.kernels.run(
+            "conjugates_of_slopes", Launch(blocks, threads, 8 * threads), self.targets, self._given(self.weights),
+            self._given(self.offsets), slopes, np.float64(scale), np.int64(self.n), sums,
+        )  # fmt: skip
+        return float(self._finished(sums, blocks, 2)[0])
+
+    @cached_property
+    def at_zero(self) -> float:
+        """f(0)."""
+        return self.at(np.zeros(self.width)).value
+
+    @cached_property
+    def column_squares(self) -> Array:
+        """(1/n) Σ w_i a_ij² of each feature."""
+        most = float(self.weights.max()) if len(self.weights) else 1.0
+        up = ldexp(1.0, BITS - 2 * self.exponent - frexp(most)[1])
+        squares = self._squares(up)
+        return squares / self.n
+
+    def _squares(self, up: float) -> Array:
+        blocks = self.layout.blocks(self.device, self.n)
+        sums = self.device.room(blocks * (self.features + 3), np.float64)
+        scales = None
+        if self.scales is not None:  # of squares
+            scales = self.scales * self.scales
+        self.kernels.run(
+            "squares_pass", Launch(blocks, self.layout.threads, self.layout.memory), *self._samples(), scales, np.float64(up), sums
+        )  # fmt: skip
+        return self._finished(sums, blocks, self.features + 3)[: self.features]
+
+    def _pass(self, x: Array, slopes: Any = None, margins: Any = None, given: Any = None) -> Array:
+        """The sums of a pass: again, with more room or less, where slopes do not fit into what there was for them."""
+        blocks, wanted = self.layout.blocks(self.device, self.n), self.features + 3
+        sums, at = self.device.room(blocks * wanted, np.float64), self.device.put(x, np.float64)
+        while True:
+            up = ldexp(1.0, BITS - self.exponent - frexp(self.bound[0])[1])
+            self.kernels.run(
+                "whole_pass", Launch(blocks, self.layout.threads, self.layout.memory), *self._samples(), at, self.scales,
+                np.float64(up), given, slopes, margins, sums,
+            )  # fmt: skip
+            total = self._finished(sums, blocks, wanted)
+            most = float(total[-1])
+            if not np.isfinite(most):
+                total[:-2] = np.nan
+                return total
+            fits = most <= self.bound[0] and (most >= COARSE * self.bound[0] or most == 0.0)
+            if fits or self.layout.settings["WIDE"] == "1":
+                return total
+            self.bound[0] = ROOM * most
+
+    def _finished(self, sums: Any, blocks: int, count: int) -> Array:
+        out = self.device.room(count, np.float64)
+        threads = min(32, max(self.device.lanes))
+        self.kernels.run(
+            "sum_of_blocks", Launch(-(-count // threads), threads), sums, np.int64(blocks), np.int32(count), out
+        )  # fmt: skip
+        return self.device.get(out)[:count]
+
+    def _given(self, array: Any) -> Any:
+        return array if len(array) else None
+
+    def _samples(self) -> tuple[Any, ...]:
+        others = self.targets, self._given(self.weights), self._given(self.offsets)
+        return (*self.rows, *others, np.int64(self.n), np.int32(self.features))
+
+    # --- second order ----------------------------------------------------------------------------
+
+    def hessian(self, x: Array, extra: float = 0.0) -> Array:
+        """(1/n) Σ w_i (l''_i + extra) a_i a_iᵀ, with a column of ones where there is an intercept: products of matrices in blocks of rows."""
+        most = max(1, min(self.n, BLOCK // self.width))
+        room, at = self.device.room(most * self.width, np.float64), self.device.put(x, np.float64)
+        warp = max(self.device.lanes)
+        threads, total = (
+            THREADS if warp > 1 else 1,
+            self.device.put(np.zeros((self.width, self.width)), np.float64),
+        )
+        for first in range(0, self.n, most):
+            count = min(most, self.n - first)
+            part = room[: count * self.width]
+            part.fill(0.0)
+            blocks = max(1, min(64 * self.device.processors, -(-count * warp // threads)))
+            self.kernels.run(
+                "rows_of_hessian", Launch(blocks, threads), *self._samples(), at, np.float64(extra),
+                np.int64(first), np.int64(count), part
+            )  # fmt: skip
+            block = part.reshape(count, self.width)
+            total += block.T @ block
+        found: Array = self.device.get((total + total.T) * (0.5 / self.n))
+        return found
+
+    # --- other samples ---------------------------------------------------------------------------
+
+    def sample(self, count: int, key: int) -> Self:
+        """``count`` rows, one at random from each of as many stretches; the key decides which."""
+        threads = THREADS if max(self.device.lanes) > 1 else 1
+        blocks = max(1, min(8 * self.device.processors, -(-count // threads)))
+        chosen = self.device.room(count, np.int64)
+        self.kernels.run(
+            "spread_rows", Launch(blocks, threads), np.uint64(key), np.int64(self.n), np.int64(count), chosen
+        )  # fmt: skip
+        return self.take(chosen)
+
+    def take(self, chosen: Any) -> Self:
+        """These rows alone, copied on the device; the weights stay as they are."""
+        device, at = self.device, self.device.put(chosen, np.int64)
+        weights, offsets = (a[at] if len(a) else a for a in (self.weights, self.offsets))
+        rows: tuple[Any, Any, Any]
+        if self.dense:
+            rows = self.rows[0][at], None, None
+        else:
+            values, columns, starts = self.rows
+            lengths = starts[1:][at] - starts[:-1][at]
+            begins = device.room(len(chosen) + 1, starts.dtype)
+            begins[0] = 0
+            begins[1:] = lengths.cumsum()
+            stored = int(begins[-1])
+            own = None if values is None else device.room(stored, values.dtype)
+            indices = device.room(stored, columns.dtype)
+            warp = max(device.lanes)
+            threads = THREADS if warp > 1 else 1
+            blocks = max(1, min(64 * device.processors, -(-len(chosen) * warp // threads)))
+            self.kernels.run(
+                "choice_of_rows", Launch(blocks, threads), *self.rows, at, np.int64(len(chosen)), begins, own, indices
+            )  # fmt: skip
+            rows = own, indices, begins
+        return replace(self, rows=rows, targets=self.targets[at], weights=weights, offsets=offsets)

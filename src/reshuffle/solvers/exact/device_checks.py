@@ -1,0 +1,57 @@
+"""What the exact method cannot do on a device is refused before any work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reshuffle.device_problem import check_features
+from reshuffle.errors import InputError, shown
+from reshuffle.gpu import CudaDevice, Device
+from reshuffle.gpu.clients import check_loss_on_device
+
+if TYPE_CHECKING:
+    from reshuffle.solvers.exact.solver import ExactProxRR
+
+PURPOSE = 'device="cuda"'
+
+
+def check_device(solver: ExactProxRR) -> None:
+    """Refuse another device than "cuda", and settings of steps that are not made there."""
+    if isinstance(solver.device, str) and solver.device != "cuda":
+        raise InputError(f'device must be None or "cuda", got {shown(solver.device)}')
+    given = {
+        "step": not solver.own_step,
+        "steps_per_prox": solver.steps_per_prox is not None,
+        "importance": solver.importance is not None,
+        "phases": solver.phases is not None,
+        "finish": not solver.finish,
+        "threads": solver.threads is not None,
+    }
+    wrong = [name for name, is_given in given.items() if is_given]
+    if wrong:
+        raise InputError(
+            f"{', '.join(wrong)}: on a device ExactProxRR makes Newton steps alone, which have no such setting; leave it out"
+        )
+
+
+def check_for_device(problem: Any) -> None:
+    """Refuse a problem that has no kernels."""
+    fit = getattr(problem, "datafit", None)
+    if fit is None:
+        raise InputError(f"{PURPOSE} takes a Problem, whose rows it can copy; got {shown(problem)}")
+    if fit.on_disk:
+        raise InputError(
+            f"{PURPOSE} needs all rows in memory, and these lie on disk: leave out device"
+        )
+    check_loss_on_device(fit.loss)
+    if fit.outputs:
+        raise InputError(
+            f"{PURPOSE} takes one output, and y has {fit.outputs[0]} columns: leave out device"
+        )
+    check_features(fit.features)
+
+
+def device_of(given: Any) -> Device:
+    """The graphics card; an error where there is none, or no CuPy."""
+    device: Device = CudaDevice(PURPOSE) if isinstance(given, str) else given
+    return device

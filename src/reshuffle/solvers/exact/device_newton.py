@@ -1,0 +1,239 @@
+"""Newton steps on rows that lie on a device: gradients of all rows, Hessians of a sample of them.
+
+    x⁺ = argmin_u  ⟨∇f(x), u - x⟩ + ½(u - x)ᵀH(u - x) + ψ(u),    H = (1/m) Σ_{i in S} w_i l''(a_iᵀx_S) a_i a_iᵀ.
+
+With m random rows H is off by a share of about √(d/m), so that a step leaves d/m of P(x) - P*; it costs one pass over all
+rows, and H is kept while the steps are short. Where a step gains less than that, H gets more rows, in the end all.
+The model is minimised on the processor.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reshuffle.cached import cached_property
+from reshuffle.core import native
+from reshuffle.device_problem import DeviceProblem
+from reshuffle.gpu.samples import DeviceSamples, Pass
+from reshuffle.interruption import listen
+from reshuffle.objective import Array
+from reshuffle.penalties import ability
+from reshuffle.randomness import generator
+from reshuffle.solvers.exact.newton_on_disk import Expansion, model_minimiser
+from reshuffle.solvers.exact.newton_steps import ABILITIES
+from reshuffle.solvers.newton_model import descend
+
+FEWEST, MOST = 100, 400
+"""Rows of a first Hessian for each column, at least and at most: a step then leaves 1/100 to 1/400 of P(x) - P*."""
+WORK_PER_BYTE = 50
+"""Operations of the product for a first Hessian for each byte of a pass: on an H200 it then takes about two passes."""
+MORE = 4
+"""How many times as many rows the next Hessian has after a step that gained too little."""
+HALVINGS = 6
+"""Steps shorter than 1/64 of Newton's are not tried before the next Hessian."""
+SHRINKS = 0.1
+"""A step that promises more than this share of what the last one did shows that H is too coarse, or too old."""
+FAR = 1e-2
+"""After a step that promised more than this share of f(0) the Hessian is taken anew: the last one was that of another place."""
+SMALL = 500
+"""Columns up to which the processor solves a linear system itself, in less time than the device takes to begin."""
+EASES, LEAST = 10.0, 1e-3
+"""Damping falls by this factor after a step that it helped, and below this share of the largest curvature it ends."""
+SEEN = 0.5
+"""A column of which a sample has less than this share of the squares that it should have is given the mean curvature of columns."""
+
+
+class HessianAt(NamedTuple):
+    """Where a Hessian is taken and on how many rows, and how much the last step promised to gain."""
+
+    x: Array
+    rows: int
+    promised: float = np.inf
+    damping: float = 0.0
+    """The share of the loss's largest curvature that is added to every row."""
+
+
+class NewtonStep(NamedTuple):
+    """The end of a step: x, P there, the next model, whether no step helps, and the passes it took."""
+
+    x: Array
+    height: float
+    model: HessianAt
+    stuck: bool
+    passes: float
+    rounds: int
+
+
+class DeviceNewton:
+    """Steps on one problem. It keeps what it computed last, all of it a function of its arguments and the seed."""
+
+    def __init__(self, problem: DeviceProblem, seed: int) -> None:
+        self.problem, self.seed = problem, seed
+        self.compiled = all(ability(problem.penalty, name) is not None for name in ABILITIES)
+        self._passes: list[tuple[Array, Pass]] = []
+        self._factor: tuple[Array, Any] | None = None
+        self._part: DeviceSamples | None = None
+        self._bent: tuple[tuple[Array, int, float], Array] | None = None
+
+    @property
+    def samples(self) -> DeviceSamples:
+        return self.problem.datafit
+
+    @cached_property
+    def first_rows(self) -> int:
+        """Rows of the first Hessian: as many as its product costs little beside the passes for, and enough for each column."""
+        width = self.samples.width
+        affordable = WORK_PER_BYTE * self.samples.nbytes // (2 * width * width)
+        wanted = width * max(FEWEST, min(MOST, affordable // width))
+        return wanted if 2 * wanted <= self.samples.n else self.samples.n
+
+    def at(self, x: Array) -> Pass:
+        """f at x, which the last two points need no new pass for."""
+        for known, found in self._passes:
+            if np.array_equal(known, x):
+                return found
+        listen()
+        self._passes = self._passes[:1]  # slopes of older points are free before new ones are made
+        found = self.samples.at(x)
+        self._passes = [(x, found), *self._passes]
+        return found
+
+    def height(self, x: Array) -> float:
+        """P(x); infinite where it overflows."""
+        value = self.at(x).value + self.problem.ridge_at(x)
+        found = self.problem.objective(x, value) if np.isfinite(value) else np.inf
+        return found
+
+    # --- a step ----------------------------------------------------------------------------------
+
+    def step(self, x: Array, model: HessianAt) -> NewtonStep:
+        """A step from x, halved until P falls."""
+        n, at = self.samples.n, self.at(x)
+        whole = model.rows >= n
+        if whole:
+            model = model._replace(x=x)
+        height, H = self.height(x), self.hessian(model)
+        u, promised, rounds = self._minimiser(x, at, H)
+        passes = model.rows / n
+        hidden = not promised > native.ROUNDING * abs(height)  # P shows nothing of it: slopes do
+        if hidden and not 0.0 < promised < SHRINKS * model.promised:
+            return self._failed(x, height, model, passes, rounds)
+        for k in range(HALVINGS + 1):
+            to = u if k == 0 else x + 0.5**k * (u - x)
+            reached = self.height(to)
+            passes += 1.0
+            if reached < height or (hidden and np.isfinite(reached)):
+                slow = k > 0 or promised > SHRINKS * model.promised
+                then = model
+                if promised > FAR * abs(self.samples.at_zero):
+                    then = HessianAt(to, model.rows)
+                elif slow and not whole:
+                    then = HessianAt(to, min(n, MORE * model.rows))
+                damping = model.damping / EASES if model.damping > LEAST else 0.0
+                then = then._replace(promised=promised, damping=damping)
+                return NewtonStep(to, reached, then, False, passes, rounds)
+        return self._failed(x, height, model, passes, rounds)
+
+    def _failed(
+        self, x: Array, height: float, model: HessianAt, passes: float, rounds: int
+    ) -> NewtonStep:
+        """After a model whose minimiser lowers P by nothing: a flat place of the loss, a coarse Hessian, or the end."""
+        n, bounded = self.samples.n, float(self.samples.loss.curvature) < np.inf
+        if model.damping < 1.0 and bounded and not self.samples.loss.quadratic:
+            then, stuck = HessianAt(x, model.rows, damping=1.0), False
+        elif model.rows < n:
+            then, stuck = HessianAt(x, min(n, MORE * model.rows)), False
+        else:
+            then, stuck = model, True
+        return NewtonStep(x, height, then, stuck, passes, rounds)
+
+    def hessian(self, model: HessianAt) -> Array:
+        """H at a point, of a random sample of rows."""
+        known = self._bent
+        if (
+            known
+            and known[0][1:] == (model.rows, model.damping)
+            and np.array_equal(known[0][0], model.x)
+        ):
+            return known[1]
+        listen()
+        samples = self.samples
+        extra = model.damping * float(samples.loss.curvature) if model.damping else 0.0
+        if model.rows < samples.n:
+            if self._part is None or self._part.n != model.rows:
+                self._part = None  # its memory is free before the next one is made
+                self._part = samples.sample(model.rows, key_of(self.seed, 1))
+            H = self._sampled(self._part, model.x, extra)
+        else:
+            H = samples.hessian(model.x, extra)
+        self._bent = (model.x, model.rows, model.damping), H
+        return H
+
+    def _sampled(self, part: DeviceSamples, x: Array, extra: float) -> Array:
+        """H of some rows, with curvature for columns of whose entries they have too few."""
+        H, squares = part.hessian(x, extra), self.samples.column_squares
+        unseen = np.flatnonzero(part.column_squares < SEEN * squares)
+        if unseen.size:
+            total = float(squares.sum()) + self.samples.bias
+            share = float(np.trace(H)) / total
+            if not share > 0.0:
+                bound = float(self.samples.loss.curvature)
+                share = bound if bound < np.inf else 1.0
+            H[unseen, unseen] = np.maximum(H[unseen, unseen], share * squares[unseen])
+        return H
+
+    def _minimiser(self, x: Array, at: Pass, H: Array) -> tuple[Array, float, int]:
+        """The minimiser of the model, how much it promises, and the rounds that it took."""
+        problem, form = self.problem, self.problem.form_with_ridge
+        if not self.compiled or form is None:
+            u = model_minimiser(problem, Expansion(x, np.empty(0), at.gradient, at.value, H))
+            return u, self._promised(x, u, at.gradient, H), 1
+        each = form.one_by_one
+        if (
+            each is not None
+            and not each.l1.any()
+            and np.all(each.low == -np.inf)
+            and np.all(each.high == np.inf)
+        ):
+            solution = self._solved(x, at.gradient, H, each.l2)
+            if solution is not None:
+                return solution, self._promised(x, solution, at.gradient, H), 1
+        u, floor = x.copy(), native.TRACE * native.EPSILON * abs(at.value)
+        solved = descend(form, H, at.gradient, x, u, native.FINE, floor)
+        good = np.isfinite(solved.gained) and np.isfinite(u).all()
+        return (u, solved.gained, solved.rounds) if good else (x, 0.0, solved.rounds)
+
+    def _promised(self, x: Array, u: Array, g: Array, H: Array) -> float:
+        d, psi = u - x, self.problem.penalty.value
+        features = self.problem.features
+        ours = (
+            psi(x[:features])
+            - psi(u[:features])
+            + self.problem.ridge_at(x)
+            - self.problem.ridge_at(u)
+        )
+        return float(ours - g @ d - 0.5 * d @ (H @ d))
+
+    def _solved(self, x: Array, g: Array, H: Array, l2: Array) -> Array | None:
+        """The minimiser where ψ is a square, by one linear system; None where H has no inverse."""
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+        whole = np.append(l2, np.zeros(int(self.samples.bias)))
+        bent, slope = H + np.diag(whole), g + whole * x
+        if x.size > SMALL:
+            u: Array = x - self.samples.device.solve(bent, slope)
+        else:
+            if self._factor is None or self._factor[0] is not H:
+                try:
+                    self._factor = H, cho_factor(bent, check_finite=False)
+                except LinAlgError:
+                    return None
+            u = x - cho_solve(self._factor[1], slope, check_finite=False)
+        return u if np.isfinite(u).all() else None
+
+
+def key_of(seed: int, stream: int) -> int:
+    """The key of a sample of rows."""
+    return int(generator(seed, stream).integers(2**63))

@@ -1,0 +1,112 @@
+"""The exact method on a graphics card: Newton steps on samples that grow, and then on all rows, with a duality gap."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reshuffle.device_problem import DeviceProblem
+from reshuffle.errors import InputError
+from reshuffle.objective import Array
+from reshuffle.solvers.exact.decrement import STALLED
+from reshuffle.solvers.exact.device_newton import DeviceNewton, HessianAt, key_of
+from reshuffle.solvers.method import Check, Epoch, Method, State
+from reshuffle.solvers.newton_model import within
+
+if TYPE_CHECKING:
+    from reshuffle.solvers.exact.solver import ExactProxRR
+
+GROWS = 16
+"""Each sample of the start has so many times fewer rows than the next, so that all together cost little beside all rows."""
+FEWEST = 40
+"""Rows of the smallest sample, for each column: its minimiser is off by about a percent of f(0)."""
+SMALLEST = 10_000
+"""Rows below which there are no samples: Newton steps on so few take no time."""
+KNOWN = 1.0
+"""Steps on a sample of m rows end when one promises less than this many times (d/m)·f(0): a sample knows no more."""
+STEPS = 20
+"""Steps on a sample at most."""
+
+
+class NewtonOnDevice(Method):
+    """``ExactProxRR`` on a device. The state: x, where the Hessian was taken, its rows, what the last step promised, and damping."""
+
+    keeps_best = True
+
+    def __init__(self, solver: ExactProxRR, problem: DeviceProblem) -> None:
+        super().__init__(problem, solver)
+        self.problem: DeviceProblem = problem
+        self.schedule = _whole_step
+        self.newton = DeviceNewton(problem, solver.seed)
+        self.header = {
+            "step": "Newton's",
+            "certificate": self.measure.meaning,
+            "phases": "newton on the device",
+        }
+
+    def start(self, x0: Array) -> State:
+        """At x0, or (from zero) at the minimiser of a sample."""
+        if not np.isfinite(self.newton.samples.at_zero):
+            raise InputError(
+                f"f(0) is {self.newton.samples.at_zero}: the losses overflow; bring y (or the columns of X) nearer to 1"
+            )
+        x, form = x0.copy(), self.problem.form_with_ridge
+        if form is not None:
+            x = within(form, x)
+        if not np.isfinite(self.problem.penalty.value(x[: self.problem.features])):
+            x = self.problem.prox(x, 1.0)
+        if not x0.any():
+            x = self._sampled(x)
+        return self._state(x, HessianAt(x, self.newton.first_rows))
+
+    def _sampled(self, x: Array) -> Array:
+        """The minimiser of a sample, which is begun at that of a smaller one."""
+        samples, worked = self.newton.samples, 0.0
+        least, size = max(FEWEST * samples.width, SMALLEST), samples.n // GROWS
+        sizes = []
+        while size >= least:
+            sizes.append(size)
+            size //= GROWS
+        for level, count in enumerate(reversed(sizes)):
+            part = samples.sample(count, key_of(self.solver.seed, 2 + level))
+            newton = DeviceNewton(self.problem.with_samples(part), self.solver.seed)
+            model = HessianAt(x, newton.first_rows)
+            enough = KNOWN * samples.width / count * abs(part.at_zero or 1.0)
+            for _ in range(STEPS):
+                done = newton.step(x, model)
+                x, model, worked = done.x, done.model, worked + done.passes * count
+                if done.stuck or model.promised <= enough:
+                    break
+        self.start_gradients = round(worked)
+        return x
+
+    def advance(self, state: State, epoch: int, step: float) -> Epoch:
+        rows, promised, damping = state["newton"].tolist()
+        model = HessianAt(state["bent"], int(rows), promised, damping)
+        done = self.newton.step(state["x"], model)
+        made = round(done.passes * self.problem.n)
+        stalled = STALLED if done.stuck else ""
+        return Epoch(self._state(done.x, done.model), made, done.rounds, 1.0, stalled)
+
+    def _state(self, x: Array, model: HessianAt) -> State:
+        numbers = np.array([float(model.rows), model.promised, model.damping])
+        return {"x": x, "bent": model.x, "newton": numbers}
+
+    def certify(self, state: State) -> Check:
+        """The duality gap, by the slopes of the pass that the step made at x; the gradient mapping where there is no dual."""
+        x = state["x"]
+        at = self.newton.at(x)
+        value = at.value + self.problem.ridge_at(x)
+        measure = self.measure.from_slopes(x, at.slopes, at.gradient, lambda: value)
+        return Check(measure, 0, 1, state)
+
+    def objective(self, state: State) -> float:
+        return self.newton.height(state["x"])
+
+    def columns(self, state: State) -> dict[str, float]:
+        return {"hessian_rows": float(state["newton"][0])}
+
+
+def _whole_step(epoch: int) -> float:
+    return 1.0
