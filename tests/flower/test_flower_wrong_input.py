@@ -103,13 +103,12 @@ def test_whatever_a_setting_is_no_other_error_is_raised(
 ) -> None:
     """No node is connected, so that a value that may be right ends in sites that are missing."""
     monkeypatch.chdir(tmp_path)
-    logging.getLogger("reshuffle").disabled = True
+    monkeypatch.setattr(logging.getLogger("reshuffle"), "disabled", True)
     for value in VALUES:
         config = {"out": "result", "wait": 0.0} | {name.replace("_", "-"): value}
         with pytest.raises((rs.InputError, rs.errors.FileError)) as caught:
             train(LocalGrid({}, {}), RunSettings.of(config))
         assert len(str(caught.value)) < 1500 or name == "sites", value
-    logging.getLogger("reshuffle").disabled = False
 
 
 EARLY: dict[str, tuple[dict[str, Any], str]] = {
