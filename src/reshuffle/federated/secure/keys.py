@@ -75,7 +75,7 @@ def make_keys(folder: Path, names: Sequence[str]) -> list[Path]:
     for name in names:
         if not NAME.fullmatch(name):
             raise InputError(
-                f"a site's name must be of letters, digits, '.', '_' and '-', got {name!r}"
+                f"a site's name must be of the letters A to Z and a to z, digits, '.', '_' and '-', got {name!r}"
             )
     if len(set(names)) < len(names):
         raise InputError(f"sites must have different names, got {', '.join(names)}")

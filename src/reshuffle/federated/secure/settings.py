@@ -96,7 +96,7 @@ class Secure:
         for number, name in enumerate(names):
             if name is None or not NAME.fullmatch(name):
                 raise InputError(
-                    f"site {number} must have a name of letters, digits, '.', '_' and '-', by which the others know its key, "
+                    f"site {number} must have a name of the letters A to Z and a to z, digits, '.', '_' and '-', by which the others know its key, "
                     f"got {shown(name)}"
                 )
         twice = sorted({str(name) for name in names if names.count(name) > 1})
