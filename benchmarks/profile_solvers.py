@@ -52,23 +52,16 @@ class Contestant:
             return np.asarray(self.fit(tol * self.unit), dtype=np.float64)
 
 
-def contestants(instance: Instance) -> list[Contestant]:
-    """Those that can take the problem, ours first."""
+def contestants(instance: Instance, *, bench: bool = True) -> list[Contestant]:
+    """Those that can take the problem, ours first; without ``bench``, only those whose packages the tests install too."""
     found = list(_ours(instance))
     if instance.sample_weight is None and np.ndim(instance.l1) == 0 and np.ndim(instance.l2) == 0:
         slope = float(np.abs(slopes_at_start(instance)[1]).max(initial=0.0)) or 1.0
-        for make in (_sklearn_logistic, _liblinear, _least_squares, _coordinate_descent, _cyanure):
-            found += make(instance, slope)
-        for make in (
-            _sklearn_glm,
-            _glum,
-            _skglm,
-            _skglm_groups,
-            _celer,
-            _celer_groups,
-            _lbfgsb,
-            _lsq_linear,
-        ):
+        installed = (
+            _sklearn_logistic, _liblinear, _least_squares, _coordinate_descent, _sklearn_glm, _glum, _lbfgsb, _lsq_linear,
+        )  # fmt: skip
+        extra = (_cyanure, _skglm, _skglm_groups, _celer, _celer_groups)
+        for make in installed + (extra if bench else ()):
             found += make(instance, slope)
     return found
 

@@ -193,7 +193,9 @@ class ExactProxRR(Solver):
         if isinstance(problem, DeviceProblem):
             return NewtonOnDevice(self, problem)
         if self.device is not None:
-            return NewtonOnDevice(self, DeviceProblem.of(as_problem(problem), device_of(self.device)))
+            return NewtonOnDevice(
+                self, DeviceProblem.of(as_problem(problem), device_of(self.device))
+            )
         if self.threads is not None and is_linear_model(problem):
             problem = problem.with_datafit(replace(problem.datafit, threads=self.threads))
         newton = self._newton_alone(problem)
