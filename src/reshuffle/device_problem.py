@@ -12,6 +12,7 @@ from reshuffle.cached import cached_property, keep
 from reshuffle.digests import digest
 from reshuffle.errors import InputError, shown
 from reshuffle.gpu import CudaDevice, Device, DeviceSamples, samples_on_device
+from reshuffle.gpu.device import is_device
 from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
 from reshuffle.losses import Logistic, check_loss
 from reshuffle.objective import Objective, check_penalty
@@ -56,6 +57,10 @@ class DeviceProblem(Objective):
         loss = check_loss(Logistic() if loss is None else loss)
         if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
             raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
+        if device is not None and not is_device(device):
+            raise InputError(
+                f"device must be None, for the graphics card, or a reshuffle.gpu.CudaDevice, got {shown(device)}"
+            )
         where = CudaDevice("DeviceProblem") if device is None else device
         rows, n, d = check_device_rows(where, X, features)
         check_features(d)

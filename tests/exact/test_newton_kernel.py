@@ -105,3 +105,15 @@ def test_a_run_resumes_where_it_was() -> None:
     again = rs.ExactProxRR(tol=1e-9).solve(problem, resume=first)
     assert again.converged
     assert np.array_equal(whole.x, again.x)
+
+
+def test_rows_too_long_for_their_ridge_are_left_to_other_phases() -> None:
+    """B is then no longer positive definite in floating-point numbers, in particular where a row occurs twice."""
+    rng = np.random.default_rng(0)
+    X = 1e8 * rng.standard_normal((5, 12))
+    X[1] = X[0]
+    problem = rs.Problem(X, rng.standard_normal(5), rs.losses.Squared(), rs.penalties.L2(1e-9))
+    assert not NewtonKernel().able(problem, rs.ExactProxRR())
+    found = KernelSteps(problem).descend(np.zeros(12), lambda at: False, 0.0)
+    assert np.isfinite(found.at.x).all()
+    assert rs.ExactProxRR(tol=1e-6).solve(problem).converged

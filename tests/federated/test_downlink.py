@@ -266,7 +266,7 @@ def test_changes_that_do_not_vanish_are_sent_whole(kind: Any, transport: Any) ->
 
 
 @pytest.mark.parametrize("kind", [rs.FedRR, rs.LocalSGD, rs.ExactFedRR, rs.FedNewton])
-@pytest.mark.parametrize("downlink", ["float32", None, True, 3])
+@pytest.mark.parametrize("downlink", ["float32", None, True, 3, np.zeros(2)])
 def test_downlinks_that_are_none(kind: Any, downlink: Any) -> None:
     with pytest.raises(rs.InputError, match="downlink must be"):
         kind(downlink=downlink)

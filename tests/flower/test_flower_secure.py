@@ -134,6 +134,7 @@ def test_a_node_without_keys_is_named_before_the_first_round(homes: Path, tmp_pa
         ({"method": "exact"}, 'state="clients"'),
         ({"method": "fedrr", "standardise": True}, "standardise must be false"),
         ({"method": "fedrr", "impute": True}, "impute must be false"),
+        ({"method": "fedrr", "transport": "bfloat16"}, 'transport must be "float64" with secure'),
         ({"method": "fedrr", "threshold": 1}, "threshold must be an integer of at least 2"),
         ({"method": "fedrr", "threshold": -1}, "threshold must be at least 0"),
         ({"method": "fedrr", "sites": "north"}, "at least two sites"),

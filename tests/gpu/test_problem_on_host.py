@@ -209,6 +209,8 @@ def test_rows_of_the_device_are_used_where_they_lie(device: HostDevice) -> None:
     ("settings", "said"),
     [
         ({"device": "gpu"}, 'device must be None or "cuda"'),
+        ({"device": 0}, 'device must be None or "cuda"'),
+        ({"device": np.zeros(2)}, 'device must be None or "cuda"'),
         ({"device": "cuda", "step": 0.1}, "step: on a device"),
         ({"device": "cuda", "phases": ["shuffled"]}, "phases: on a device"),
         ({"device": "cuda", "finish": False}, "finish: on a device"),
@@ -221,6 +223,13 @@ def test_settings_that_a_device_does_not_have_are_refused(
 ) -> None:
     with pytest.raises(rs.InputError, match=said):
         rs.ExactProxRR(**settings)
+
+
+@pytest.mark.parametrize("wrong", ["cuda", 0, np.zeros(2)], ids=str)
+def test_devices_that_are_none_are_refused(wrong: Any) -> None:
+    X, y = random_data(rs.losses.Squared(), n=6)
+    with pytest.raises(rs.InputError, match="device must be None"):
+        DeviceProblem(X, y, loss=rs.losses.Squared(), device=wrong)
 
 
 def test_problems_that_a_device_cannot_take_are_refused(device: HostDevice) -> None:

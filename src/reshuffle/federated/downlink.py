@@ -26,7 +26,7 @@ MARGIN = 2.0**-6
 
 def check_downlink(given: object) -> None:
     """Refuse a value that is not a downlink."""
-    if given not in ("float64", "rounded"):
+    if not isinstance(given, str) or given not in ("float64", "rounded"):
         raise InputError(f'downlink must be "float64" or "rounded", got {shown(given)}')
 
 

@@ -122,11 +122,12 @@ class ExactFedRR(FederatedSolver):
             raise InputError(f'on_lost must be "raise" or "restart", got {self.on_lost!r}')
         if self.scales not in ("agreed", None):
             raise InputError(f'scales must be "agreed" or None, got {self.scales!r}')
-        if transport_of(self.transport) is not None and self.state != "clients":
+        transport = transport_of(self.transport)
+        if transport is not None and self.state != "clients":
             raise InputError(
                 f'transport={self.transport!r} needs state="clients": what is left out of a residual is kept there'
             )
-        if isinstance(self.transport, (TopK, RandomK)) and self.acceleration:
+        if isinstance(transport, (TopK, RandomK)) and self.acceleration:
             raise InputError(
                 f"transport={self.transport!r} needs acceleration=0: a map that leaves out other coordinates in each "
                 "round cannot be extrapolated"

@@ -121,22 +121,24 @@ DITHER = 6
 """Names the random numbers of dithered rounding among those of the package."""
 BITS = {"float32": 29, "bfloat16": 45}
 """The bits of a double's mantissa that a number in fewer digits lacks."""
+LARGEST = {"float32": float(np.finfo(np.float32).max), "bfloat16": (2.0 - 2.0**-7) * 2.0**127}
+"""The largest number of each format."""
 DITHERED = "dithered"
 SPARSE: Mapping[str, Callable[..., Transport]] = {"TopK": TopK, "RandomK": RandomK}
 
 
 def transport_of(given: object) -> Transport | None:
     """None or "float64": as it is. "float32", "bfloat16", ``TopK(share)``, ``RandomK(share)``, or their ``name_of``."""
-    if given is None or given == "float64":
-        return None
     if isinstance(given, (TopK, RandomK, Digits)):
         return given
     word, _, share = given.partition(" ") if isinstance(given, str) else ("", "", "")
+    if given is None or (word == "float64" and not share):
+        return None
     if word in Digits.KINDS and share in ("", DITHERED):
         return Digits(word, share == DITHERED)
     if word in SPARSE and share:
         share, _, digits = share.partition(" ")
-        return SPARSE[word](float(share), digits=digits or "float32")
+        return SPARSE[word](_number(share), digits=digits or "float32")
     raise InputError(
         'transport must be "float64", "float32", "bfloat16", federated.TopK(share) or federated.RandomK(share), '
         f"got {shown(given)}"
@@ -190,8 +192,10 @@ def written(values: Array, kind: str) -> AnyArray:
     """The numbers in another format, rounded to the nearest; one that overflows is refused."""
     with np.errstate(over="ignore", under="ignore"):
         single = values.astype(np.float32)
-    if not np.isfinite(single).all():
-        raise InputError(f"its residual is too large for {kind}: use a smaller step")
+    if np.any(np.abs(single) > LARGEST[kind]) or np.isnan(single).any():
+        raise InputError(
+            f'its residual is too large for {kind}: use transport="float64" or a smaller step'
+        )
     if kind == "float32":
         return single
     bits = single.view(np.uint32).astype(np.uint64)
@@ -224,6 +228,14 @@ def _spread(values: Array, places: NDArray[np.int64], shape: tuple[int, ...]) ->
     whole = np.zeros(int(np.prod(shape)))
     whole[places] = values
     return whole.reshape(shape)
+
+
+def _number(text: str) -> float:
+    """The number that a text holds; NaN, which is no share, if it holds none."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 def _check_share(part: TopK | RandomK) -> None:

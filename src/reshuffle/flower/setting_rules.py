@@ -112,6 +112,7 @@ def _check_secure(settings: RunSettings) -> None:
             raise InputError(f"{name} must be false with secure sums: it needs more than sums")
     if settings.method == "exact" and settings.state != "clients":
         raise InputError('method exact needs state="clients" with secure sums')
+    settings.solver("threads").check_sums()
     if settings.threshold < 0:
         raise InputError(f"threshold must be at least 0, got {settings.threshold}")
     Secure(settings.threshold or None).check_names([*settings.names])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
@@ -142,3 +142,8 @@ def geometry(device: Device, longest: int, width: int, number: np.dtype[np.gener
         memory, resident = groups * number.itemsize, THREADS[number.itemsize] // (groups * lanes)
         return Geometry(lanes, held, ahead, whole, False, groups, memory, resident)
     return Geometry(lanes, held, ahead, whole, True, *best[1:])
+
+
+def is_device(given: object) -> TypeGuard[Device]:
+    """Whether an object has the methods of a device."""
+    return hasattr(given, "put") and hasattr(given, "room")

@@ -8,6 +8,7 @@ from reshuffle.device_problem import check_features
 from reshuffle.errors import InputError, shown
 from reshuffle.gpu import CudaDevice, Device
 from reshuffle.gpu.clients import check_loss_on_device
+from reshuffle.gpu.device import is_device
 
 if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
@@ -17,7 +18,8 @@ PURPOSE = 'device="cuda"'
 
 def check_device(solver: ExactProxRR) -> None:
     """Refuse another device than "cuda", and settings of steps that are not made there."""
-    if isinstance(solver.device, str) and solver.device != "cuda":
+    named = solver.device is None or (isinstance(solver.device, str) and solver.device == "cuda")
+    if not (named or is_device(solver.device)):
         raise InputError(f'device must be None or "cuda", got {shown(solver.device)}')
     given = {
         "step": not solver.own_step,

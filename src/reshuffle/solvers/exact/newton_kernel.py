@@ -44,6 +44,8 @@ FROM_ZERO = 5.0
 """Steps that are expected to be enough from zero, where f is not quadratic."""
 NEARER = 3.0
 """The same from elsewhere."""
+LONGEST = 1e12
+"""The largest diagonal entry of K. Beyond it rounding leaves less than four digits of the identity in B, and steps lower P no more."""
 ROUNDING = 1e-15
 """A step that lowers P by less than this share of it is the last one: the rest is rounding."""
 
@@ -60,7 +62,12 @@ class NewtonKernel(Phase):
         wide = fit.n < fit.features and fit.n <= costs.LARGEST
         if not (wide and can_finish(problem) and is_smooth(problem)):
             return False
-        return certificate_of(problem).name == Gap.name
+        if certificate_of(problem).name != Gap.name:
+            return False
+        values = fit.quick.values
+        with np.errstate(over="ignore", divide="ignore"):
+            longest = np.einsum("ij,ij,j->i", values, values, 1.0 / ridge_of(problem)).max()
+        return bool(longest <= LONGEST)
 
     def skips_zero(self, run: RunContext) -> bool:
         return True
@@ -119,6 +126,11 @@ def _steps(run: RunContext) -> KernelSteps:
     return run.tool(KernelSteps, problem)
 
 
+def ridge_of(problem: Problem) -> Array:
+    """The ridge of every feature."""
+    return np.array(np.broadcast_to(form_of(problem).l2, problem.features), dtype=np.float64)
+
+
 class Stepped(NamedTuple):
     """What a call did."""
 
@@ -136,8 +148,7 @@ class KernelSteps:
         self.problem = problem
         self.second_order = SecondOrder(problem.datafit, origin=np.zeros(problem.features))
         self._form = native_form(form_of(problem))
-        l2 = form_of(problem).l2
-        self.l2: Array = np.array(np.broadcast_to(l2, problem.features), dtype=np.float64)
+        self.l2 = ridge_of(problem)
 
     @cached_property
     def kernel(self) -> Array:
@@ -157,7 +168,12 @@ class KernelSteps:
             estimate = 0.5 * float(np.sum(r[: self.l2.size] ** 2 / self.l2))
             if estimate <= target and enough(at):
                 break
-            d, change = self.direction(at, r)
+            try:
+                d, change = self.direction(at, r)
+            except (
+                np.linalg.LinAlgError
+            ):  # B has lost its identity to rounding: its rows are too long for so weak a ridge.
+                break
             if not (np.isfinite(d).all() and np.isfinite(change).all()):
                 break
             t, to = self.second_order.search(at, d, change, self._form, value - at.value)
