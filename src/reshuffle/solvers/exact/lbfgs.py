@@ -33,7 +33,8 @@ FIRST_ITERATIONS, ITERATIONS_PER_DIGIT = 6.0, 3.0
 SHARED = 2.0
 """The factor on the expected iterations where one block, that at zero, serves all classes (measured: 1 to 4)."""
 NEWTON_STEPS = 3.0
-"""Newton steps that would do instead, with one output: where as many cost less, a call ends."""
+"""Newton steps that would do instead: where as many cost less, a call with one output ends, and with several outputs
+no further call is preferred to a Newton step."""
 
 
 class LBFGS(Phase):
@@ -67,11 +68,14 @@ class LBFGS(Phase):
     def steps_left(self, view: View) -> float:
         """In calls of few iterations: as many as seemed to be left at the end of the last call.
 
-        With several outputs this is infinite where the gap did not follow the gradient, or where the call should have
-        been the last one by the estimate before it: a Newton step is then made if one is ready.
+        With several outputs this is infinite where the gap did not follow the gradient, or where the iterations so far
+        cost more than a few Newton steps: one of these is then made if it is ready.
         """
-        if view.state.made.get(self.name, 0) > 0:
-            return view.state.newton.iterations / FEWEST
+        made = view.state.made.get(self.name, 0)
+        if made:
+            spent = made / FEWEST * self.cost(view)
+            late = view.led_by_lbfgs and spent > NEWTON_STEPS * view.newton_cost
+            return np.inf if late else view.state.newton.iterations / FEWEST
         lbfgs, expected = _descent(view.run), FIRST_ITERATIONS + ITERATIONS_PER_DIGIT * view.digits
         return expected * (1.0 if lbfgs.one_output or lbfgs.has_blocks else SHARED) / FEWEST
 
@@ -94,10 +98,8 @@ class LBFGS(Phase):
             at.x, at, slopes=at.slopes, gradient=at.gradient, whole=True
         )
         newton = after_steps(view, found.gained, 0 if lbfgs.has_metric else 1, self.cost(view))
-        kept = lbfgs.one_output or (
-            0.0 < found.left and view.state.newton.iterations > found.iterations
-        )
-        newton = newton._replace(iterations=found.left if kept else np.inf)
+        left = found.left if lbfgs.one_output or found.left > 0.0 else np.inf
+        newton = newton._replace(iterations=left)
         new = replace(
             view.state, point=point, active=run.sets.everything, table=run.table.table(at.slopes),
             g=at.gradient, q=np.zeros_like(at.gradient), momentum=0.0, newton=newton,
