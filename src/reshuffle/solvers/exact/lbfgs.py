@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 FIRST_ITERATIONS, ITERATIONS_PER_DIGIT = 6.0, 3.0
 """Iterations that a run usually takes, and takes for each digit of the accuracy."""
-SHARED = 2.0
-"""The factor on the expected iterations where one block, that at zero, serves all classes (measured: 1 to 4)."""
+SHARED = 4.0
+"""The factor on the expected iterations where one block, that at zero, serves all classes: ten classes of images took as many."""
 NEWTON_STEPS = 3.0
 """Newton steps that would do instead: where as many cost less, a call with one output ends, and with several outputs
 no further call is preferred to a Newton step."""
