@@ -31,7 +31,9 @@ PROX = 1.5
 ROW = 10.0
 """Nanoseconds of a row in a pass in storage order, besides its values."""
 READ = 1.2, 0.25
-"""Nanoseconds of a stored value and output in such a pass, of sparse and of dense rows."""
+"""Nanoseconds of a stored value in such a pass for one output, of sparse and of dense rows."""
+READ_OUTPUT = 1.2, 0.12
+"""Nanoseconds of a stored value and output in such a pass for several outputs, of sparse and of dense rows."""
 LOSS = 5.0
 """Nanoseconds of the loss of a row and output, with its slope."""
 TRIALS = 17.0
@@ -80,7 +82,8 @@ def epoch(table: SlopeTable, blocks: int) -> float:
 def one_pass(fit: Datafit) -> float:
     """Nanoseconds of a pass over all rows in storage order."""
     outputs, dense = prod(fit.outputs), int(fit.rows.dense)
-    return fit.n * (ROW + READ[dense] * fit.rows.stored / fit.n * outputs)
+    read = (READ_OUTPUT if outputs > 1 else READ)[dense]
+    return fit.n * (ROW + read * fit.rows.stored / fit.n * outputs)
 
 
 def newton(

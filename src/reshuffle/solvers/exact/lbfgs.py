@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
 FIRST_ITERATIONS, ITERATIONS_PER_DIGIT = 6.0, 3.0
-"""Iterations that a run with one output usually takes, and takes for each digit of the accuracy."""
+"""Iterations that a run usually takes, and takes for each digit of the accuracy."""
+SHARED = 4.0
+"""The factor on the expected iterations where one block, that at zero, serves all classes: ten classes of images took as many."""
 NEWTON_STEPS = 3.0
-"""Newton steps that would do instead, with one output: where as many cost less, a call ends."""
+"""Newton steps that would do instead: where as many cost less, a call with one output ends, and with several outputs
+no further call is preferred to a Newton step."""
 
 
 class LBFGS(Phase):
@@ -63,11 +66,18 @@ class LBFGS(Phase):
         return costs.passes(fit, FEWEST) + (costs.block(fit) if lbfgs.has_metric else 0.0)
 
     def steps_left(self, view: View) -> float:
-        if _descent(view.run).one_output:
-            known = view.state.made.get(self.name, 0) > 0
-            expected = FIRST_ITERATIONS + ITERATIONS_PER_DIGIT * view.digits
-            return (view.state.newton.iterations if known else expected) / FEWEST
-        return super().steps_left(view) if view.second_order_steps else 1.0
+        """In calls of few iterations: as many as seemed to be left at the end of the last call.
+
+        With several outputs this is infinite where the gap did not follow the gradient, or where the iterations so far
+        cost more than a few Newton steps: one of these is then made if it is ready.
+        """
+        made = view.state.made.get(self.name, 0)
+        if made:
+            spent = made / FEWEST * self.cost(view)
+            late = view.led_by_lbfgs and spent > NEWTON_STEPS * view.newton_cost
+            return np.inf if late else view.state.newton.iterations / FEWEST
+        lbfgs, expected = _descent(view.run), FIRST_ITERATIONS + ITERATIONS_PER_DIGIT * view.digits
+        return expected * (1.0 if lbfgs.one_output or lbfgs.has_blocks else SHARED) / FEWEST
 
     def step(self, view: View) -> Outcome:
         """One call. All features are active afterwards: epochs may have left out columns without an entry."""
@@ -88,7 +98,8 @@ class LBFGS(Phase):
             at.x, at, slopes=at.slopes, gradient=at.gradient, whole=True
         )
         newton = after_steps(view, found.gained, 0 if lbfgs.has_metric else 1, self.cost(view))
-        newton = newton._replace(iterations=found.left)
+        left = found.left if lbfgs.one_output or found.left > 0.0 else np.inf
+        newton = newton._replace(iterations=left)
         new = replace(
             view.state, point=point, active=run.sets.everything, table=run.table.table(at.slopes),
             g=at.gradient, q=np.zeros_like(at.gradient), momentum=0.0, newton=newton,

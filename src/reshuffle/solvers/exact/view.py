@@ -229,8 +229,8 @@ class View:
         that √κ is nearer to what is seen. Where a penalty has kinks, κ says little.
         """
         run, each = self.run, EPOCHS_PER_DIGIT
-        smooth = "lbfgs" in run.names and not self.led_by_lbfgs
-        if smooth and run.problem.strong_convexity > 0.0 and not self.newton_is_cheap:
+        smooth = "lbfgs" in run.names and run.problem.strong_convexity > 0.0
+        if smooth and (self.led_by_lbfgs or not self.newton_is_cheap):
             ill = run.largest / (self.part.count * run.problem.strong_convexity)
             each = 1.0 + float(np.sqrt(ill))
         return FIRST_EPOCHS + each * self.digits + EXPECTED_VISITS / self.part.count
