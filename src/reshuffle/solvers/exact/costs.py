@@ -31,9 +31,9 @@ PROX = 1.5
 ROW = 10.0
 """Nanoseconds of a row in a pass in storage order, besides its values."""
 READ = 1.2, 0.25
-"""Nanoseconds of a stored value in such a pass for one output, of sparse and of dense rows."""
-READ_OUTPUT = 1.2, 0.12
-"""Nanoseconds of a stored value and output in such a pass for several outputs, of sparse and of dense rows."""
+"""Nanoseconds of a stored value and output in such a pass, of sparse and of dense rows."""
+SEVERAL = 0.5
+"""The share of this that a dense value takes with several outputs, in passes for f and its gradient: 0.12 were measured."""
 LOSS = 5.0
 """Nanoseconds of the loss of a row and output, with its slope."""
 TRIALS = 17.0
@@ -82,8 +82,7 @@ def epoch(table: SlopeTable, blocks: int) -> float:
 def one_pass(fit: Datafit) -> float:
     """Nanoseconds of a pass over all rows in storage order."""
     outputs, dense = prod(fit.outputs), int(fit.rows.dense)
-    read = (READ_OUTPUT if outputs > 1 else READ)[dense]
-    return fit.n * (ROW + read * fit.rows.stored / fit.n * outputs)
+    return fit.n * (ROW + READ[dense] * fit.rows.stored / fit.n * outputs)
 
 
 def newton(
@@ -134,7 +133,8 @@ def kernel_step(fit: Datafit) -> float:
 
 def passes(fit: Datafit, number: float) -> float:
     """Nanoseconds of a step that is made of so many passes for f and its gradient."""
-    return STEP_CALLS + number * (2.0 * one_pass(fit) + fit.n * LOSS * prod(fit.outputs))
+    share = SEVERAL if fit.rows.dense and fit.outputs else 1.0
+    return STEP_CALLS + number * (2.0 * share * one_pass(fit) + fit.n * LOSS * prod(fit.outputs))
 
 
 def block(fit: Datafit) -> float:
