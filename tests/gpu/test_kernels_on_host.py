@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from gpu_cases import LOSSES
 from host_device import COMPILER, HostDevice, OnHost
 from oracles import random_data, sparse
 
@@ -79,17 +80,7 @@ def test_every_layout_of_rows(layout: Any, folder: Path) -> None:
     agree(SOLVERS["FedRR"], federation(layout=layout), HostDevice(folder))
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [
-        rs.losses.Squared(),
-        rs.losses.Huber(0.7),
-        rs.losses.SquaredHinge(),
-        rs.losses.Quantile(0.3, 0.5),
-        rs.losses.Poisson(),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_every_loss_of_one_output(loss: Any, folder: Path) -> None:
     solver = replace(SOLVERS["FedRR"], step=0.01)
     agree(solver, federation(loss), HostDevice(folder))

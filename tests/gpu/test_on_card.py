@@ -11,21 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from gpu_cases import LOSSES, missing_card
 
 import reshuffle as rs
 from reshuffle.engines import Cuda
-from reshuffle.gpu import CudaDevice
 
-
-def card() -> str:
-    try:
-        CudaDevice()
-    except rs.InputError as error:
-        return str(error)
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(card()), reason=card() or "there is a card")
+pytestmark = pytest.mark.skipif(bool(missing_card()), reason=missing_card() or "there is a card")
 
 
 def clients_of(
@@ -77,17 +68,7 @@ def test_rows_of_every_length_and_models_of_every_size(d: int, stored: int) -> N
         assert difference(rs.FedRR(rounds=3, step=0.02, batch_size=batch), clients) < 1e-12
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [
-        rs.losses.Squared(),
-        rs.losses.Huber(0.7),
-        rs.losses.SquaredHinge(),
-        rs.losses.Quantile(0.3, 0.5),
-        rs.losses.Poisson(),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_every_loss_of_one_output(loss: Any) -> None:
     assert difference(rs.FedRR(rounds=3, step=0.01), clients_of(loss=loss)) < 1e-12
 

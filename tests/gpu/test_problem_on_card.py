@@ -10,21 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from gpu_cases import missing_card
 
 import reshuffle as rs
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.gpu import CudaDevice
 
-
-def card() -> str:
-    try:
-        CudaDevice()
-    except rs.InputError as error:
-        return str(error)
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(card()), reason=card() or "there is a card")
+pytestmark = pytest.mark.skipif(bool(missing_card()), reason=missing_card() or "there is a card")
 
 
 def problem_of(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from command_line import runner
+from gpu_cases import LOSSES
 from host_device import COMPILER, HostDevice
 from oracles import random_data, sparse
 
@@ -83,17 +84,7 @@ def test_a_pass_is_that_of_the_core(layout: Any, device: HostDevice) -> None:
     agree(there.datafit.margins(x), fit.margins(x), 1.0)
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [
-        rs.losses.Squared(),
-        rs.losses.Huber(0.7),
-        rs.losses.SquaredHinge(),
-        rs.losses.Quantile(0.3, 0.5),
-        rs.losses.Poisson(),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_the_minimiser_is_that_of_the_processor(loss: Any, device: HostDevice) -> None:
     problem = problem_of(loss, penalty=rs.penalties.ElasticNet(0.02, 0.01))
     wanted = rs.ExactProxRR(tol=1e-12).solve(problem)
