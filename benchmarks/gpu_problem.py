@@ -1,12 +1,13 @@
 """One large problem on a graphics card: seconds to a certified 1e-6, and the speed of a pass.
 
-    python -m benchmarks.gpu_problem [sparse] [dense] [growth] [--csv problems.csv]
+    python -m benchmarks.gpu_problem [sparse] [dense] [growth] [ones] [--csv problems.csv]
     python -m benchmarks.gpu_problem figure --csv problems.csv --figure rows.png
 
 "sparse" has 10⁸ rows of 20 values (float32, 16-bit columns) in 1,000 columns, "dense" 10⁷ × 256 float32, both drawn on the card, with targets of a
 logistic model. Seconds are those of ``ExactProxRR(device="cuda", tol=1e-6).solve`` by the clock, the median of seven calls after a first one, so that
 kernels are compiled. A pass is timed by CUDA events; its bytes are those of values, columns, starts and targets that are read and of slopes
-that are written, and "share" is its bytes in a second beside those of a copy on the card.
+that are written, and "share" is its bytes in a second beside those of a copy on the card. "ones" has up to 10⁹ rows of 20 ones: rows with
+values would not leave room for a run.
 """
 
 from __future__ import annotations
@@ -33,23 +34,25 @@ RIDGE = 1e-4
 PIECE = 1 << 23
 
 
-def sparse_on_card(cupy: Any, n: int) -> tuple[Rows, Any]:
-    """Rows with one value in each of 20 stretches of 50 columns; every fifth column matters."""
+def sparse_on_card(cupy: Any, n: int, ones: bool = False) -> tuple[Rows, Any]:
+    """Rows with one value, or a one, in each of 20 stretches of 50 columns; every fifth column matters."""
     rng, truth = cupy.random.default_rng(0), np.random.default_rng(1)
     model = cupy.asarray(truth.normal(size=COLUMNS) * (np.arange(COLUMNS) % 5 == 0), np.float32)
-    values = cupy.empty((n, VALUES), dtype=np.float32)
+    values = cupy.empty((0 if ones else n, VALUES), dtype=bool if ones else np.float32)
     columns = cupy.empty((n, VALUES), dtype=np.uint16)
     targets = cupy.empty(n, dtype=np.float32)
     stretch = COLUMNS // VALUES
     for begin in range(0, n, PIECE):
         part = slice(begin, min(begin + PIECE, n))
         shape = (part.stop - part.start, VALUES)
-        drawn = rng.standard_normal(shape, dtype=np.float32)
+        drawn = 1.0 if ones else rng.standard_normal(shape, dtype=np.float32)
         places = rng.integers(0, stretch, shape, dtype=np.uint32)
         places += cupy.arange(0, COLUMNS, stretch, dtype=np.uint32)
         u = rng.random(shape[0], dtype=np.float32)
         z = (drawn * model[places]).sum(axis=1) + cupy.log(u / (1 - u) + 1e-30)
-        values[part], columns[part] = drawn, places
+        columns[part] = places
+        if not ones:
+            values[part] = drawn
         targets[part] = cupy.where(z > 0, 1.0, -1.0)
     kind = np.uint32 if n * VALUES < 2**32 else np.uint64
     starts = cupy.arange(n + 1, dtype=kind) * kind(VALUES)
@@ -98,20 +101,21 @@ def measure(cupy: Any, problem: DeviceProblem, speed: float, name: str) -> dict[
     return row
 
 
-def measure_sparse(n: int, peers: bool) -> list[dict[str, Any]]:
+def measure_sparse(n: int, peers: bool, ones: bool = False) -> list[dict[str, Any]]:
     device = CudaDevice("this benchmark")
     cupy = device.cupy
     cupy.get_default_memory_pool().free_all_blocks()
     speed = bandwidth(cupy)
-    rows, y = sparse_on_card(cupy, n)
-    print(f"{n:,} sparse rows; copy on the card: {speed / 1e12:.2f} TB/s", flush=True)
+    rows, y = sparse_on_card(cupy, n, ones)
+    kind = "ones" if ones else "sparse"
+    print(f"{n:,} {kind} rows; copy on the card: {speed / 1e12:.2f} TB/s", flush=True)
     clock = time.perf_counter()
     ridge = DeviceProblem(rows, y, ridge=RIDGE, features=COLUMNS)
     checks = time.perf_counter() - clock
     print(f"   checks of the arrays, and kernels compiled: {checks:.2f} s", flush=True)
     largest = float(np.abs(ridge.gradient(np.zeros(COLUMNS))).max())
     l1 = ridge.with_samples(ridge.datafit, rs.penalties.L1(STRENGTH * largest), 0.0)
-    found = [measure(cupy, l1, speed, "sparse l1"), measure(cupy, ridge, speed, "sparse ridge")]
+    found = [measure(cupy, p, speed, f"{kind} {name}") for p, name in ((l1, "l1"), (ridge, "ridge"))]  # fmt: skip
     for row in found:
         row["checks_seconds"] = checks
     if peers:
@@ -239,7 +243,7 @@ def draw(source: Path, target: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="*", default=["sparse", "dense", "growth"])
+    parser.add_argument("parts", nargs="*", default=["sparse", "dense", "growth", "ones"])
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--figure", type=Path)
@@ -257,6 +261,9 @@ def main() -> None:
                 rows += measure_sparse(n, peers=False)
             except (MemoryError, rs.InputError) as error:
                 print(f"   {n:,} rows do not fit: {error}", flush=True)
+    if "ones" in given.parts:
+        for n in (10**6, 10**7, 10**8, 10**9):
+            rows += measure_sparse(n, peers=False, ones=True)
     if given.csv and rows:
         names = list(dict.fromkeys(name for row in rows for name in row))
         with given.csv.open("w", newline="") as file:

@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -236,6 +237,36 @@ def entries(corpus: bool, named: bool, real: bool, fresh: bool) -> Iterator[Entr
         yield from real_entries().values()
 
 
+def _of_entry(chosen: Sequence[Entry], peers: bool, number: int) -> list[Regret]:
+    """The regrets of one problem at all accuracies."""
+    entry = chosen[number]
+    instance = entry.build()
+    some = [measured(entry, instance, tol) for tol in ACCURACIES]
+    return with_peers(some, instance) if peers else some
+
+
+def _in_processes(
+    work: Callable[[int], list[Regret]], count: int, jobs: int
+) -> Iterator[list[Regret]]:
+    """The work on each problem as it ends, in this process or in several."""
+    if jobs == 1:
+        yield from map(work, range(count))
+        return
+    context = get_context("fork")  # the entries hold functions, which cannot be sent
+    numbers, found = context.Queue(), context.Queue()
+    for number in [*range(count), *[-1] * jobs]:
+        numbers.put(number)
+
+    def job() -> None:
+        while (number := numbers.get()) >= 0:
+            found.put(work(number))
+
+    for _ in range(jobs):
+        context.Process(target=job, daemon=True).start()
+    for _ in range(count):
+        yield found.get()
+
+
 @click.command()
 @click.option("--corpus", is_flag=True, help="The problems of the corpus.")
 @click.option("--fresh", is_flag=True, help="The part of it that is drawn anew with each version.")
@@ -244,23 +275,24 @@ def entries(corpus: bool, named: bool, real: bool, fresh: bool) -> Iterator[Entr
 @click.option("--only", default="", help="Problems whose name has this in it.")
 @click.option("--half", type=click.Choice(["tuning", "held-out", "fresh"]), help="One part alone.")
 @click.option("--sample", default=1, help="Every so-many-th problem.")
+@click.option(
+    "--jobs", default=1, help="Processes, one problem each at a time; not more than idle cores."
+)
 @click.option("--peers", is_flag=True, help="Time other projects' solvers too.")
 @click.option("--csv", "path", type=click.Path(path_type=Path), help="A file to append to.")
 def main(
-    corpus: bool, fresh: bool, named: bool, real: bool, only: str, half: str | None, sample: int, peers: bool,
-    path: Path | None,
+    corpus: bool, fresh: bool, named: bool, real: bool, only: str, half: str | None, sample: int, jobs: int,
+    peers: bool, path: Path | None,
 ) -> None:  # fmt: skip
     """Measure the regret, problem by problem."""
     chosen = [e for e in entries(corpus, named, real, fresh) if only in e.name and half in (None, e.half)]  # fmt: skip
     found: list[Regret] = []
+    work = partial(_of_entry, chosen[::sample], peers)
     print("| problem | accuracy | ms | over epochs alone | regret | best sequence (ms) | over the best peer | peer (ms) |")  # fmt: skip
     print("| --- | --- | ---: | ---: | ---: | --- | ---: | --- |", flush=True)
     with one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for entry in chosen[::sample]:
-            instance = entry.build()
-            some = [measured(entry, instance, tol) for tol in ACCURACIES]
-            some = with_peers(some, instance) if peers else some
+        for some in _in_processes(work, len(chosen[::sample]), jobs):
             print("\n".join(map(line, some)), flush=True)
             found += some
             if path is not None:
