@@ -90,10 +90,13 @@ def sequences(problem: rs.Problem) -> dict[str, dict[str, Any]]:
 
 
 def seconds_of(instance: Instance, tol: float, arguments: Mapping[str, Any], cap: float) -> float:
-    """Seconds of the processor of one run; infinite where it does not certify the accuracy."""
+    """Seconds of the processor of one run; infinite where it does not certify the accuracy, or does not take the problem."""
     problem = instance.problem()
     clock = time.process_time()
-    result = rs.ExactProxRR(tol=tol, time_limit=cap, **arguments).solve(problem)
+    try:
+        result = rs.ExactProxRR(tol=tol, time_limit=cap, **arguments).solve(problem)
+    except rs.InputError:  # a loss without a bound on its curvature has no epochs
+        return np.inf
     taken = time.process_time() - clock
     return taken if result.converged else np.inf
 
