@@ -6,9 +6,10 @@
 
 namespace reshuffle::gpu {
 
-// The entries of a row that one thread keeps; those that the row does not have are zero.
+// The entries of a row that one thread keeps; those that the row does not have are zero. Rows of ones store no values.
 template <int HELD, class Value, class Column>
 struct Held {
+    static constexpr bool UNIT = std::is_same_v<Value, bool>;
     Value value[HELD];
     Column column[HELD];
 
@@ -17,7 +18,10 @@ struct Held {
         for (int k = 0; k < HELD; k++) {
             const int turned = begin + k, p = k >= length ? 0 : turned < length ? turned : turned - length;
             column[k] = columns[p];
-            value[k] = k < length ? values[p] : Value(0);
+            if constexpr (UNIT)
+                value[k] = k < length;
+            else
+                value[k] = k < length ? values[p] : Value(0);
         }
     }
     RESHUFFLE_KERNEL double margin(const double *x) const {
@@ -34,14 +38,15 @@ RESHUFFLE_KERNEL void held_pass(const Whole<Rows, Target> &r, const Loss &loss, 
     const bool at_x = !SQUARES && !r.given;
     const Sums own(r, at_x, here);
     Staged<Value> values{reinterpret_cast<Value *>(own.rest(here)), 0};
-    Staged<Column> columns{reinterpret_cast<Column *>(values.room + CAPACITY + packed), 0};
+    constexpr bool UNIT = Held<HELD, Value, Column>::UNIT;
+    Staged<Column> columns{reinterpret_cast<Column *>(values.room + (UNIT ? 0 : CAPACITY + packed)), 0};
     const Index stride = here.blocks * here.threads;
     Offset begin = 0, end = 0;  // of the row of this thread
     const auto fetch = [&](Index first) {
         if (first >= r.n) return;
         const Index last = (first + here.threads < r.n ? first + here.threads : r.n) - 1, i = first + here.thread;
         const Index from = Index(r.rows.begin(first)), to = Index(r.rows.end(last));
-        values.fill(r.rows.values, from, to, here);
+        if constexpr (!UNIT) values.fill(r.rows.values, from, to, here);
         columns.fill(r.rows.indices, from, to, here);
         begin = i <= last ? r.rows.begin(i) : 0, end = i <= last ? r.rows.end(i) : 0;
     };

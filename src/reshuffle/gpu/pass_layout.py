@@ -60,7 +60,7 @@ def pass_layout(
     each = (0 if value == np.bool_ else value.itemsize) + column
     most = device.processor_memory // RESIDENT - RESERVED
     fitting = (min(most, device.block_memory) - memory) // max(each, 1) - 2 * PACKED
-    short = bool(column) and value != np.bool_ and longest <= KEPT
+    short = bool(column) and longest <= KEPT
     wanted = (
         threads * longest if short else int(ROOMY * threads * mean)
     ) // PACKED * PACKED + PACKED
