@@ -41,15 +41,32 @@ def _as_c(argument: Any) -> Any:
     return kind(argument.item())
 
 
+class HostChannel:
+    """Copies are made when they are waited for, so that whoever does not wait reads something else."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[Any, Any]] = []
+
+    def copy(self, array: Any, into: Any) -> None:
+        assert array.shape == into.shape
+        assert array.dtype == into.dtype
+        self.begun.append((array, into))
+
+    def wait(self) -> None:
+        for array, into in self.begun:
+            into[...] = array
+        self.begun.clear()
+
+
 class HostDevice:
-    """``block_memory`` can be made small, so that models do not fit."""
+    """``block_memory`` can be made small, so that models do not fit, and ``memory``, so that rows do not."""
 
     lanes = (1,)
     ahead = 1
     processors = 3
 
-    def __init__(self, folder: Path, block_memory: int = 1 << 16) -> None:
-        self.folder, self.block_memory = folder, block_memory
+    def __init__(self, folder: Path, block_memory: int = 1 << 16, memory: int = 1 << 40) -> None:
+        self.folder, self.block_memory, self.memory = folder, block_memory, memory
         self.processor_memory = 4 * block_memory
         self.launched: list[str] = []
 
@@ -58,6 +75,15 @@ class HostDevice:
 
     def room(self, size: int, dtype: Any) -> NDArray[Any]:
         return np.full(max(size, 1), 77, dtype=dtype)  # numbers that nobody should read
+
+    def pinned(self, size: int, dtype: Any) -> NDArray[Any]:
+        return self.room(size, dtype)
+
+    def channel(self) -> HostChannel:
+        return HostChannel()
+
+    def finish(self) -> None:
+        """Kernels end before they return."""
 
     def get(self, array: Any) -> NDArray[Any]:
         return np.array(array)

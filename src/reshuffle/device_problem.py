@@ -10,8 +10,16 @@ import numpy as np
 from reshuffle.arrays import Array
 from reshuffle.cached import cached_property, keep
 from reshuffle.digests import digest
+from reshuffle.disk_datafit import on_disk
 from reshuffle.errors import InputError, shown
-from reshuffle.gpu import CudaDevice, Device, DeviceSamples, samples_on_device
+from reshuffle.gpu import (
+    CudaDevice,
+    Device,
+    DeviceSamples,
+    StreamedSamples,
+    samples_of_shards,
+    samples_on_device,
+)
 from reshuffle.gpu.device import is_device
 from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
 from reshuffle.losses import Logistic, check_loss
@@ -79,23 +87,30 @@ class DeviceProblem(Objective):
         )
         self._take(samples, penalty, float(ridge))
 
-    def _take(self, samples: DeviceSamples, penalty: Any, ridge: float) -> None:
-        self.datafit, self.penalty, self.ridge = samples, check_penalty(penalty), ridge
+    def _take(self, samples: DeviceSamples | StreamedSamples, penalty: Any, ridge: float) -> None:
+        self.datafit: DeviceSamples | StreamedSamples = samples
+        self.penalty, self.ridge = check_penalty(penalty), ridge
         self.n, self.shape = samples.n, samples.shape
         self.form_with_ridge  # noqa: B018 -- it says so where arrays of the penalty do not fit
 
     @classmethod
     def of(cls, problem: Problem, device: Device) -> Self:
-        """A problem whose rows are in memory, copied to the device."""
+        """A problem whose rows are in memory, copied to the device, or on disk: those come to the device in every pass, unless they all fit there."""
         fit, made = problem.datafit, cls.__new__(cls)
-        samples = samples_on_device(
-            device, fit.quick, fit.targets, fit.weights, fit.offsets, fit.loss, fit.features, fit.bias
-        )  # fmt: skip
+        others = fit.targets, fit.weights, fit.offsets, fit.loss, fit.features, fit.bias
+        samples: DeviceSamples | StreamedSamples
+        if fit.on_disk:
+            samples = samples_of_shards(device, on_disk(fit).rows, *others)
+        else:
+            samples = samples_on_device(device, fit.quick, *others)
         made._take(samples, problem.penalty, problem.ridge)
         return keep(made, fingerprint=problem.fingerprint)
 
     def with_samples(
-        self, samples: DeviceSamples, penalty: Any = None, ridge: float | None = None
+        self,
+        samples: DeviceSamples | StreamedSamples,
+        penalty: Any = None,
+        ridge: float | None = None,
     ) -> Self:
         """Other samples, with the same penalty and ridge or with others."""
         made = type(self).__new__(type(self))

@@ -271,20 +271,6 @@ def test_without_cupy_a_sentence_comes_before_any_work(monkeypatch: pytest.Monke
         DeviceProblem(np.ones((2, 2)), np.array([1.0, -1.0]))
 
 
-def test_rows_on_disk_are_refused(device: HostDevice, tmp_path: Path) -> None:
-    whole = problem_of(n=60)
-    fit = whole.datafit
-
-    class Elsewhere(type(fit)):  # type: ignore[misc]
-        on_disk = True
-
-    other = whole.with_datafit(
-        Elsewhere(*(getattr(fit, name) for name in fit.__dataclass_fields__))
-    )
-    with pytest.raises(rs.InputError, match="needs all rows in memory"):
-        rs.ExactProxRR(device=device).solve(other)
-
-
 # --- estimators and the command ------------------------------------------------------------------
 
 

@@ -6,7 +6,9 @@ from reshuffle.gpu.device import Device, Kernels, Launch
 from reshuffle.gpu.placing import samples_on_device
 from reshuffle.gpu.rounds import DeviceRounds
 from reshuffle.gpu.samples import DeviceSamples
+from reshuffle.gpu.shard_placing import samples_of_shards
 from reshuffle.gpu.source import kernel_source
+from reshuffle.gpu.streamed import StreamedSamples
 
 __all__ = [
     "CudaDevice",
@@ -17,6 +19,8 @@ __all__ = [
     "Kernels",
     "Launch",
     "LocalPasses",
+    "StreamedSamples",
     "kernel_source",
+    "samples_of_shards",
     "samples_on_device",
 ]

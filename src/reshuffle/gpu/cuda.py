@@ -12,12 +12,15 @@ from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError, extra
 from reshuffle.gpu.device import Launch
 from reshuffle.gpu.source import kernel_source
+from reshuffle.validation import check_positive
 
 OLDEST = 80
 """The kernels need compute capability 8.0: older cards have no instruction for the largest number in a warp."""
 STATIC = 48 * 1024
 """Bytes of shared memory that a kernel has without asking for more."""
 
+SHARE = 0.8
+"""The share of the free memory that rows and tables may take: the rest is for blocks of Hessians, sums of kernels, and other programs."""
 DLPACK_CUDA = 2
 """The number of CUDA devices in DLPack."""
 
@@ -54,13 +57,36 @@ class CudaModule:
         kernel((launch.blocks,), (launch.threads,), given, shared_mem=launch.memory)
 
 
+class CudaChannel:
+    """A stream of copies that waits for no other stream."""
+
+    def __init__(self, cupy: Any, card: int) -> None:
+        self._card = cupy.cuda.Device(card)
+        with self._card:
+            self._stream = cupy.cuda.Stream(non_blocking=True)
+
+    def copy(self, array: AnyArray, into: Any) -> None:
+        if array.size:
+            with self._card:  # each thread has a current device of its own
+                into.set(array, stream=self._stream)
+
+    def wait(self) -> None:
+        self._stream.synchronize()
+
+
 class CudaDevice:
-    """The current device of CuPy."""
+    """The current device of CuPy.
+
+    ``memory`` are the bytes that rows of shards, and tables with a number for each row, may take there; by default four fifths of what is free.
+    """
 
     lanes = (8, 16, 32)
     ahead = 4
 
-    def __init__(self, purpose: str = "the device") -> None:
+    def __init__(self, purpose: str = "the device", memory: int | None = None) -> None:
+        if memory is not None:
+            check_positive("memory", memory, integer=True)
+        self._given = memory
         self.cupy = load_cupy(purpose)
         self._card = self.cupy.cuda.Device()
         capability = int(self._card.compute_capability)
@@ -87,6 +113,27 @@ class CudaDevice:
     def processor_memory(self) -> int:
         return self._attributes["MaxSharedMemoryPerMultiprocessor"]
 
+    @property
+    def memory(self) -> int:
+        if self._given is not None:
+            return self._given
+        with self._card:
+            free = self._card.mem_info[0] + self.cupy.get_default_memory_pool().free_bytes()
+        return int(SHARE * free)
+
+    def pinned(self, size: int, dtype: object) -> AnyArray:
+        import cupyx
+
+        with self._card:
+            found: AnyArray = cupyx.empty_pinned(max(size, 1), dtype)
+        return found
+
+    def channel(self) -> CudaChannel:
+        return CudaChannel(self.cupy, self._card.id)
+
+    def finish(self) -> None:
+        self.cupy.cuda.get_current_stream().synchronize()
+
     def put(self, array: Any, dtype: object) -> Any:
         if not hasattr(array, "__cuda_array_interface__") and hasattr(array, "__dlpack_device__"):
             kind, _ = array.__dlpack_device__()
@@ -94,7 +141,8 @@ class CudaDevice:
         return self.cupy.ascontiguousarray(self.cupy.asarray(array, dtype=dtype))
 
     def room(self, size: int, dtype: object) -> Any:
-        return self.cupy.empty(max(size, 1), dtype=dtype)
+        with self._card:
+            return self.cupy.empty(max(size, 1), dtype=dtype)
 
     def get(self, array: object) -> AnyArray:
         found: AnyArray = self.cupy.asnumpy(array)

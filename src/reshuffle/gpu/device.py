@@ -26,6 +26,18 @@ class Kernels(Protocol):
         ...
 
 
+class Channel(Protocol):
+    """A way from the processor's memory to a device, on which copies run while kernels work."""
+
+    def copy(self, array: AnyArray, into: Any) -> None:
+        """Begin to copy an array into one of the device, of the same shape and type; both stay as they are until ``wait`` returns."""
+        ...
+
+    def wait(self) -> None:
+        """Return when all copies have ended."""
+        ...
+
+
 class Device(Protocol):
     """The device that holds the clients' data and runs the kernels."""
 
@@ -50,6 +62,23 @@ class Device(Protocol):
     @property
     def processor_memory(self) -> int:
         """The bytes of shared memory that the blocks of a processor have together."""
+        ...
+
+    @property
+    def memory(self) -> int:
+        """The bytes that the rows of a folder of shards and the tables of a run may take on the device."""
+        ...
+
+    def pinned(self, size: int, dtype: object) -> AnyArray:
+        """A new array of the processor that the device reads by itself; its contents are arbitrary."""
+        ...
+
+    def channel(self) -> Channel:
+        """A new channel."""
+        ...
+
+    def finish(self) -> None:
+        """Return when all kernels that were started have ended."""
         ...
 
     def put(self, array: object, dtype: object) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ COLUMNS = (np.dtype(np.uint16), np.dtype(np.uint32))
 """Types of column indices that the kernels read."""
 ALIKE = 4
 """Columns whose largest entries are within this many powers of two share one scale."""
+NOTHING = -(2**30)
+"""The exponent of a column of zeros."""
 LARGEST_EXPONENT = 500
 """Squares of numbers beyond 2^500 overflow in sums."""
 
@@ -39,7 +42,8 @@ def samples_on_device(
 
     Columns of rows that come from the processor take 16 bits where they fit, and targets float32 where that is exact.
     """
-    compiled_loss, n = check_loss_on_device(loss), len(targets)
+    check_loss_on_device(loss)
+    n = len(targets)
     value = np.dtype(rows.values.dtype)
     values = None if rows.unit else device.put(rows.values, value)
     columns = starts = None
@@ -50,43 +54,23 @@ def samples_on_device(
         columns = device.put(rows.indices, wanted)
         starts = device.put(rows.indptr, np.uint32 if rows.stored < 2**32 else np.uint64)
         check_sparse(columns, starts, n, features)
-    target = np.dtype(targets.dtype)
-    if target != np.float32:
-        target = np.dtype(np.float64)
-        if _is_here(targets) and np.array_equal(np.asarray(targets, dtype=np.float32), targets):
-            target = np.dtype(np.float32)
+    target = type_of_targets(targets)
     start = np.dtype(np.uint64) if starts is None else np.dtype(starts.dtype)
+    kind = RowKind(value, None if columns is None else np.dtype(columns.dtype), start, features)
     arrays = [a for a in (values, columns) if a is not None]
     aligned = all(_address(a) % 16 == 0 for a in arrays)
-
     longest = features if starts is None else int((starts[1:] - starts[:-1]).max())
+    compiled = partial(
+        kernels_of, device, kind, target, loss, bias, rows.stored / n, longest, aligned
+    )
 
-    def kernels_of(scaled: bool) -> tuple[PassLayout, Kernels]:
-        size = 0 if columns is None else columns.dtype.itemsize
-        layout = pass_layout(
-            device, value, size, rows.dense, features, rows.stored / n, longest, aligned, scaled
-        )
-        settings = {
-            "VALUE": "bool" if rows.unit else NUMBERS[value.name],
-            "COLUMN": "std::uint32_t" if columns is None else f"std::{columns.dtype.name}_t",
-            "START": f"std::{start.name}_t", "DENSE": str(int(rows.dense)), "TARGET": NUMBERS[target.name],
-            "LOSS": compiled_loss, "BIAS": "true" if bias else "false", "THREADS": str(layout.threads),
-            "RESIDENT": str(layout.resident), **layout.settings,
-        }  # fmt: skip
-        return layout, device.compile(settings, "problem")
-
-    layout, kernels = kernels_of(False)
+    layout, kernels = compiled(scaled=False)
     scales, exponent = None, 1
-    if layout.settings["WIDE"] == "0" and not rows.unit:
-        exponents = _exponents(device, kernels, (values, columns, starts), n, features)
-        seen = exponents[exponents > -(2**30)]
-        exponent = int(seen.max(initial=0))
-        if exponent > LARGEST_EXPONENT:
-            raise InputError(OVERFLOW)
-        if seen.size and exponent - int(seen.min()) > ALIKE:
-            sizes = np.where(exponents > -(2**30), exponents, 0)
-            scales, exponent = device.put(np.ldexp(1.0, -sizes), np.float64), 0
-            layout, kernels = kernels_of(True)
+    if kind.needs_scales(layout):
+        exponents = exponents_of_columns(device, kernels, (values, columns, starts), n, features)
+        scales, exponent = scales_of(device, exponents)
+        if scales is not None:
+            layout, kernels = compiled(scaled=True)
     empty = np.empty(0)
     return DeviceSamples(
         device, kernels, layout, (values, columns, starts), device.put(targets, target),
@@ -96,11 +80,75 @@ def samples_on_device(
     )  # fmt: skip
 
 
-def _exponents(
+class RowKind(NamedTuple):
+    """The types of rows that kernels are compiled for; dense rows have no columns, and rows of ones values of type bool."""
+
+    value: np.dtype[Any]
+    column: np.dtype[Any] | None
+    start: np.dtype[Any]
+    features: int
+
+    @property
+    def unit(self) -> bool:
+        return self.value == np.bool_
+
+    def needs_scales(self, layout: PassLayout) -> bool:
+        """Whether the sums of a pass are made of integers, so that the size of entries matters."""
+        return layout.settings["WIDE"] == "0" and not self.unit
+
+
+def kernels_of(
+    device: Device,
+    kind: RowKind,
+    target: np.dtype[Any],
+    loss: Loss,
+    bias: bool,
+    mean: float,
+    longest: int,
+    aligned: bool,
+    scaled: bool,
+) -> tuple[PassLayout, Kernels]:
+    """The kernels for rows of this mean and largest length, with or without scales of columns."""
+    dense, size = kind.column is None, 0 if kind.column is None else kind.column.itemsize
+    layout = pass_layout(
+        device, kind.value, size, dense, kind.features, mean, longest, aligned, scaled
+    )
+    settings = {
+        "VALUE": "bool" if kind.unit else NUMBERS[kind.value.name],
+        "COLUMN": "std::uint32_t" if kind.column is None else f"std::{kind.column.name}_t",
+        "START": f"std::{kind.start.name}_t", "DENSE": str(int(dense)), "TARGET": NUMBERS[target.name],
+        "LOSS": check_loss_on_device(loss), "BIAS": "true" if bias else "false", "THREADS": str(layout.threads),
+        "RESIDENT": str(layout.resident), **layout.settings,
+    }  # fmt: skip
+    return layout, device.compile(settings, "problem")
+
+
+def type_of_targets(targets: Any) -> np.dtype[Any]:
+    """float32 where the targets have it, or come from the processor and are the same in it; else float64."""
+    if np.dtype(targets.dtype) == np.float32:
+        return np.dtype(np.float32)
+    if _is_here(targets) and np.array_equal(np.asarray(targets, dtype=np.float32), targets):
+        return np.dtype(np.float32)
+    return np.dtype(np.float64)
+
+
+def scales_of(device: Device, exponents: NDArray[np.int32]) -> tuple[Any, int]:
+    """Powers of two for columns of different sizes (None where one is enough), and e with |a_ij·scale_j| < 2^e."""
+    seen = exponents[exponents > NOTHING]
+    exponent = int(seen.max(initial=0))
+    if exponent > LARGEST_EXPONENT:
+        raise InputError(OVERFLOW)
+    if seen.size and exponent - int(seen.min()) > ALIKE:
+        sizes = np.where(exponents > NOTHING, exponents, 0)
+        return device.put(np.ldexp(1.0, -sizes), np.float64), 0
+    return None, exponent
+
+
+def exponents_of_columns(
     device: Device, kernels: Kernels, rows: tuple[Any, Any, Any], n: int, features: int
 ) -> NDArray[np.int32]:
     """The exponent of the largest entry of each column."""
-    found = device.put(np.full(features, -(2**30)), np.int32)
+    found = device.put(np.full(features, NOTHING), np.int32)
     threads = THREADS if max(device.lanes) > 1 else 1
     blocks = max(1, min(8 * device.processors, -(-n // threads)))
     launch = Launch(blocks, threads)

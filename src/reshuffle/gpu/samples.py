@@ -182,7 +182,13 @@ class DeviceSamples:
     # --- second order ----------------------------------------------------------------------------
 
     def hessian(self, x: Array, extra: float = 0.0) -> Array:
-        """(1/n) Σ w_i (l''_i + extra) a_i a_iᵀ, with a column of ones where there is an intercept: products of matrices in blocks of rows."""
+        """(1/n) Σ w_i (l''_i + extra) a_i a_iᵀ, with a column of ones where there is an intercept."""
+        total = self.bent_squares(x, extra)
+        found: Array = self.device.get((total + total.T) * (0.5 / self.n))
+        return found
+
+    def bent_squares(self, x: Array, extra: float) -> Any:
+        """n times the Hessian, on the device: products of matrices in blocks of rows."""
         most = max(1, min(self.n, BLOCK // self.width))
         room, at = self.device.room(most * self.width, np.float64), self.device.put(x, np.float64)
         warp = max(self.device.lanes)
@@ -201,20 +207,13 @@ class DeviceSamples:
             )  # fmt: skip
             block = part.reshape(count, self.width)
             total += block.T @ block
-        found: Array = self.device.get((total + total.T) * (0.5 / self.n))
-        return found
+        return total
 
     # --- other samples ---------------------------------------------------------------------------
 
     def sample(self, count: int, key: int) -> Self:
         """``count`` rows, one at random from each of as many stretches; the key decides which."""
-        threads = THREADS if max(self.device.lanes) > 1 else 1
-        blocks = max(1, min(8 * self.device.processors, -(-count // threads)))
-        chosen = self.device.room(count, np.int64)
-        self.kernels.run(
-            "spread_rows", Launch(blocks, threads), np.uint64(key), np.int64(self.n), np.int64(count), chosen
-        )  # fmt: skip
-        return self.take(chosen)
+        return self.take(spread_rows(self.device, self.kernels, self.n, count, key))
 
     def take(self, chosen: Any) -> Self:
         """These rows alone, copied on the device; the weights stay as they are."""
@@ -240,3 +239,14 @@ class DeviceSamples:
             )  # fmt: skip
             rows = own, indices, begins
         return replace(self, rows=rows, targets=self.targets[at], weights=weights, offsets=offsets)
+
+
+def spread_rows(device: Device, kernels: Kernels, n: int, count: int, key: int) -> Any:
+    """The numbers of ``count`` rows out of n, which do not fall: one at random from each of as many stretches."""
+    threads = THREADS if max(device.lanes) > 1 else 1
+    blocks = max(1, min(8 * device.processors, -(-count // threads)))
+    chosen = device.room(count, np.int64)
+    kernels.run(
+        "spread_rows", Launch(blocks, threads), np.uint64(key), np.int64(n), np.int64(count), chosen
+    )  # fmt: skip
+    return chosen

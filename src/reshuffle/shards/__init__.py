@@ -10,7 +10,7 @@ from reshuffle.shards.layout import (
     read_manifest,
     write_manifest,
 )
-from reshuffle.shards.reader import ShardReader
+from reshuffle.shards.reader import Buffers, ShardReader
 from reshuffle.shards.rows import Shards
 from reshuffle.shards.writer import Block, ShardWriter
 
@@ -18,6 +18,7 @@ __all__ = [
     "MANIFEST",
     "VERSION",
     "Block",
+    "Buffers",
     "Manifest",
     "Shard",
     "ShardReader",

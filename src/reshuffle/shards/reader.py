@@ -11,11 +11,12 @@ from __future__ import annotations
 import io
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,22 @@ PIECE = 8 << 20
 """Bytes that one call reads: large enough for the disk to read ahead, small enough that Ctrl-C is heard."""
 NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
 
-Buffers = dict[str, AnyArray]
+
+class Buffers:
+    """Arrays by name that are filled again and again; one is made anew only where the old one is too small."""
+
+    def __init__(self, empty: Callable[[int, Any], Any] = np.empty) -> None:
+        self._empty = empty
+        self._arrays: dict[str, Any] = {}
+
+    def room(self, name: str, shape: tuple[int, ...], kind: Any) -> Any:
+        """An array of this shape, whose contents are arbitrary."""
+        size, dtype = int(np.prod(shape)), np.dtype(kind)
+        old = self._arrays.get(name)
+        if old is None or old.size < size or old.dtype != dtype:
+            self._arrays.pop(name, None)  # its memory is free before the next one is made
+            self._arrays[name] = self._empty(size, dtype)
+        return self._arrays[name][:size].reshape(shape)
 
 
 class Piece(NamedTuple):
@@ -53,6 +69,8 @@ class ShardReader:
         self._seen: dict[str, tuple[int, int, int]] = {}
         self.bytes_read = 0
         """The bytes that have been read from all files so far."""
+        self._counting = Lock()
+        self._checking: dict[str, Lock] = {}
 
     def targets(self) -> NDArray[np.float64]:
         """The targets of all rows, in memory."""
@@ -75,21 +93,21 @@ class ShardReader:
 
         Without ``verify`` files that were not read whole before are not compared with their checksums.
         """
-        buffers, spans = {} if buffers is None else buffers, _joined(pieces)
+        buffers, spans = Buffers() if buffers is None else buffers, _joined(pieces)
         rows, unit = sum(piece.rows for piece in spans), self.manifest.unit
         if self.manifest.layout == "dense":
             shape = (rows, self.manifest.features)
-            values, start = _room(buffers, "values", shape, self.manifest.number), 0
+            values, start = buffers.room("values", shape, self.manifest.number), 0
             for piece in spans:
                 self._fill(
                     piece.shard, "values", values[start : start + piece.rows], piece.begin, verify
                 )
                 start += piece.rows
             return Rows(read_only(values), NO_INDEX, NO_INDEX)
-        indptr = _room(buffers, "indptr", (rows + 1,), "uint64")
+        indptr = buffers.room("indptr", (rows + 1,), "uint64")
         firsts, stored = self._pointers(spans, indptr, verify)
-        indices = _room(buffers, "indices", (stored,), "uint32")
-        values = UNIT if unit else _room(buffers, "values", (stored,), self.manifest.number)
+        indices = buffers.room("indices", (stored,), "uint32")
+        values = UNIT if unit else buffers.room("values", (stored,), self.manifest.number)
         row = 0
         for piece, first in zip(spans, firsts, strict=True):
             part = slice(int(indptr[row]), int(indptr[row + piece.rows]))
@@ -126,7 +144,7 @@ class ShardReader:
 
         Two sets of buffers are filled by turns: the rows of a window must be used before the next window is asked for.
         """
-        slots: tuple[Buffers, Buffers] = ({}, {})
+        slots = Buffers(), Buffers()
         with ThreadPoolExecutor(1, thread_name_prefix="shards") as pool:
             ahead = pool.submit(self.window, groups[0], slots[0]) if groups else None
             for k in range(len(groups)):
@@ -164,7 +182,10 @@ class ShardReader:
             body = out.reshape(-1).view(np.uint8).data if out.size else memoryview(b"")
             fresh, whole = self._seen.get(stored.name) != stamp, len(body) == each * shape[0]
             if fresh and verify and not whole:
-                self._verify(number, path, header, stored)
+                with self._checking.setdefault(stored.name, Lock()):  # by one thread for all
+                    if self._seen.get(stored.name) != stamp:
+                        self._verify(number, path, header, stored)
+                        self._seen[stored.name] = stamp
             check = zlib.crc32(header)
             for done in range(0, len(body), PIECE):
                 piece = body[done : done + PIECE]
@@ -197,7 +218,8 @@ class ShardReader:
             if not got:
                 raise FileError(f"{path} was cut while it was read: {REMEDY}")
             done += got
-        self.bytes_read += done
+        with self._counting:  # several threads read for a device
+            self.bytes_read += done
 
     def _verify(self, number: int, path: Path, header: bytes, stored: StoredFile) -> None:
         """Compare a whole file with its checksum."""
@@ -250,11 +272,3 @@ def _header(kind: str, shape: tuple[int, ...]) -> bytes:
     about, out = {"descr": kind, "fortran_order": False, "shape": shape}, io.BytesIO()
     np.lib.format.write_array_header_1_0(out, about)
     return out.getvalue()
-
-
-def _room(buffers: Buffers, name: str, shape: tuple[int, ...], kind: str) -> AnyArray:
-    """An array of this shape in a buffer, which is made anew only where the old one is too small."""
-    size, dtype = int(np.prod(shape)), np.dtype(kind)
-    if name not in buffers or buffers[name].size < size or buffers[name].dtype != dtype:
-        buffers[name] = np.empty(size, dtype=dtype)
-    return buffers[name][:size].reshape(shape)

@@ -15,7 +15,7 @@ from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, shown
 from reshuffle.rows import Rows
 from reshuffle.shards.layout import Manifest
-from reshuffle.shards.reader import Piece, ShardReader
+from reshuffle.shards.reader import Buffers, Piece, ShardReader
 
 MEMORY = 1 << 30
 """The bytes of rows that are held in memory by default."""
@@ -159,6 +159,11 @@ class Shards:
     def window(self, pieces: Sequence[int]) -> Rows:
         """The rows of these pieces, in memory."""
         return next(iter(self.windows([pieces])))
+
+    def filled(self, pieces: Sequence[int], buffers: Buffers) -> Rows:
+        """The rows of these pieces, in buffers of the caller unless only some of the rows are selected."""
+        rows = self.reader.window([self.pieces[k] for k in pieces], buffers)
+        return rows if self.kept is None else rows.take(self._places(pieces))
 
     def glance(self, pieces: Sequence[int]) -> Rows:
         """The rows of these pieces, not compared with checksums: for a guess that later passes correct."""

@@ -41,10 +41,6 @@ def check_for_device(problem: Any) -> None:
     fit = getattr(problem, "datafit", None)
     if fit is None:
         raise InputError(f"{PURPOSE} takes a Problem, whose rows it can copy; got {shown(problem)}")
-    if fit.on_disk:
-        raise InputError(
-            f"{PURPOSE} needs all rows in memory, and these lie on disk: leave out device"
-        )
     check_loss_on_device(fit.loss)
     if fit.outputs:
         raise InputError(

@@ -17,6 +17,7 @@ from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.gpu.samples import DeviceSamples, Pass
+from reshuffle.gpu.streamed import StreamedSamples
 from reshuffle.interruption import listen
 from reshuffle.objective import Array
 from reshuffle.penalties import ability
@@ -78,7 +79,7 @@ class DeviceNewton:
         self._bent: tuple[tuple[Array, int, float], Array] | None = None
 
     @property
-    def samples(self) -> DeviceSamples:
+    def samples(self) -> DeviceSamples | StreamedSamples:
         return self.problem.datafit
 
     @cached_property

@@ -8,6 +8,7 @@ import numpy as np
 
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.errors import InputError
+from reshuffle.gpu import StreamedSamples
 from reshuffle.objective import Array
 from reshuffle.solvers.exact.decrement import STALLED
 from reshuffle.solvers.exact.device_newton import DeviceNewton, HessianAt, key_of
@@ -105,7 +106,10 @@ class NewtonOnDevice(Method):
         return self.newton.height(state["x"])
 
     def columns(self, state: State) -> dict[str, float]:
-        return {"hessian_rows": float(state["newton"][0])}
+        found = {"hessian_rows": float(state["newton"][0])}
+        if isinstance(samples := self.newton.samples, StreamedSamples):
+            found["disk_passes"] = samples.disk_passes
+        return found
 
 
 def _whole_step(epoch: int) -> float:

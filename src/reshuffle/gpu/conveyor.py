@@ -1,0 +1,127 @@
+"""Rows on their way from the files of shards to a device, piece after piece.
+
+Threads read the next pieces into pinned memory, from which they are copied to the device, while kernels work on this one. Work is done
+on one piece after the other, in the order of the files, so that no result depends on which thread was first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from reshuffle.gpu.checks import check_sparse
+from reshuffle.gpu.device import Device
+from reshuffle.interruption import listen
+from reshuffle.shards import Buffers, Shards
+
+READERS = 8
+"""Threads that read files, at most: one copies some GB/s out of the page cache, and a card takes tens of them."""
+SLOTS = READERS + 2
+"""Pieces on the way at a time, at most: one for each thread, one that waits, and one that kernels work on."""
+SPARE = 8
+"""Buffers are larger by one over this number than the piece they were made for: pieces of sparse rows differ in size."""
+
+DeviceRows = tuple[Any, Any, Any]
+"""Values, columns and starts on the device; None for what is not there."""
+Work = Callable[[int, int, int, DeviceRows], None]
+"""What is done with a piece: its number, its first row, the one after its last, and its rows."""
+
+
+class Slot:
+    """The room of one piece: pinned memory of the processor, memory of the device, and a channel between them."""
+
+    def __init__(self, device: Device) -> None:
+        self.device, self.channel = device, device.channel()
+        self.here = Buffers(lambda size, dtype: device.pinned(size + size // SPARE, dtype))
+        self.there = Buffers(self._room)
+
+    def _room(self, size: int, dtype: Any) -> Any:
+        """New memory, which kernels that were started before may still have used for something else."""
+        made = self.device.room(size + size // SPARE, dtype)
+        self.device.finish()
+        return made
+
+    def load(self, shards: Shards, group: list[int]) -> DeviceRows:
+        """Read a group of pieces; returns when they are on the device."""
+        rows = shards.filled(group, self.here)
+        values = None if rows.unit else self._copied("values", rows.values)
+        columns = starts = None
+        if not rows.dense:
+            columns = self._copied("columns", rows.indices)
+            starts = self._copied("starts", rows.indptr.astype(np.uint64, copy=False))
+        self.channel.wait()
+        return values, columns, starts
+
+    def _copied(self, name: str, array: Any) -> Any:
+        into = self.there.room(name, array.shape, array.dtype)
+        self.channel.copy(array, into)
+        return into
+
+
+class Conveyor:
+    """The rows of shards in pieces of about so many bytes."""
+
+    def __init__(self, device: Device, shards: Shards, piece: int) -> None:
+        self.device, self.shards = device, shards
+        self.groups = groups_of(shards, piece)
+
+    @cached_property
+    def slots(self) -> list[Slot]:
+        count = min(SLOTS, (os.cpu_count() or 1) + 2, len(self.groups))
+        return [Slot(self.device) for _ in range(count)]
+
+    def each(self, work: Work) -> None:
+        """Do the work on every piece, in the order of the rows; its rows must not be used afterwards."""
+        slots, groups, starts = self.slots, self.groups, self.shards.starts
+        waiting: deque[Future[DeviceRows]] = deque()
+        with ThreadPoolExecutor(max(1, len(slots) - 2), thread_name_prefix="shards") as pool:
+
+            def send(k: int) -> None:
+                if k < len(groups):
+                    slot = slots[k % len(slots)]
+                    waiting.append(pool.submit(slot.load, self.shards, groups[k]))
+
+            try:
+                for k in range(len(slots)):
+                    send(k)
+                for k, group in enumerate(groups):
+                    rows = waiting.popleft().result()
+                    listen()
+                    begin, end = int(starts[group[0]]), int(starts[group[-1] + 1])
+                    if rows[1] is not None:  # of files that may have been changed
+                        check_sparse(rows[1], rows[2], end - begin, self.shards.shape[1])
+                    work(k, begin, end, rows)
+                    self.device.finish()
+                    send(k + len(slots))
+            finally:
+                for rest in waiting:
+                    rest.cancel()
+
+
+def groups_of(shards: Shards, piece: int) -> list[list[int]]:
+    """Consecutive pieces of shards that take about so many bytes together.
+
+    Whole shards are joined; one that is larger is divided, where it can be.
+    """
+    each = shards.bytes / max(shards.shape[0], 1)
+    found: list[list[int]] = []
+    room = 0.0
+    for shard in shards.shards:
+        size = each * float(shards.counts[shard].sum())
+        if size > piece:
+            parts = np.array_split(shard, min(len(shard), int(-(-size // piece))))
+            found += [part.tolist() for part in parts]
+            room = 0.0
+        elif size <= room:
+            found[-1] += shard
+            room -= size
+        else:
+            found.append(list(shard))
+            room = piece - size
+    return found

@@ -1,0 +1,187 @@
+"""Rows of shards for a device: loaded once where they all fit there, and otherwise streamed in every pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from reshuffle.arrays import AnyArray, Array
+from reshuffle.gpu.conveyor import Conveyor, DeviceRows
+from reshuffle.gpu.device import Device, Kernels
+from reshuffle.gpu.pass_layout import PassLayout
+from reshuffle.gpu.placing import (
+    NOTHING,
+    RowKind,
+    exponents_of_columns,
+    kernels_of,
+    samples_on_device,
+    scales_of,
+    type_of_targets,
+)
+from reshuffle.gpu.samples import DeviceSamples, spread_rows
+from reshuffle.gpu.streamed import StreamedSamples, joined, part_of, piece_of
+from reshuffle.losses import Loss
+from reshuffle.rows import UNIT, Rows
+from reshuffle.shards import Shards
+
+PIECE = 64 << 20
+"""Bytes of a piece at most: its copy takes some milliseconds, far more than the start of the kernels that work on it."""
+PIECES = 32
+"""A piece takes at most one over this number of the memory: the ten that are on the way at a time take less than a third."""
+TABLES = 5
+"""Tables with eight bytes for each row, at most: targets, the slopes of two points, a balanced dual point, and one that is just being made."""
+TABLE_SHARE = 4
+"""Tables lie on the device where they take at most one over this number of its memory."""
+SAMPLE_SHARE = 8
+"""A sample takes at most one over this number of the memory; while it is joined of parts it takes twice as much."""
+SAMPLED = 16
+"""One row in so many stays on the device: the largest sample of a start (newton_on_device.py) has as many."""
+PER_COLUMN = 400
+"""Rows that stay on the device for each column at least, if these are half of the rows at most: as many as a first Hessian has (device_newton.py)."""
+KEY = 0
+"""Of the rows that stay on the device. They are the same for every seed; samples of them are not."""
+
+
+def samples_of_shards(
+    device: Device,
+    shards: Shards,
+    targets: AnyArray,
+    weights: Array,
+    offsets: Array,
+    loss: Loss,
+    features: int,
+    bias: bool,
+) -> DeviceSamples | StreamedSamples:
+    """Samples whose rows are in files, for passes on the device. ``device.memory`` decides whether rows stay there."""
+    n, memory = len(targets), device.memory
+    conveyor = Conveyor(device, shards, max(1, min(PIECE, memory // PIECES)))
+    if _bytes_there(shards, features) * (1 + 2 / SAMPLED) + 8 * TABLES * n <= memory:
+        rows = _loaded(conveyor, n, features)
+        return samples_on_device(device, rows, targets, weights, offsets, loss, features, bias)
+    return _Survey(conveyor, targets, weights, offsets, loss, features, bias, memory).streamed()
+
+
+def _bytes_there(shards: Shards, features: int) -> int:
+    """The bytes of all rows on the device."""
+    each = 0 if shards.unit else shards.dtype.itemsize
+    if shards.dense:
+        return each * shards.stored
+    return (each + _narrowest(features).itemsize) * shards.stored + 8 * shards.shape[0]
+
+
+def _narrowest(features: int) -> np.dtype[Any]:
+    return np.dtype(np.uint16 if features <= 2**16 else np.uint32)
+
+
+def _loaded(conveyor: Conveyor, n: int, features: int) -> Rows:
+    """All rows, on the device."""
+    device, shards = conveyor.device, conveyor.shards
+    values: Any = UNIT
+    if shards.dense:
+        values = device.room(n * features, shards.dtype)[: n * features].reshape(n, features)
+        columns = starts = np.empty(0, np.uint32)
+    else:
+        whole = shards.manifest.stored  # of all rows, where only some are selected
+        wide = np.uint32 if whole < 2**32 else np.uint64
+        if not shards.unit:
+            values = device.room(whole, shards.dtype)
+        columns, starts = device.room(whole, _narrowest(features)), device.room(n + 1, wide)
+        starts[0] = 0
+    stored = 0
+
+    def work(k: int, begin: int, end: int, rows: DeviceRows) -> None:
+        nonlocal stored
+        if shards.dense:
+            values[begin:end] = rows[0]
+            return
+        after = stored + int(rows[2][-1])
+        if rows[0] is not None:
+            values[stored:after] = rows[0]
+        columns[stored:after] = rows[1]
+        starts[begin + 1 : end + 1] = rows[2][1:] + np.uint64(stored)
+        stored = after
+
+    conveyor.each(work)
+    if shards.dense:
+        return Rows(values, columns, starts)
+    return Rows(values if shards.unit else values[:stored], columns[:stored], starts)
+
+
+class _Survey:
+    """A first pass over rows that are streamed: it finds the size of columns and f(0), and takes a sample on its way."""
+
+    def __init__(
+        self,
+        conveyor: Conveyor,
+        targets: AnyArray,
+        weights: Array,
+        offsets: Array,
+        loss: Loss,
+        features: int,
+        bias: bool,
+        memory: int,
+    ) -> None:
+        self.conveyor, self.device, self.memory = conveyor, conveyor.device, memory
+        self.tables_there = 8 * TABLES * len(targets) * TABLE_SHARE <= memory
+        self.read_before = conveyor.shards.reader.bytes_read
+        self.target, self.loss, self.bias = type_of_targets(targets), loss, bias
+        self.kind = _kind(conveyor.shards, features)
+        self.mean = conveyor.shards.stored / len(targets)
+        layout, kernels = self._compiled(scaled=False)
+        self.bare = DeviceSamples(
+            self.device, kernels, layout, (None, None, None), self._table(targets, self.target),
+            self._table(weights, np.float64), self._table(offsets, np.float64), loss, features, bias, None, 1, [1.0],
+        )  # fmt: skip
+
+    def _compiled(self, scaled: bool) -> tuple[PassLayout, Kernels]:
+        """Kernels for rows of any length: how long the longest is shows only in the files, and copies take longer than kernels."""
+        longest = max(self.kind.features, 1)
+        return kernels_of(
+            self.device, self.kind, self.target, self.loss, self.bias, self.mean, longest, True, scaled
+        )  # fmt: skip
+
+    def _table(self, given: AnyArray, dtype: Any) -> Any:
+        there = self.tables_there and given.size
+        return self.device.put(given, dtype) if there else np.ascontiguousarray(given, dtype=dtype)
+
+    def streamed(self) -> StreamedSamples:
+        bare, n = self.bare, self.bare.n
+        each = max(_bytes_there(self.conveyor.shards, bare.features) // n, 1)
+        least = min(n, PER_COLUMN * bare.width)  # fewer rows would show nothing of the columns
+        largest = min(n, max(self.memory // SAMPLE_SHARE // each, least))
+        count = min(largest, max(1, n // SAMPLED, min(n // 2, PER_COLUMN * bare.width)))
+        chosen = self.device.get(spread_rows(self.device, bare.kernels, n, count, KEY))
+        parts: list[DeviceSamples] = []
+        exponents, at_zero = np.full(bare.features, NOTHING, dtype=np.int32), 0.0
+        zero, scaled = np.zeros(bare.width), self.kind.needs_scales(bare.layout)
+
+        def work(k: int, begin: int, end: int, rows: DeviceRows) -> None:
+            nonlocal exponents, at_zero
+            piece = piece_of(bare, begin, end, rows, [1.0])
+            if scaled:
+                own = exponents_of_columns(self.device, bare.kernels, rows, piece.n, bare.features)
+                exponents = np.maximum(exponents, own)
+                piece = replace(piece, exponent=max(0, int(own.max())))
+            at_zero += piece.at(zero).value * piece.n
+            parts.extend(part_of(piece, chosen, begin, end))
+
+        self.conveyor.each(work)
+        if scaled:
+            scales, exponent = scales_of(self.device, exponents)
+            bare = replace(bare, scales=scales, exponent=exponent)
+            if scales is not None:
+                layout, kernels = self._compiled(scaled=True)
+                bare = replace(bare, layout=layout, kernels=kernels)
+        bounds = tuple([1.0] for _ in self.conveyor.groups)
+        return StreamedSamples(
+            self.conveyor, bare, at_zero / n, joined(bare, parts), largest, self.tables_there, self.read_before, bounds
+        )  # fmt: skip
+
+
+def _kind(shards: Shards, features: int) -> RowKind:
+    """The types of rows as they come from the files."""
+    value = np.dtype(np.bool_) if shards.unit else shards.dtype
+    column = None if shards.dense else np.dtype(np.uint32)
+    return RowKind(value, column, np.dtype(np.uint64), features)

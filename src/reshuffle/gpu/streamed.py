@@ -1,0 +1,283 @@
+"""The samples of a problem whose rows come from shards to a device in every pass, because they do not all fit there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+
+from reshuffle.arrays import Array
+from reshuffle.cached import cached_property
+from reshuffle.errors import InputError
+from reshuffle.gpu.conveyor import Conveyor, DeviceRows
+from reshuffle.gpu.device import Device
+from reshuffle.gpu.samples import DeviceSamples, Pass, spread_rows
+from reshuffle.losses import Loss
+
+CHUNK = 1 << 24
+"""Rows of which conjugates are summed up at a time, 400 MB of tables; the bits do not depend on the memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedSamples:
+    """Σ_i w_i·l(a_iᵀx + b + o_i, y_i) over rows of shards: the sums of ``DeviceSamples`` of the pieces, added up in the order of the rows.
+
+    ``samples_of_shards`` makes one. Tables with a number for each row lie on the device, or on the processor where they would not fit.
+    """
+
+    conveyor: Conveyor
+    bare: DeviceSamples
+    """The samples without rows: kernels, tables of targets, weights and offsets, and scales of all rows."""
+    at_zero: float
+    """f(0)."""
+    kept: DeviceSamples
+    """Rows that stay on the device, from all parts of the files: smaller samples are drawn from them."""
+    largest: int
+    """Rows of a sample at most."""
+    tables_there: bool
+    """Whether tables lie on the device."""
+    read_before: int
+    """Bytes that had been read of the folder before there was this problem."""
+    bounds: tuple[list[float], ...]
+    """``DeviceSamples.bound`` of each piece."""
+
+    outputs = ()
+    on_disk = False
+
+    @property
+    def device(self) -> Device:
+        return self.bare.device
+
+    @property
+    def loss(self) -> Loss:
+        return self.bare.loss
+
+    @property
+    def features(self) -> int:
+        return self.bare.features
+
+    @property
+    def bias(self) -> bool:
+        return self.bare.bias
+
+    @property
+    def n(self) -> int:
+        return self.bare.n
+
+    @property
+    def width(self) -> int:
+        return self.bare.width
+
+    @property
+    def shape(self) -> tuple[int]:
+        return self.bare.shape
+
+    @property
+    def targets(self) -> Any:
+        return self.bare.targets
+
+    @property
+    def weights(self) -> Any:
+        return self.bare.weights
+
+    @property
+    def offsets(self) -> Any:
+        return self.bare.offsets
+
+    @property
+    def rows(self) -> NoReturn:
+        """There are none on the device: they come in pieces."""
+        raise AttributeError("rows of shards come to the device in pieces")
+
+    @property
+    def dense(self) -> bool:
+        return self.conveyor.shards.dense
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows and targets."""
+        return int(self.conveyor.shards.bytes) + int(self.targets.nbytes)
+
+    @property
+    def disk_passes(self) -> float:
+        """The bytes that have been read of the folder, over the bytes of its rows."""
+        about = self.conveyor.shards.manifest
+        targets = sum(shard.files["targets"].bytes for shard in about.shards)
+        read = self.conveyor.shards.reader.bytes_read - self.read_before
+        return read / (about.bytes - targets)
+
+    # --- passes ----------------------------------------------------------------------------------
+
+    def at(self, x: Array) -> Pass:
+        """f, ∇f and the slopes at x, by one pass; the first one also finds the squares of columns."""
+        slopes, total = self._table(), np.zeros(self.width + 1)
+        squares = None if "column_squares" in vars(self) else np.zeros(self.features)
+
+        def work(begin: int, end: int, piece: DeviceSamples) -> None:
+            nonlocal squares
+            found = piece.at(x)
+            self._store(slopes, begin, end, found.slopes)
+            total[:-1] += found.gradient * piece.n
+            total[-1] += found.value * piece.n
+            if squares is not None:
+                squares += piece.column_squares * piece.n
+
+        self._over_pieces(work)
+        if squares is not None:
+            vars(self)["column_squares"] = squares / self.n
+        return Pass(float(total[-1]) / self.n, total[:-1] / self.n, slopes)
+
+    def value(self, x: Array) -> float:
+        """Σ_i w_i·l(a_iᵀx + b + o_i, y_i)."""
+        return self.at(x).value * self.n
+
+    def margins(self, x: Array) -> Any:
+        """a_iᵀx + b, where tables lie."""
+        found = self._table()
+        self._over_pieces(
+            lambda begin, end, piece: self._store(found, begin, end, piece.margins(x))
+        )
+        return found
+
+    def slopes(self, x: Array) -> tuple[Any, Array]:
+        """The slopes at x and the mean gradient."""
+        found = self.at(x)
+        return found.slopes, found.gradient
+
+    def combined(self, slopes: Any) -> Array:
+        """(1/n) Σ w_i slopes_i a_i."""
+        total = np.zeros(self.width)
+
+        def work(begin: int, end: int, piece: DeviceSamples) -> None:
+            nonlocal total
+            total += piece.combined(self._part(slopes, begin, end)) * piece.n
+
+        self._over_pieces(work)
+        return total / self.n
+
+    def conjugates(self, slopes: Any, scale: float) -> float:
+        """Σ_i w_i·l*(scale·slopes_i, y_i), without a pass over rows."""
+        total = 0.0
+        for begin in range(0, self.n, CHUNK):
+            end = min(begin + CHUNK, self.n)
+            piece = self._samples(begin, end, self.bare.rows, [1.0])
+            total += piece.conjugates(self._part(slopes, begin, end), scale)
+        return total
+
+    @cached_property
+    def column_squares(self) -> Array:
+        """(1/n) Σ w_i a_ij² of each feature."""
+        self.at(np.zeros(self.width))  # any pass finds them on its way
+        found: Array = vars(self)["column_squares"]
+        return found
+
+    def hessian(self, x: Array, extra: float = 0.0) -> Array:
+        """(1/n) Σ w_i (l''_i + extra) a_i a_iᵀ, by one pass."""
+        total = self.device.put(np.zeros((self.width, self.width)), np.float64)
+
+        def work(begin: int, end: int, piece: DeviceSamples) -> None:
+            nonlocal total
+            total += piece.bent_squares(x, extra)
+
+        self._over_pieces(work)
+        found: Array = self.device.get((total + total.T) * (0.5 / self.n))
+        return found
+
+    # --- other samples ---------------------------------------------------------------------------
+
+    def sample(self, count: int, key: int) -> DeviceSamples:
+        """``count`` rows from all parts of the files, or as many as there is room for; the key decides which."""
+        if count <= self.kept.n or self.largest <= self.kept.n:
+            return self.kept.sample(min(count, self.kept.n), key)
+        count = min(count, self.largest)
+        return self.take(spread_rows(self.device, self.bare.kernels, self.n, count, key))
+
+    def take(self, chosen: Any) -> DeviceSamples:
+        """These rows alone, on the device, by one pass; their numbers must not fall."""
+        at = np.asarray(self.device.get(chosen))
+        if at.ndim != 1 or not at.size or at[0] < 0 or at[-1] >= self.n or np.any(np.diff(at) < 0):
+            raise InputError(
+                f"chosen: rows must be numbers from 0 to {self.n - 1} that do not fall"
+            )
+        parts: list[DeviceSamples] = []
+        self._over_pieces(lambda begin, end, piece: parts.extend(part_of(piece, at, begin, end)))
+        return joined(self.bare, parts)
+
+    # --- pieces ----------------------------------------------------------------------------------
+
+    def _over_pieces(self, work: Callable[[int, int, DeviceSamples], None]) -> None:
+        def on_rows(k: int, begin: int, end: int, rows: DeviceRows) -> None:
+            work(begin, end, self._samples(begin, end, rows, self.bounds[k]))
+
+        self.conveyor.each(on_rows)
+
+    def _samples(self, begin: int, end: int, rows: DeviceRows, bound: list[float]) -> DeviceSamples:
+        return piece_of(self.bare, begin, end, rows, bound)
+
+    def _table(self) -> Any:
+        return self.device.room(self.n, np.float64) if self.tables_there else np.empty(self.n)
+
+    def _store(self, table: Any, begin: int, end: int, found: Any) -> None:
+        table[begin:end] = found if self.tables_there else self.device.get(found)
+
+    def _part(self, table: Any, begin: int, end: int) -> Any:
+        return self.device.put(table[begin:end], np.float64)
+
+
+def piece_of(
+    bare: DeviceSamples, begin: int, end: int, rows: DeviceRows, bound: list[float]
+) -> DeviceSamples:
+    """The samples of rows ``begin`` up to ``end``, which lie on the device."""
+    targets, weights, offsets = (
+        bare.device.put(table[begin:end], table.dtype) if len(table) else table
+        for table in (bare.targets, bare.weights, bare.offsets)
+    )
+    return replace(bare, rows=rows, targets=targets, weights=weights, offsets=offsets, bound=bound)
+
+
+def part_of(piece: DeviceSamples, chosen: Any, begin: int, end: int) -> list[DeviceSamples]:
+    """Those of the chosen rows that lie in this piece."""
+    first, last = np.searchsorted(chosen, [begin, end])
+    return [piece.take(chosen[first:last] - begin)] if last > first else []
+
+
+def joined(bare: DeviceSamples, parts: list[DeviceSamples]) -> DeviceSamples:
+    """The samples of all parts, one after the other, with the kernels and scales of ``bare``."""
+    device, n = bare.device, sum(part.n for part in parts)
+
+    def together(arrays: list[Any]) -> Any:
+        size = 0 if arrays[0] is None else sum(len(array) for array in arrays)
+        if not size:
+            return arrays[0]
+        whole = device.room(size * int(np.prod(arrays[0].shape[1:])), arrays[0].dtype)
+        whole, at = whole.reshape(size, *arrays[0].shape[1:]), 0
+        for array in arrays:
+            whole[at : at + len(array)] = array
+            at += len(array)
+        return whole
+
+    values = [part.rows[0] for part in parts]
+    columns = [part.rows[1] for part in parts]
+    begins = None
+    if columns[0] is not None:
+        starts = [part.rows[2] for part in parts]
+        begins, row, stored = device.room(n + 1, starts[0].dtype), 0, [0]
+        begins[0] = 0
+        for own in starts:
+            begins[row + 1 : row + len(own)] = own[1:] + own.dtype.type(stored[-1])
+            row += len(own) - 1
+            stored.append(stored[-1] + int(own[-1]))
+        # Where no row of a part has an entry, its arrays have one number that belongs to none.
+        lengths = np.diff(stored).tolist()
+        columns = [a[:m] for a, m in zip(columns, lengths, strict=True)]
+        values = [None if a is None else a[:m] for a, m in zip(values, lengths, strict=True)]
+    return replace(
+        bare,
+        rows=(together(values), together(columns), begins),
+        targets=together([part.targets for part in parts]),
+        weights=together([part.weights for part in parts]),
+        offsets=together([part.offsets for part in parts]),
+        bound=[1.0],
+    )
