@@ -13,6 +13,7 @@ from reshuffle.gpu.clients import NUMBERS, check_loss_on_device
 from reshuffle.gpu.device import Device, Kernels, Launch
 from reshuffle.gpu.pass_layout import THREADS, PassLayout, pass_layout
 from reshuffle.gpu.samples import DeviceSamples
+from reshuffle.gpu.wide_samples import MANY, WideSamples, apart_layout
 from reshuffle.losses import Loss
 from reshuffle.rows import Rows
 from reshuffle.smoothness import OVERFLOW
@@ -60,13 +61,19 @@ def samples_on_device(
     aligned = all(_address(a) % 16 == 0 for a in arrays)
 
     longest = features if starts is None else int((starts[1:] - starts[:-1]).max())
+    kind = WideSamples if features > MANY else DeviceSamples
+    if kind is WideSamples and n >= 2**32:
+        raise InputError(f"rows with more than {MANY} columns: a device takes fewer than 2^32 of them, got {n}")  # fmt: skip
 
     def kernels_of(scaled: bool) -> tuple[PassLayout, Kernels]:
         size = 0 if columns is None else columns.dtype.itemsize
-        layout = pass_layout(
-            device, value, size, rows.dense, features, rows.stored / n, longest, aligned, scaled
-        )
+        layout = apart_layout(device, rows.stored / n)
+        if kind is DeviceSamples:
+            layout = pass_layout(
+                device, value, size, rows.dense, features, rows.stored / n, longest, aligned, scaled
+            )
         settings = {
+            "APART": "0",
             "VALUE": "bool" if rows.unit else NUMBERS[value.name],
             "COLUMN": "std::uint32_t" if columns is None else f"std::{columns.dtype.name}_t",
             "START": f"std::{start.name}_t", "DENSE": str(int(rows.dense)), "TARGET": NUMBERS[target.name],
@@ -77,7 +84,7 @@ def samples_on_device(
 
     layout, kernels = kernels_of(False)
     scales, exponent = None, 1
-    if layout.settings["WIDE"] == "0" and not rows.unit:
+    if kind is DeviceSamples and layout.settings["WIDE"] == "0" and not rows.unit:
         exponents = _exponents(device, kernels, (values, columns, starts), n, features)
         seen = exponents[exponents > -(2**30)]
         exponent = int(seen.max(initial=0))
@@ -88,7 +95,7 @@ def samples_on_device(
             scales, exponent = device.put(np.ldexp(1.0, -sizes), np.float64), 0
             layout, kernels = kernels_of(True)
     empty = np.empty(0)
-    return DeviceSamples(
+    return kind(
         device, kernels, layout, (values, columns, starts), device.put(targets, target),
         device.put(weights, np.float64) if len(weights) else empty,
         device.put(offsets, np.float64) if len(offsets) else empty,
