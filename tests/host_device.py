@@ -88,6 +88,9 @@ class HostDevice:
     def get(self, array: Any) -> NDArray[Any]:
         return np.array(array)
 
+    def order(self, array: NDArray[Any]) -> NDArray[Any]:
+        return np.argsort(array, kind="stable")
+
     def solve(self, matrix: NDArray[Any], vector: NDArray[Any]) -> NDArray[Any]:
         try:
             return np.linalg.solve(matrix, vector)

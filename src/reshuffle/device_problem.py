@@ -28,9 +28,6 @@ from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import CLEAR, Problem
 
-WIDEST = 4000
-"""Features at most: Newton's model of so many is minimised on the processor."""
-
 
 class DeviceProblem(Objective):
     """P(x) = (1/n) Σ_i w_i·l(a_iᵀx + b + o_i, y_i) + (ridge/2)‖x‖² + ψ(x), with rows on a graphics card.
@@ -71,7 +68,6 @@ class DeviceProblem(Objective):
             )
         where = CudaDevice("DeviceProblem") if device is None else device
         rows, n, d = check_device_rows(where, X, features)
-        check_features(d)
         targets = check_device_targets(where, y, n, loss)
         weights, offsets = np.empty(0), np.empty(0)
         if sample_weight is not None:
@@ -187,12 +183,3 @@ class DeviceProblem(Objective):
             "penalty": digest(self.penalty),
             "ridge": digest(self.ridge),
         }
-
-
-def check_features(d: int) -> None:
-    """Refuse more features than Newton's models on the processor can have."""
-    if d > WIDEST:
-        raise InputError(
-            f"a problem on the device has at most {WIDEST} features, of which Newton's model is minimised on the processor, "
-            f"got {d}: leave out device"
-        )

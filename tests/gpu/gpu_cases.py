@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+from host_device import COMPILER, HostDevice
+
 import reshuffle as rs
 from reshuffle.gpu import CudaDevice
 
@@ -22,3 +27,14 @@ def missing_card() -> str:
     except rs.InputError as error:
         return str(error)
     return ""
+
+
+def devices(kind: str, folder: pytest.TempPathFactory) -> Any:
+    """The processor that stands for a card ("host"), or a card; the test is skipped where it is not there."""
+    if kind == "card":
+        if missing_card():
+            pytest.skip(missing_card())
+        return CudaDevice()
+    if COMPILER is None:
+        pytest.skip("g++ is not there")
+    return HostDevice(folder.mktemp("kernels"))

@@ -148,6 +148,9 @@ class CudaDevice:
         found: AnyArray = self.cupy.asnumpy(array)
         return found
 
+    def order(self, array: Any) -> Any:
+        return self.cupy.argsort(array)  # CuPy has no other sort than a stable one
+
     def solve(self, matrix: Array, vector: Array) -> Array:
         return self.get(self.cupy.linalg.solve(*map(self.cupy.asarray, (matrix, vector))))
 

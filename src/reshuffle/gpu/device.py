@@ -93,6 +93,10 @@ class Device(Protocol):
         """The array in the memory of the processor."""
         ...
 
+    def order(self, array: Any) -> Any:
+        """The places of the numbers of an array of the device in rising order; equal ones keep theirs."""
+        ...
+
     def solve(self, matrix: Array, vector: Array) -> Array:
         """matrix⁻¹·vector, computed on the device from arrays of the processor; not finite where there is no inverse."""
         ...

@@ -14,6 +14,7 @@ from reshuffle.gpu.clients import NUMBERS, check_loss_on_device
 from reshuffle.gpu.device import Device, Kernels, Launch
 from reshuffle.gpu.pass_layout import THREADS, PassLayout, pass_layout
 from reshuffle.gpu.samples import DeviceSamples
+from reshuffle.gpu.wide_samples import MANY, WideSamples, apart_layout
 from reshuffle.losses import Loss
 from reshuffle.rows import Rows
 from reshuffle.smoothness import OVERFLOW
@@ -60,6 +61,8 @@ def samples_on_device(
     arrays = [a for a in (values, columns) if a is not None]
     aligned = all(_address(a) % 16 == 0 for a in arrays)
     longest = features if starts is None else int((starts[1:] - starts[:-1]).max())
+    if kind.wide and n >= 2**32:
+        raise InputError(f"rows with more than {MANY} columns: a device takes fewer than 2^32 of them, got {n}")  # fmt: skip
     compiled = partial(
         kernels_of, device, kind, target, loss, bias, rows.stored / n, longest, aligned
     )
@@ -72,7 +75,8 @@ def samples_on_device(
         if scales is not None:
             layout, kernels = compiled(scaled=True)
     empty = np.empty(0)
-    return DeviceSamples(
+    made = WideSamples if kind.wide else DeviceSamples
+    return made(
         device, kernels, layout, (values, columns, starts), device.put(targets, target),
         device.put(weights, np.float64) if len(weights) else empty,
         device.put(offsets, np.float64) if len(offsets) else empty,
@@ -92,9 +96,14 @@ class RowKind(NamedTuple):
     def unit(self) -> bool:
         return self.value == np.bool_
 
+    @property
+    def wide(self) -> bool:
+        """Whether there are too many columns for the memory of a block (``WideSamples``)."""
+        return self.features > MANY
+
     def needs_scales(self, layout: PassLayout) -> bool:
         """Whether the sums of a pass are made of integers, so that the size of entries matters."""
-        return layout.settings["WIDE"] == "0" and not self.unit
+        return not self.wide and layout.settings["WIDE"] == "0" and not self.unit
 
 
 def kernels_of(
@@ -110,10 +119,13 @@ def kernels_of(
 ) -> tuple[PassLayout, Kernels]:
     """The kernels for rows of this mean and largest length, with or without scales of columns."""
     dense, size = kind.column is None, 0 if kind.column is None else kind.column.itemsize
-    layout = pass_layout(
-        device, kind.value, size, dense, kind.features, mean, longest, aligned, scaled
-    )
+    layout = apart_layout(device, mean)
+    if not kind.wide:
+        layout = pass_layout(
+            device, kind.value, size, dense, kind.features, mean, longest, aligned, scaled
+        )
     settings = {
+        "APART": "0",
         "VALUE": "bool" if kind.unit else NUMBERS[kind.value.name],
         "COLUMN": "std::uint32_t" if kind.column is None else f"std::{kind.column.name}_t",
         "START": f"std::{kind.start.name}_t", "DENSE": str(int(dense)), "TARGET": NUMBERS[target.name],

@@ -1,7 +1,8 @@
 // The kernels of one large problem by name. The compiler is given THE_VALUE, THE_COLUMN and THE_START of rows, THE_DENSE, THE_TARGET,
 // THE_LOSS, THE_BIAS; for rows that lanes share THE_LANES and THE_CAPACITY (row_pass.cuh), for short ones THE_HELD (held_pass.cuh), for long dense ones THE_WIDE, THE_HELD, THE_PACK
-// and THE_HEIGHT (wide_pass.cuh).
+// and THE_HEIGHT (wide_pass.cuh); for rows with very many columns THE_APART and THE_LANES (column_pass.cuh).
 #pragma once
+#include "column_pass.cuh"
 #include "entry.cuh"
 #include "held_pass.cuh"
 #include "row_work.cuh"
@@ -31,6 +32,36 @@ using TheRows = SparseRows<THE_VALUE, THE_START, THE_COLUMN>;
 #define PASS(squares) row_pass<THE_LANES, THE_CAPACITY, squares, THE_VALUE, THE_COLUMN>
 #endif
 
+#if THE_APART
+RESHUFFLE_ENTRY(rows_pass, RESHUFFLE_BOUNDS,
+                (margin_pass<THE_LANES>(WHOLE(x, nullptr, 1.0, given, slopes, margins, sums), reshuffle::THE_LOSS, bends, here)), SAMPLES,
+                const double *x, const double *given, double *slopes, double *margins, double *bends, double *sums)
+RESHUFFLE_ENTRY(sum_of_columns, , sums_of_columns(parts, begins, stretches, features, out, here), const double *parts,
+                const Index *begins, Index stretches, int features, double *out)
+RESHUFFLE_ENTRY(parts_of_hessian, ,
+                (bent_parts(WHOLE(x, nullptr, 1.0, nullptr, nullptr, nullptr, nullptr), reshuffle::THE_LOSS, extra, places, kept, first,
+                            count, out, here)),
+                SAMPLES, const double *x, double extra, const int *places, int kept, Index first, Index count, double *out)
+#if THE_DENSE
+#define COLUMNS(name, squares)                                                                                                  \
+    RESHUFFLE_ENTRY(name, , (sums_of_stretches<squares>(ROWS, n, features, stretches, coefs, parts, here)),                     \
+                    const THE_VALUE *values, Index n, int features, Index stretches, const double *coefs, double *parts)
+#else
+RESHUFFLE_ENTRY(rows_of_entries, , (rows_of(ROWS, n, out, here)), const THE_VALUE *values, const THE_COLUMN *indices,
+                const THE_START *starts, Index n, Visit *out)
+RESHUFFLE_ENTRY(first_of_columns, , (first_places(sorted, stored, features, out, here)), const THE_COLUMN *sorted, Index stored,
+                int features, Index *out)
+RESHUFFLE_ENTRY(owners_of_pieces, , owners(begins, features, out, here), const Index *begins, int features, Visit *out)
+#define COLUMNS(name, squares)                                                                                                  \
+    RESHUFFLE_ENTRY(name, ,                                                                                                     \
+                    (sums_of_pieces<squares>(SparseRows<THE_VALUE, Index>{values, rows, starts}, begins, owner, pieces, piece,  \
+                                             coefs, parts, here)),                                                              \
+                    const THE_VALUE *values, const Visit *rows, const Index *starts, const Index *begins, const Visit *owner,   \
+                    Index pieces, int piece, const double *coefs, double *parts)
+#endif
+COLUMNS(columns_pass, false)
+COLUMNS(column_squares_pass, true)
+#else
 RESHUFFLE_ENTRY(whole_pass, RESHUFFLE_BOUNDS,
                 PASS(false)(WHOLE(x, scales, up, given, slopes, margins, sums), reshuffle::THE_LOSS, here), SAMPLES,
                 const double *x, const double *scales, double up, const double *given, double *slopes, double *margins,
@@ -38,6 +69,7 @@ RESHUFFLE_ENTRY(whole_pass, RESHUFFLE_BOUNDS,
 RESHUFFLE_ENTRY(squares_pass, RESHUFFLE_BOUNDS,
                 PASS(true)(WHOLE(nullptr, scales, up, nullptr, nullptr, nullptr, sums), reshuffle::THE_LOSS, here), SAMPLES,
                 const double *scales, double up, double *sums)
+#endif
 RESHUFFLE_ENTRY(sum_of_blocks, , finish(sums, blocks_added, count, out, here), const double *sums, Index blocks_added,
                 int count, double *out)
 RESHUFFLE_ENTRY(rows_of_hessian, ,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.arrays import AnyArray, Array
+from reshuffle.errors import InputError
 from reshuffle.gpu.conveyor import Conveyor, DeviceRows
 from reshuffle.gpu.device import Device, Kernels
 from reshuffle.gpu.pass_layout import PassLayout
@@ -22,6 +23,7 @@ from reshuffle.gpu.placing import (
 )
 from reshuffle.gpu.samples import DeviceSamples, spread_rows
 from reshuffle.gpu.streamed import StreamedSamples, joined, part_of, piece_of
+from reshuffle.gpu.wide_samples import MANY
 from reshuffle.losses import Loss
 from reshuffle.rows import UNIT, Rows
 from reshuffle.shards import Shards
@@ -57,9 +59,18 @@ def samples_of_shards(
     """Samples whose rows are in files, for passes on the device. ``device.memory`` decides whether rows stay there."""
     n, memory = len(targets), device.memory
     conveyor = Conveyor(device, shards, max(1, min(PIECE, memory // PIECES)))
-    if _bytes_there(shards, features) * (1 + 2 / SAMPLED) + 8 * TABLES * n <= memory:
+    copies = (
+        2 if features > MANY else 1
+    )  # rows with very many columns lie there row by row and column by column
+    needed = _bytes_there(shards, features) * (copies + 2 / SAMPLED) + 8 * TABLES * n
+    if needed <= memory:
         rows = _loaded(conveyor, n, features)
         return samples_on_device(device, rows, targets, weights, offsets, loss, features, bias)
+    if features > MANY:
+        raise InputError(
+            f"rows on disk with more than {MANY} columns must fit into the memory of the device, and these {features} columns "
+            f"take {needed:.2g} bytes of {memory:.2g}: leave out device"
+        )
     return _Survey(conveyor, targets, weights, offsets, loss, features, bias, memory).streamed()
 
 

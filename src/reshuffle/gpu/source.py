@@ -24,6 +24,7 @@ UNITS = {
         HERE / "held_pass.cuh",
         HERE / "wide_pass.cuh",
         HERE / "row_work.cuh",
+        HERE / "column_pass.cuh",
         HERE / "problem_entries.cuh",
     ),
 }

@@ -30,14 +30,14 @@ class ActiveFeatures:
     """ψ + (ridge/2)‖·‖² on the first ``features`` rows of an unknown of this shape, and which of them a step is made in.
 
     The penalty has the abilities ``compiled``, ``part``, ``excess`` and ``together``. ``advice`` ends the message
-    of an error where no penalty holds enough features at zero for their Hessian to be written out.
+    of an error where no penalty holds enough features at zero for their Hessian, which has at most ``most`` columns, to be written out.
     """
 
     def __init__(
-        self, penalty: Able, shape: tuple[int, ...], features: int, ridge: float, advice: str
-    ) -> None:
+        self, penalty: Able, shape: tuple[int, ...], features: int, ridge: float, advice: str, most: int = LARGEST
+    ) -> None:  # fmt: skip
         self.penalty, self.ridge, self.features, self.shape = penalty, ridge, features, shape
-        self.advice = advice
+        self.advice, self.most = advice, most
         self.smooth = self._smooth_at_zero()
 
     def value(self, x: Array) -> float:
@@ -68,21 +68,29 @@ class ActiveFeatures:
         """The features that are not zero, or would not stay so with these slopes."""
         beyond = self.penalty.excess(x[: self.features], g[: self.features])
         pressing = beyond.reshape(self.features, -1).max(axis=1)
-        held = self._closed((pressing == np.inf) | self.smooth)
-        room = LARGEST // int(np.prod(self.shape[1:])) - (self.shape[0] - self.features)
-        if np.count_nonzero(held) > room:
-            raise TooWide(
-                "Newton steps write out the Hessian of the features that no penalty holds at zero, at most "
-                f"{room} here, and there are {np.count_nonzero(held)}: {self.advice}"
-            )
-        order = np.argsort(-np.where(held, np.inf, pressing), kind="stable")
-        count = int(np.count_nonzero(held))
-        few = count + max(MORE, count)
-        chosen = np.zeros(self.features, dtype=bool)
-        chosen[order[: min(room, few)]] = True
-        return self._closed(chosen & (held | (pressing > 0.0)))
+        held = self.with_others((pressing == np.inf) | self.smooth)
+        count, room = int(np.count_nonzero(held)), self.room
+        if count > room:
+            raise self.too_wide(count)
+        others = np.flatnonzero(~held & (pressing > 0.0))
+        order = np.argsort(-pressing[others], kind="stable")
+        chosen = held.copy()
+        chosen[others[order[: min(room - count, max(MORE, count))]]] = True
+        return self.with_others(chosen)
 
-    def _closed(self, features: Mask) -> Mask:
+    @property
+    def room(self) -> int:
+        """Features of a Hessian at most."""
+        return self.most // int(np.prod(self.shape[1:])) - (self.shape[0] - self.features)
+
+    def too_wide(self, count: int) -> TooWide:
+        """The error where so many features matter."""
+        return TooWide(
+            "Newton steps write out the Hessian of the features that no penalty holds at zero, at most "
+            f"{self.room} here, and there are {count}: {self.advice}"
+        )
+
+    def with_others(self, features: Mask) -> Mask:
         """These features, and those that the penalty keeps together with them."""
         shape = (self.features, *self.shape[1:])
         column = features.reshape(-1, *[1] * (len(shape) - 1))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.device_problem import check_features
 from reshuffle.errors import InputError, shown
 from reshuffle.gpu import CudaDevice, Device
 from reshuffle.gpu.clients import check_loss_on_device
 from reshuffle.gpu.device import is_device
+from reshuffle.solvers.exact.device_ways import way_on_device
 
 if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
@@ -46,7 +46,7 @@ def check_for_device(problem: Any) -> None:
         raise InputError(
             f"{PURPOSE} takes one output, and y has {fit.outputs[0]} columns: leave out device"
         )
-    check_features(fit.features)
+    way_on_device(problem)
 
 
 def device_of(given: Any) -> Device:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reshuffle.arrays import Visits
 from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.device_problem import DeviceProblem
@@ -21,6 +22,7 @@ from reshuffle.gpu.streamed import StreamedSamples
 from reshuffle.interruption import listen
 from reshuffle.objective import Array
 from reshuffle.penalties import ability
+from reshuffle.penalties.forms import Form
 from reshuffle.randomness import generator
 from reshuffle.solvers.exact.newton_on_disk import Expansion, model_minimiser
 from reshuffle.solvers.exact.newton_steps import ABILITIES
@@ -54,6 +56,21 @@ class HessianAt(NamedTuple):
     promised: float = np.inf
     damping: float = 0.0
     """The share of the loss's largest curvature that is added to every row."""
+    features: Visits = np.empty(0, dtype=np.uint32)
+    """The features of the model, where there are more than a model has (``SparseDeviceNewton``)."""
+
+    def moved(self, x: Array, rows: int) -> HessianAt:
+        """The next model, at another point or with more rows, of which nothing is known yet."""
+        return self._replace(x=x, rows=rows, promised=np.inf, damping=0.0)
+
+    def is_like(self, other: HessianAt) -> bool:
+        """Whether both have the same Hessian."""
+        same = (self.rows, self.damping) == (other.rows, other.damping)
+        return (
+            same
+            and np.array_equal(self.x, other.x)
+            and np.array_equal(self.features, other.features)
+        )
 
 
 class NewtonStep(NamedTuple):
@@ -76,16 +93,24 @@ class DeviceNewton:
         self._passes: list[tuple[Array, Pass]] = []
         self._factor: tuple[Array, Any] | None = None
         self._part: DeviceSamples | None = None
-        self._bent: tuple[tuple[Array, int, float], Array] | None = None
+        self._bent: tuple[HessianAt, Array] | None = None
 
     @property
     def samples(self) -> DeviceSamples | StreamedSamples:
         return self.problem.datafit
 
+    @property
+    def columns(self) -> int:
+        """Columns of the models."""
+        return self.samples.width
+
     @cached_property
     def first_rows(self) -> int:
-        """Rows of the first Hessian: as many as its product costs little beside the passes for, and enough for each column."""
-        width = self.samples.width
+        """Rows of the first Hessian."""
+        return self.rows_for(self.columns)
+
+    def rows_for(self, width: int) -> int:
+        """Rows of a Hessian: as many as its product costs little beside the passes for, and enough for each of so many columns."""
         affordable = WORK_PER_BYTE * self.samples.nbytes // (2 * width * width)
         wanted = width * max(FEWEST, min(MOST, affordable // width))
         return wanted if 2 * wanted <= self.samples.n else self.samples.n
@@ -116,7 +141,7 @@ class DeviceNewton:
         if whole:
             model = model._replace(x=x)
         height, H = self.height(x), self.hessian(model)
-        u, promised, rounds = self._minimiser(x, at, H)
+        u, promised, rounds = self._minimiser(x, at, H, model)
         passes = model.rows / n
         hidden = not promised > native.ROUNDING * abs(height)  # P shows nothing of it: slopes do
         if hidden and not 0.0 < promised < SHRINKS * model.promised:
@@ -129,9 +154,9 @@ class DeviceNewton:
                 slow = k > 0 or promised > SHRINKS * model.promised
                 then = model
                 if promised > FAR * abs(self.samples.at_zero):
-                    then = HessianAt(to, model.rows)
+                    then = model.moved(to, model.rows)
                 elif slow and not whole:
-                    then = HessianAt(to, min(n, MORE * model.rows))
+                    then = model.moved(to, min(n, MORE * model.rows))
                 damping = model.damping / EASES if model.damping > LEAST else 0.0
                 then = then._replace(promised=promised, damping=damping)
                 return NewtonStep(to, reached, then, False, passes, rounds)
@@ -143,22 +168,17 @@ class DeviceNewton:
         """After a model whose minimiser lowers P by nothing: a flat place of the loss, a coarse Hessian, or the end."""
         n, bounded = self.samples.n, float(self.samples.loss.curvature) < np.inf
         if model.damping < 1.0 and bounded and not self.samples.loss.quadratic:
-            then, stuck = HessianAt(x, model.rows, damping=1.0), False
+            then, stuck = model.moved(x, model.rows)._replace(damping=1.0), False
         elif model.rows < n:
-            then, stuck = HessianAt(x, min(n, MORE * model.rows)), False
+            then, stuck = model.moved(x, min(n, MORE * model.rows)), False
         else:
             then, stuck = model, True
         return NewtonStep(x, height, then, stuck, passes, rounds)
 
     def hessian(self, model: HessianAt) -> Array:
         """H at a point, of a random sample of rows."""
-        known = self._bent
-        if (
-            known
-            and known[0][1:] == (model.rows, model.damping)
-            and np.array_equal(known[0][0], model.x)
-        ):
-            return known[1]
+        if self._bent is not None and self._bent[0].is_like(model):
+            return self._bent[1]
         listen()
         samples = self.samples
         extra = model.damping * float(samples.loss.curvature) if model.damping else 0.0
@@ -166,16 +186,23 @@ class DeviceNewton:
             if self._part is None or self._part.n != model.rows:
                 self._part = None  # its memory is free before the next one is made
                 self._part = samples.sample(model.rows, key_of(self.seed, 1))
-            H = self._sampled(self._part, model.x, extra)
+            H = self._sampled(self._part, model, extra)
         else:
-            H = samples.hessian(model.x, extra)
-        self._bent = (model.x, model.rows, model.damping), H
+            H = self._hessian(samples, model, extra)
+        self._bent = model, H
         return H
 
-    def _sampled(self, part: DeviceSamples, x: Array, extra: float) -> Array:
+    def _hessian(self, samples: DeviceSamples, model: HessianAt, extra: float) -> Array:
+        return samples.hessian(model.x, extra)
+
+    def _squares(self, samples: DeviceSamples, model: HessianAt) -> Array:
+        """The mean squares of the columns of the model."""
+        return samples.column_squares
+
+    def _sampled(self, part: DeviceSamples, model: HessianAt, extra: float) -> Array:
         """H of some rows, with curvature for columns of whose entries they have too few."""
-        H, squares = part.hessian(x, extra), self.samples.column_squares
-        unseen = np.flatnonzero(part.column_squares < SEEN * squares)
+        H, squares = self._hessian(part, model, extra), self._squares(self.samples, model)
+        unseen = np.flatnonzero(self._squares(part, model) < SEEN * squares)
         if unseen.size:
             total = float(squares.sum()) + self.samples.bias
             share = float(np.trace(H)) / total
@@ -185,7 +212,9 @@ class DeviceNewton:
             H[unseen, unseen] = np.maximum(H[unseen, unseen], share * squares[unseen])
         return H
 
-    def _minimiser(self, x: Array, at: Pass, H: Array) -> tuple[Array, float, int]:
+    def _minimiser(
+        self, x: Array, at: Pass, H: Array, model: HessianAt
+    ) -> tuple[Array, float, int]:
         """The minimiser of the model, how much it promises, and the rounds that it took."""
         problem, form = self.problem, self.problem.form_with_ridge
         if not self.compiled or form is None:
@@ -201,10 +230,7 @@ class DeviceNewton:
             solution = self._solved(x, at.gradient, H, each.l2)
             if solution is not None:
                 return solution, self._promised(x, solution, at.gradient, H), 1
-        u, floor = x.copy(), native.TRACE * native.EPSILON * abs(at.value)
-        solved = descend(form, H, at.gradient, x, u, native.FINE, floor)
-        good = np.isfinite(solved.gained) and np.isfinite(u).all()
-        return (u, solved.gained, solved.rounds) if good else (x, 0.0, solved.rounds)
+        return descended(form, H, at.gradient, at.value, x)
 
     def _promised(self, x: Array, u: Array, g: Array, H: Array) -> float:
         d, psi = u - x, self.problem.penalty.value
@@ -233,6 +259,14 @@ class DeviceNewton:
                     return None
             u = x - cho_solve(self._factor[1], slope, check_finite=False)
         return u if np.isfinite(u).all() else None
+
+
+def descended(form: Form, H: Array, g: Array, value: float, x: Array) -> tuple[Array, float, int]:
+    """The minimiser of a model as far as f shows it, what it promises, and the rounds that it took; x where that fails."""
+    u, floor = x.copy(), native.TRACE * native.EPSILON * abs(value)
+    solved = descend(form, H, g, x, u, native.FINE, floor)
+    good = np.isfinite(solved.gained) and np.isfinite(u).all()
+    return (u, solved.gained, solved.rounds) if good else (x, 0.0, solved.rounds)
 
 
 def key_of(seed: int, stream: int) -> int:

@@ -11,7 +11,8 @@ from reshuffle.errors import InputError
 from reshuffle.gpu import StreamedSamples
 from reshuffle.objective import Array
 from reshuffle.solvers.exact.decrement import STALLED
-from reshuffle.solvers.exact.device_newton import DeviceNewton, HessianAt, key_of
+from reshuffle.solvers.exact.device_newton import HessianAt, key_of
+from reshuffle.solvers.exact.sparse_device_newton import device_newton_of
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.newton_model import within
 
@@ -39,7 +40,7 @@ class NewtonOnDevice(Method):
         super().__init__(problem, solver)
         self.problem: DeviceProblem = problem
         self.schedule = _whole_step
-        self.newton = DeviceNewton(problem, solver.seed)
+        self.newton = device_newton_of(problem, solver.seed)
         self.header = {
             "step": "Newton's",
             "certificate": self.measure.meaning,
@@ -64,16 +65,17 @@ class NewtonOnDevice(Method):
     def _sampled(self, x: Array) -> Array:
         """The minimiser of a sample, which is begun at that of a smaller one."""
         samples, worked = self.newton.samples, 0.0
-        least, size = max(FEWEST * samples.width, SMALLEST), samples.n // GROWS
+        columns = self.newton.columns
+        least, size = max(FEWEST * columns, SMALLEST), samples.n // GROWS
         sizes = []
         while size >= least:
             sizes.append(size)
             size //= GROWS
         for level, count in enumerate(reversed(sizes)):
             part = samples.sample(count, key_of(self.solver.seed, 2 + level))
-            newton = DeviceNewton(self.problem.with_samples(part), self.solver.seed)
+            newton = device_newton_of(self.problem.with_samples(part), self.solver.seed)
             model = HessianAt(x, newton.first_rows)
-            enough = KNOWN * samples.width / count * abs(part.at_zero or 1.0)
+            enough = KNOWN * columns / count * abs(part.at_zero or 1.0)
             for _ in range(STEPS):
                 done = newton.step(x, model)
                 x, model, worked = done.x, done.model, worked + done.passes * count
@@ -84,7 +86,7 @@ class NewtonOnDevice(Method):
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         rows, promised, damping = state["newton"].tolist()
-        model = HessianAt(state["bent"], int(rows), promised, damping)
+        model = HessianAt(state["bent"], int(rows), promised, damping, state["features"])
         done = self.newton.step(state["x"], model)
         made = round(done.passes * self.problem.n)
         stalled = STALLED if done.stuck else ""
@@ -92,7 +94,7 @@ class NewtonOnDevice(Method):
 
     def _state(self, x: Array, model: HessianAt) -> State:
         numbers = np.array([float(model.rows), model.promised, model.damping])
-        return {"x": x, "bent": model.x, "newton": numbers}
+        return {"x": x, "bent": model.x, "newton": numbers, "features": model.features}
 
     def certify(self, state: State) -> Check:
         """The duality gap, by the slopes of the pass that the step made at x; the gradient mapping where there is no dual."""

@@ -15,6 +15,7 @@ from reshuffle.penalties.abilities import check_convex
 from reshuffle.problem import as_problem
 from reshuffle.solvers.exact.accelerated import Accelerated
 from reshuffle.solvers.exact.device_checks import check_device, check_for_device, device_of
+from reshuffle.solvers.exact.device_ways import way_on_device
 from reshuffle.solvers.exact.lbfgs import LBFGS
 from reshuffle.solvers.exact.method import ExactMethod
 from reshuffle.solvers.exact.newton import Newton
@@ -129,6 +130,7 @@ class ExactProxRR(Solver):
         if isinstance(problem, DeviceProblem):
             check_device(self)
             check_convex(problem.penalty, type(self).__name__)
+            way_on_device(problem)
             return
         super().check_problem(problem)
         if self.device is not None:

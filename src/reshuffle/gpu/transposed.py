@@ -1,0 +1,64 @@
+"""A copy of sparse rows that lies column by column, made on the device.
+
+Xᵀs sums each column in the order of the rows, so that its bits depend on nothing else. Integers added by atomic operations would have
+the same bits too; but frequent columns, as words of a text are, would make threads wait for each other at each entry, and the slopes
+would be rounded.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reshuffle.gpu.device import Device, Kernels, Launch
+from reshuffle.gpu.pass_layout import THREADS
+
+PIECE = 8192
+"""Entries of a column that one warp adds up: fewer would leave the thread that adds up the pieces of a column with more work than theirs."""
+
+
+class Transposed(NamedTuple):
+    """The entries of a matrix by columns, and the pieces that columns are cut into; all of it on the device."""
+
+    values: Any
+    """None where all are 1."""
+    rows: Any
+    starts: Any
+    begins: Any
+    """The pieces of column j are begins[j] … begins[j + 1]."""
+    owners: Any
+    """The column of each piece."""
+    pieces: int
+
+
+def transposed(
+    device: Device, kernels: Kernels, rows: tuple[Any, Any, Any], n: int, features: int
+) -> Transposed:
+    """The rows by columns: entries are sorted by their columns, those of one column in the order of the rows."""
+    values, columns, starts = rows
+    stored = int(starts[-1])
+    own = device.room(stored, np.uint32)
+    kernels.run("rows_of_entries", over(device, n, warps=True), *rows, np.int64(n), own)
+    order = device.order(columns[:stored])
+    by_column = columns[:stored][order]
+    first = device.room(features + 1, np.int64)
+    launch = over(device, features + 1)
+    kernels.run("first_of_columns", launch, by_column, np.int64(stored), np.int32(features), first)
+    del by_column
+    begins = device.room(features + 1, np.int64)
+    begins[0] = 0
+    begins[1:] = ((first[1:] - first[:-1] + (PIECE - 1)) // PIECE).cumsum()
+    pieces = int(begins[-1])
+    owners = device.room(pieces, np.uint32)
+    kernels.run("owners_of_pieces", over(device, features), begins, np.int32(features), owners)
+    taken = None if values is None else values[:stored][order]
+    return Transposed(taken, own[:stored][order], first, begins, owners, pieces)
+
+
+def over(device: Device, count: int, warps: bool = False) -> Launch:
+    """Threads for so many numbers, or warps."""
+    warp = max(device.lanes)
+    threads = THREADS if warp > 1 else 1
+    needed = -(-count * (warp if warps else 1) // threads)
+    return Launch(max(1, min(64 * device.processors, needed)), threads)

@@ -1,0 +1,126 @@
+"""Samples with very many columns on a device: margins by rows, sums by columns (column_pass.cuh)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reshuffle.arrays import Array, Visits
+from reshuffle.cached import cached_property
+from reshuffle.gpu.device import Device, Launch
+from reshuffle.gpu.pass_layout import LONG, THREADS, PassLayout
+from reshuffle.gpu.samples import BLOCK, DeviceSamples
+from reshuffle.gpu.transposed import PIECE, Transposed, over, transposed
+
+MANY = 4000
+"""Features from which on rows are passed over in this way. Of up to as many, x and the sums fit into the memory of a block, twice on a
+processor of an H200, and all of them fit into a Hessian."""
+STRETCHES = 16
+"""Dense rows are cut into so many stretches, which are summed at the same time: 20,000 columns then make more blocks than an H200 works on."""
+
+RESIDENT = 8
+"""Blocks of 128 threads that a processor works on at a time: each thread then has 64 of its 65,536 registers."""
+
+
+@dataclass(frozen=True, eq=False)
+class WideSamples(DeviceSamples):
+    """``DeviceSamples`` whose passes keep nothing of the columns in the memory of a block."""
+
+    @cached_property
+    def by_column(self) -> Transposed:
+        """The sparse rows by columns, made when they are first needed."""
+        return transposed(self.device, self.kernels, self.rows, self.n, self.features)
+
+    # --- passes ----------------------------------------------------------------------------------
+
+    def _pass(self, x: Array, slopes: Any = None, margins: Any = None, given: Any = None) -> Array:
+        """The sums of the columns, of the intercept and of the losses, and the largest w_i |s_i|; of ``margins`` none of the columns."""
+        if slopes is None and given is None and margins is None:
+            slopes = self.device.room(self.n, np.float64)
+        sums = self._rows_pass(x, slopes, margins, None, given)
+        total = np.zeros(self.features + 3)
+        total[self.features :] = sums
+        if not np.isfinite(sums[-1]):
+            total[:-2] = np.nan
+        elif margins is None:
+            total[: self.features] = self.device.get(
+                self._by_columns("columns_pass", self.weighted(slopes if given is None else given))
+            )
+        return total
+
+    def _rows_pass(self, x: Array, slopes: Any, margins: Any, bends: Any, given: Any) -> Array:
+        """Σ w_i s_i, Σ w_i l_i and the largest w_i |s_i|; slopes, margins and curvatures go where they are wanted."""
+        blocks = self.layout.blocks(self.device, self.n)
+        sums, at = self.device.room(3 * blocks, np.float64), self.device.put(x, np.float64)
+        self.kernels.run(
+            "rows_pass", Launch(blocks, self.layout.threads, self.layout.memory), *self._samples(), at, given, slopes, margins, bends, sums
+        )  # fmt: skip
+        return self._finished(sums, blocks, 3)
+
+    def weighted(self, numbers: Any) -> Any:
+        """w_i times numbers of the rows."""
+        return numbers * self.weights if len(self.weights) else numbers
+
+    def _squares(self, up: float) -> Array:
+        weights = self.weights if len(self.weights) else None
+        return self.device.get(self._by_columns("column_squares_pass", weights))
+
+    def _by_columns(self, kernel: str, coefs: Any) -> Any:
+        """Σ_i coef_i a_ij of each column, or of a_ij²: of ones where there are no ``coefs``."""
+        device, d = self.device, np.int32(self.features)
+        out, begins = device.room(self.features, np.float64), None
+        stretches = min(STRETCHES, self.n)
+        if self.dense:
+            parts = device.room(stretches * self.features, np.float64)
+            tiles = over(device, self.features)
+            launch = tiles._replace(blocks=-(-self.features // tiles.threads) * stretches)
+            self.kernels.run(
+                kernel, launch, self.rows[0], np.int64(self.n), d, np.int64(stretches), coefs, parts
+            )
+        else:
+            own = self.by_column
+            begins, parts = own.begins, device.room(own.pieces, np.float64)
+            self.kernels.run(
+                kernel, over(device, own.pieces, warps=True), own.values, own.rows, own.starts, begins, own.owners,
+                np.int64(own.pieces), np.int32(PIECE), coefs, parts,
+            )  # fmt: skip
+        launch = over(device, self.features)
+        self.kernels.run("sum_of_columns", launch, parts, begins, np.int64(stretches), d, out)
+        return out[: self.features]
+
+    # --- second order ----------------------------------------------------------------------------
+
+    def hessian_of(self, kept: Visits, x: Array, extra: float = 0.0) -> Array:
+        """``hessian`` of the ``kept`` features alone, and of the intercept: their columns are written into blocks of dense rows."""
+        device, width = self.device, kept.size + self.bias
+        most = max(1, min(self.n, BLOCK // max(width, 1)))
+        room, at = device.room(most * width, np.float64), device.put(x, np.float64)
+        places = np.full(self.features, -1, dtype=np.int32)
+        places[kept] = np.arange(kept.size, dtype=np.int32)
+        there, total = (
+            device.put(places, np.int32),
+            device.put(np.zeros((width, width)), np.float64),
+        )
+        for first in range(0, self.n, most):
+            count = min(most, self.n - first)
+            part = room[: count * width]
+            part.fill(0.0)
+            self.kernels.run(
+                "parts_of_hessian", over(device, count, warps=True), *self._samples(), at, np.float64(extra), there,
+                np.int32(kept.size), np.int64(first), np.int64(count), part,
+            )  # fmt: skip
+            block = part.reshape(count, width)
+            total += block.T @ block
+        found: Array = device.get((total + total.T) * (0.5 / self.n))
+        return found
+
+
+def apart_layout(device: Device, mean: float) -> PassLayout:
+    """The layout of passes over rows of so many entries in the mean: a block has memory for its sums alone."""
+    warp = max(device.lanes)
+    threads = THREADS if warp > 1 else 1
+    lanes = device.lanes[-1] if mean >= LONG else device.lanes[0]
+    settings = {"APART": "1", "WIDE": "0", "LANES": str(lanes), "CAPACITY": "0", "HELD": "0"}
+    return PassLayout(threads, RESIDENT, 8 * threads, settings)

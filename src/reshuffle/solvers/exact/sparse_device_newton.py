@@ -1,0 +1,103 @@
+"""Newton steps on a device in the features that matter, where there are more than a Hessian is written out for.
+
+The penalty holds most features at zero. The model of a step has those that are not zero, and those that would leave zero with the
+gradient of all rows at x: all of them are looked at in each step, so that none is missed. A model is kept while it has all features
+that matter; where others come, the Hessian is that of the new ones at x.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.arrays import Visits
+from reshuffle.cached import cached_property
+from reshuffle.device_problem import DeviceProblem
+from reshuffle.gpu.samples import DeviceSamples, Pass
+from reshuffle.gpu.wide_samples import MANY, WideSamples
+from reshuffle.objective import Array
+from reshuffle.penalties.abilities import as_able
+from reshuffle.penalties.forms import Form
+from reshuffle.solvers.active_features import ActiveFeatures
+from reshuffle.solvers.exact.device_newton import (
+    DeviceNewton,
+    HessianAt,
+    NewtonStep,
+    descended,
+)
+
+SPARE = 2
+"""A model may have so many times as many features as matter until it is made anew."""
+
+
+class SparseDeviceNewton(DeviceNewton):
+    """Steps whose models have at most ``MANY`` features, chosen by the gradient of all."""
+
+    def __init__(self, problem: DeviceProblem, seed: int) -> None:
+        super().__init__(problem, seed)
+        self.sets = sets_of(problem)
+        self._form: tuple[Visits, Form] | None = None
+
+    @cached_property
+    def columns(self) -> int:
+        """About the columns of the last models: those that would leave zero at once."""
+        zero = np.zeros(self.samples.width)
+        return int(np.count_nonzero(self.sets.wanted(zero, self.at(zero).gradient))) + self.samples.bias  # fmt: skip
+
+    def step(self, x: Array, model: HessianAt) -> NewtonStep:
+        g = self.at(x).gradient
+        matter = self._wanted(x, g)
+        kept = np.flatnonzero(matter).astype(np.uint32)
+        if kept.size > SPARE * MANY:  # groups that are too large
+            raise self.sets.too_wide(kept.size)
+        had = np.zeros(matter.size, dtype=bool)
+        had[model.features] = True
+        if np.any(matter & ~had) or model.features.size > SPARE * max(kept.size, 1):
+            rows = max(model.rows, self.rows_for(kept.size + self.samples.bias))
+            model = model._replace(x=x, rows=rows, promised=np.inf, features=kept)
+        done = super().step(x, model)
+        if done.stuck and self.sets.missing(x, g, matter):
+            raise self.sets.too_wide(kept.size + 1)
+        return done
+
+    def _wanted(self, x: Array, g: Array) -> NDArray[np.bool_]:
+        """The features that matter; one at least, since a penalty on nothing has no form."""
+        found = self.sets.wanted(x, g)
+        return found if found.any() else self.sets.with_others(np.arange(found.size) == 0)
+
+    def _hessian(self, samples: DeviceSamples, model: HessianAt, extra: float) -> Array:
+        assert isinstance(samples, WideSamples)
+        return samples.hessian_of(model.features, model.x, extra)
+
+    def _squares(self, samples: DeviceSamples, model: HessianAt) -> Array:
+        return samples.column_squares[model.features]
+
+    def _minimiser(
+        self, x: Array, at: Pass, H: Array, model: HessianAt
+    ) -> tuple[Array, float, int]:
+        d, kept = self.problem.features, model.features
+        own, g = (np.append(a[kept], a[d:]) for a in (x, at.gradient))
+        found, promised, rounds = descended(self._form_on(kept), H, g, at.value, own)
+        u = np.zeros_like(x)
+        u[kept], u[d:] = found[: kept.size], found[kept.size :]
+        return u, promised, rounds
+
+    def _form_on(self, kept: Visits) -> Form:
+        if self._form is None or not np.array_equal(self._form[0], kept):
+            mask = np.zeros(self.problem.features, dtype=bool)
+            mask[kept] = True
+            self._form = kept, self.sets.form(mask)
+        return self._form[1]
+
+
+def sets_of(problem: DeviceProblem) -> ActiveFeatures:
+    """The features that steps are made in, of a problem whose penalty holds features at zero."""
+    return ActiveFeatures(
+        as_able(problem.penalty), problem.shape, problem.features, problem.ridge, "leave out device, or penalise more", MANY
+    )  # fmt: skip
+
+
+def device_newton_of(problem: DeviceProblem, seed: int) -> DeviceNewton:
+    """Steps in all features where a Hessian has room for them, else in those that matter."""
+    wide = isinstance(problem.datafit, WideSamples)
+    return SparseDeviceNewton(problem, seed) if wide else DeviceNewton(problem, seed)
