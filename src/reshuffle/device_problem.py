@@ -11,9 +11,17 @@ from reshuffle.arrays import Array
 from reshuffle.cached import cached_property, keep
 from reshuffle.digests import digest
 from reshuffle.errors import InputError, shown
-from reshuffle.gpu import CudaDevice, Device, DeviceSamples, samples_on_device
+from reshuffle.gpu import (
+    CudaDevice,
+    Device,
+    DeviceOutputs,
+    DeviceSamples,
+    outputs_on_device,
+    samples_on_device,
+)
 from reshuffle.gpu.device import is_device
 from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
+from reshuffle.gpu.output_placing import check_output_targets
 from reshuffle.losses import Logistic, check_loss
 from reshuffle.objective import Objective, check_penalty
 from reshuffle.penalties.abilities import compiled_form
@@ -22,6 +30,8 @@ from reshuffle.problem import CLEAR, Problem
 
 WIDEST = 4000
 """Features at most: Newton's model of so many is minimised on the processor."""
+
+SamplesOnDevice = DeviceSamples | DeviceOutputs
 
 
 class DeviceProblem(Objective):
@@ -33,8 +43,9 @@ class DeviceProblem(Objective):
     ----------
     X : rows on the card, float32 or float64: a CuPy array, a PyTorch tensor or another array of DLPack, a CSR matrix of CuPy, or
         ``reshuffle.rows.Rows(values, columns, starts)`` with columns of 16 or 32 bits (give ``features`` then).
-    y, sample_weight, offset : arrays of the card, with one number for each row.
-    loss, penalty, ridge, fit_intercept : as for ``Problem``, with a loss of one output that the package has.
+    y, sample_weight, offset : arrays of the card, with one number for each row; y holds the classes 0 … K-1 for ``Multinomial``, and may be a
+        matrix with a column for each output for ``Squared``.
+    loss, penalty, ridge, fit_intercept : as for ``Problem``, with a loss that the package has kernels for.
     features : the number of columns of ``Rows``.
     """
 
@@ -54,7 +65,7 @@ class DeviceProblem(Objective):
         features: int | None = None,
         device: Device | None = None,
     ) -> None:
-        loss = check_loss(Logistic() if loss is None else loss)
+        loss = check_loss(Logistic() if loss is None else loss).for_targets(y)
         if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
             raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
         if device is not None and not is_device(device):
@@ -64,7 +75,14 @@ class DeviceProblem(Objective):
         where = CudaDevice("DeviceProblem") if device is None else device
         rows, n, d = check_device_rows(where, X, features)
         check_features(d)
-        targets = check_device_targets(where, y, n, loss)
+        if loss.vector:
+            if offset is not None:
+                raise InputError(
+                    f"offset needs a loss of one margin, and {loss!r} has several: leave it out"
+                )
+            targets, outputs = check_output_targets(where, y, n, loss)
+        else:
+            targets, outputs = check_device_targets(where, y, n, loss), 0
         weights, offsets = np.empty(0), np.empty(0)
         if sample_weight is not None:
             weights = check_device_vector(where, "sample_weight", sample_weight, n)
@@ -74,12 +92,15 @@ class DeviceProblem(Objective):
             weights = weights * (n / float(weights.sum()))
         if offset is not None:
             offsets = check_device_vector(where, "offset", offset, n)
-        samples = samples_on_device(
-            where, rows, targets, weights, offsets, loss, d, bool(fit_intercept)
-        )
+        bias = bool(fit_intercept)
+        samples: SamplesOnDevice
+        if outputs:
+            samples = outputs_on_device(where, rows, targets, weights, loss, d, bias, (outputs,))
+        else:
+            samples = samples_on_device(where, rows, targets, weights, offsets, loss, d, bias)
         self._take(samples, penalty, float(ridge))
 
-    def _take(self, samples: DeviceSamples, penalty: Any, ridge: float) -> None:
+    def _take(self, samples: SamplesOnDevice, penalty: Any, ridge: float) -> None:
         self.datafit, self.penalty, self.ridge = samples, check_penalty(penalty), ridge
         self.n, self.shape = samples.n, samples.shape
         self.form_with_ridge  # noqa: B018 -- it says so where arrays of the penalty do not fit
@@ -88,14 +109,20 @@ class DeviceProblem(Objective):
     def of(cls, problem: Problem, device: Device) -> Self:
         """A problem whose rows are in memory, copied to the device."""
         fit, made = problem.datafit, cls.__new__(cls)
-        samples = samples_on_device(
-            device, fit.quick, fit.targets, fit.weights, fit.offsets, fit.loss, fit.features, fit.bias
-        )  # fmt: skip
+        samples: SamplesOnDevice
+        if fit.outputs:
+            samples = outputs_on_device(
+                device, fit.quick, fit.targets, fit.weights, fit.loss, fit.features, fit.bias, fit.outputs
+            )  # fmt: skip
+        else:
+            samples = samples_on_device(
+                device, fit.quick, fit.targets, fit.weights, fit.offsets, fit.loss, fit.features, fit.bias
+            )  # fmt: skip
         made._take(samples, problem.penalty, problem.ridge)
         return keep(made, fingerprint=problem.fingerprint)
 
     def with_samples(
-        self, samples: DeviceSamples, penalty: Any = None, ridge: float | None = None
+        self, samples: SamplesOnDevice, penalty: Any = None, ridge: float | None = None
     ) -> Self:
         """Other samples, with the same penalty and ridge or with others."""
         made = type(self).__new__(type(self))
@@ -125,7 +152,7 @@ class DeviceProblem(Objective):
     @cached_property
     def form_with_ridge(self) -> Form | None:
         """ψ with the ridge as the solver of models reads it, where it can be compiled."""
-        return compiled_form(self.penalty, (self.features,), self.ridge)
+        return compiled_form(self.penalty, (self.features, *self.datafit.outputs), self.ridge)
 
     def ridge_at(self, x: Array) -> float:
         """(ridge/2)‖x‖²."""

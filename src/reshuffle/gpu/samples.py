@@ -208,13 +208,17 @@ class DeviceSamples:
 
     def sample(self, count: int, key: int) -> Self:
         """``count`` rows, one at random from each of as many stretches; the key decides which."""
+        return self.take(self.spread(count, key))
+
+    def spread(self, count: int, key: int) -> Any:
+        """The numbers of these rows, on the device."""
         threads = THREADS if max(self.device.lanes) > 1 else 1
         blocks = max(1, min(8 * self.device.processors, -(-count // threads)))
         chosen = self.device.room(count, np.int64)
         self.kernels.run(
             "spread_rows", Launch(blocks, threads), np.uint64(key), np.int64(self.n), np.int64(count), chosen
         )  # fmt: skip
-        return self.take(chosen)
+        return chosen
 
     def take(self, chosen: Any) -> Self:
         """These rows alone, copied on the device; the weights stay as they are."""

@@ -9,6 +9,8 @@ from reshuffle.errors import InputError, shown
 from reshuffle.gpu import CudaDevice, Device
 from reshuffle.gpu.clients import check_loss_on_device
 from reshuffle.gpu.device import is_device
+from reshuffle.gpu.output_placing import check_outputs_on_device
+from reshuffle.solvers.exact.lbfgs_on_device import check_output_steps
 
 if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
@@ -45,12 +47,12 @@ def check_for_device(problem: Any) -> None:
         raise InputError(
             f"{PURPOSE} needs all rows in memory, and these lie on disk: leave out device"
         )
-    check_loss_on_device(fit.loss)
-    if fit.outputs:
-        raise InputError(
-            f"{PURPOSE} takes one output, and y has {fit.outputs[0]} columns: leave out device"
-        )
     check_features(fit.features)
+    if fit.outputs:
+        check_outputs_on_device(fit.loss)
+        check_output_steps(problem)
+    else:
+        check_loss_on_device(fit.loss)
 
 
 def device_of(given: Any) -> Device:

@@ -9,14 +9,15 @@ The model is minimised on the processor.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from reshuffle.cached import cached_property
 from reshuffle.core import native
-from reshuffle.device_problem import DeviceProblem
-from reshuffle.gpu.samples import DeviceSamples, Pass
+from reshuffle.device_problem import DeviceProblem, SamplesOnDevice
+from reshuffle.gpu.samples import Pass
 from reshuffle.interruption import listen
 from reshuffle.objective import Array
 from reshuffle.penalties import ability
@@ -74,18 +75,18 @@ class DeviceNewton:
         self.compiled = all(ability(problem.penalty, name) is not None for name in ABILITIES)
         self._passes: list[tuple[Array, Pass]] = []
         self._factor: tuple[Array, Any] | None = None
-        self._part: DeviceSamples | None = None
+        self._part: SamplesOnDevice | None = None
         self._bent: tuple[tuple[Array, int, float], Array] | None = None
 
     @property
-    def samples(self) -> DeviceSamples:
+    def samples(self) -> SamplesOnDevice:
         return self.problem.datafit
 
     @cached_property
     def first_rows(self) -> int:
         """Rows of the first Hessian: as many as its product costs little beside the passes for, and enough for each column."""
-        width = self.samples.width
-        affordable = WORK_PER_BYTE * self.samples.nbytes // (2 * width * width)
+        width, size = self.samples.width, prod(self.samples.shape)
+        affordable = WORK_PER_BYTE * self.samples.nbytes // (2 * size * size)
         wanted = width * max(FEWEST, min(MOST, affordable // width))
         return wanted if 2 * wanted <= self.samples.n else self.samples.n
 
@@ -171,12 +172,14 @@ class DeviceNewton:
         self._bent = (model.x, model.rows, model.damping), H
         return H
 
-    def _sampled(self, part: DeviceSamples, x: Array, extra: float) -> Array:
+    def _sampled(self, part: SamplesOnDevice, x: Array, extra: float) -> Array:
         """H of some rows, with curvature for columns of whose entries they have too few."""
-        H, squares = part.hessian(x, extra), self.samples.column_squares
-        unseen = np.flatnonzero(part.column_squares < SEEN * squares)
+        outputs = prod(self.samples.outputs)
+        squares = np.repeat(self.samples.column_squares, outputs)
+        H, seen = part.hessian(x, extra), np.repeat(part.column_squares, outputs)
+        unseen = np.flatnonzero(seen < SEEN * squares)
         if unseen.size:
-            total = float(squares.sum()) + self.samples.bias
+            total = float(squares.sum()) + self.samples.bias * outputs
             share = float(np.trace(H)) / total
             if not share > 0.0:
                 bound = float(self.samples.loss.curvature)
@@ -197,11 +200,14 @@ class DeviceNewton:
             and np.all(each.low == -np.inf)
             and np.all(each.high == np.inf)
         ):
-            solution = self._solved(x, at.gradient, H, each.l2)
+            solution = self._solved(x.reshape(-1), at.gradient.reshape(-1), H, each.l2)
             if solution is not None:
-                return solution, self._promised(x, solution, at.gradient, H), 1
+                u = solution.reshape(x.shape)
+                return u, self._promised(x, u, at.gradient, H), 1
         u, floor = x.copy(), native.TRACE * native.EPSILON * abs(at.value)
-        solved = descend(form, H, at.gradient, x, u, native.FINE, floor)
+        solved = descend(
+            form, H, at.gradient, x.reshape(-1), u.reshape(-1), native.FINE, floor
+        )
         good = np.isfinite(solved.gained) and np.isfinite(u).all()
         return (u, solved.gained, solved.rounds) if good else (x, 0.0, solved.rounds)
 
@@ -214,13 +220,13 @@ class DeviceNewton:
             + self.problem.ridge_at(x)
             - self.problem.ridge_at(u)
         )
-        return float(ours - g @ d - 0.5 * d @ (H @ d))
+        return float(ours - np.vdot(g, d) - 0.5 * np.vdot(d, H @ d.reshape(-1)))
 
     def _solved(self, x: Array, g: Array, H: Array, l2: Array) -> Array | None:
         """The minimiser where ψ is a square, by one linear system; None where H has no inverse."""
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-        whole = np.append(l2, np.zeros(int(self.samples.bias)))
+        whole = np.append(l2, np.zeros(x.size - l2.size))
         bent, slope = H + np.diag(whole), g + whole * x
         if x.size > SMALL:
             u: Array = x - self.samples.device.solve(bent, slope)
