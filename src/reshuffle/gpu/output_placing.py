@@ -36,9 +36,7 @@ def outputs_on_device(
     """Samples for passes on the device: arrays that lie there, in a type that the kernels read, are not copied."""
     name, n = check_outputs_on_device(loss), len(targets)
     nothing = device.put(np.zeros(n, dtype=np.float32), np.float32)
-    base = samples_on_device(
-        device, rows, nothing, weights, np.empty(0), Squared(), features, bias
-    )
+    base = samples_on_device(device, rows, nothing, weights, np.empty(0), Squared(), features, bias)
     values, columns, starts = base.rows
     kernels = device.compile(
         {
@@ -64,7 +62,9 @@ def check_output_targets(device: Device, y: Any, n: int, loss: Loss) -> tuple[An
         return device.put(rows, np.float64), int(rows.shape[1])
     given = device.put(y, None)
     if given.ndim != 1 or len(given) != n:
-        raise InputError(f"y must have {n} classes, one per row of X, got shape {tuple(given.shape)}")
+        raise InputError(
+            f"y must have {n} classes, one per row of X, got shape {tuple(given.shape)}"
+        )
     if given.dtype.kind not in "fiub" or not bool((given >= 0).all() & (given < LARGEST).all()):
         raise InputError(f"y must hold the classes 0 … K-1 as numbers; {ENCODE}")
     found = given.astype(np.int32)

@@ -205,9 +205,7 @@ class DeviceNewton:
                 u = solution.reshape(x.shape)
                 return u, self._promised(x, u, at.gradient, H), 1
         u, floor = x.copy(), native.TRACE * native.EPSILON * abs(at.value)
-        solved = descend(
-            form, H, at.gradient, x.reshape(-1), u.reshape(-1), native.FINE, floor
-        )
+        solved = descend(form, H, at.gradient, x.reshape(-1), u.reshape(-1), native.FINE, floor)
         good = np.isfinite(solved.gained) and np.isfinite(u).all()
         return (u, solved.gained, solved.rounds) if good else (x, 0.0, solved.rounds)
 

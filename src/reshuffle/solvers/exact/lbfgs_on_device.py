@@ -94,7 +94,7 @@ class LBFGSOnDevice(NewtonOnDevice):
         tol, calls = self.solver.tol, float(state["calls"][0])
 
         def enough(at: Linearisation) -> bool:
-            return self.certify({"x": at.x}).value <= tol
+            return bool(self.certify({"x": at.x}).value <= tol)
 
         target = tol * abs(self.newton.samples.at_zero)
         found = self.lbfgs.descend(state["x"], calls == 0.0, enough, target)

@@ -218,7 +218,7 @@ class QuasiNewton:
 
     def inverse(self, H: Array) -> Array:
         """H⁻¹."""
-        return np.linalg.inv(H)
+        return np.asarray(np.linalg.inv(H), dtype=np.float64)
 
     def _times(
         self, metric: Callable[[Array], Array], g: Array, steps: list[tuple[Array, Array, float]]
