@@ -15,18 +15,23 @@ from reshuffle.errors import InputError, shown
 from reshuffle.gpu import (
     CudaDevice,
     Device,
+    DeviceOutputs,
     DeviceSamples,
     StreamedSamples,
+    outputs_on_device,
     samples_of_shards,
     samples_on_device,
 )
 from reshuffle.gpu.device import is_device
 from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
+from reshuffle.gpu.output_placing import check_output_targets
 from reshuffle.losses import Logistic, check_loss
 from reshuffle.objective import Objective, check_penalty
 from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import CLEAR, Problem
+
+SamplesOnDevice = DeviceSamples | StreamedSamples | DeviceOutputs
 
 
 class DeviceProblem(Objective):
@@ -38,8 +43,9 @@ class DeviceProblem(Objective):
     ----------
     X : rows on the card, float32 or float64: a CuPy array, a PyTorch tensor or another array of DLPack, a CSR matrix of CuPy, or
         ``reshuffle.rows.Rows(values, columns, starts)`` with columns of 16 or 32 bits (give ``features`` then).
-    y, sample_weight, offset : arrays of the card, with one number for each row.
-    loss, penalty, ridge, fit_intercept : as for ``Problem``, with a loss of one output that the package has.
+    y, sample_weight, offset : arrays of the card, with one number for each row; y holds the classes 0 … K-1 for ``Multinomial``, and may be a
+        matrix with a column for each output for ``Squared``.
+    loss, penalty, ridge, fit_intercept : as for ``Problem``, with a loss that the package has kernels for.
     features : the number of columns of ``Rows``.
     """
 
@@ -59,7 +65,7 @@ class DeviceProblem(Objective):
         features: int | None = None,
         device: Device | None = None,
     ) -> None:
-        loss = check_loss(Logistic() if loss is None else loss)
+        loss = check_loss(Logistic() if loss is None else loss).for_targets(y)
         if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
             raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
         if device is not None and not is_device(device):
@@ -68,7 +74,14 @@ class DeviceProblem(Objective):
             )
         where = CudaDevice("DeviceProblem") if device is None else device
         rows, n, d = check_device_rows(where, X, features)
-        targets = check_device_targets(where, y, n, loss)
+        if loss.vector:
+            if offset is not None:
+                raise InputError(
+                    f"offset needs a loss of one margin, and {loss!r} has several: leave it out"
+                )
+            targets, outputs = check_output_targets(where, y, n, loss)
+        else:
+            targets, outputs = check_device_targets(where, y, n, loss), 0
         weights, offsets = np.empty(0), np.empty(0)
         if sample_weight is not None:
             weights = check_device_vector(where, "sample_weight", sample_weight, n)
@@ -78,13 +91,16 @@ class DeviceProblem(Objective):
             weights = weights * (n / float(weights.sum()))
         if offset is not None:
             offsets = check_device_vector(where, "offset", offset, n)
-        samples = samples_on_device(
-            where, rows, targets, weights, offsets, loss, d, bool(fit_intercept)
-        )
+        bias = bool(fit_intercept)
+        samples: SamplesOnDevice
+        if outputs:
+            samples = outputs_on_device(where, rows, targets, weights, loss, d, bias, (outputs,))
+        else:
+            samples = samples_on_device(where, rows, targets, weights, offsets, loss, d, bias)
         self._take(samples, penalty, float(ridge))
 
-    def _take(self, samples: DeviceSamples | StreamedSamples, penalty: Any, ridge: float) -> None:
-        self.datafit: DeviceSamples | StreamedSamples = samples
+    def _take(self, samples: SamplesOnDevice, penalty: Any, ridge: float) -> None:
+        self.datafit: SamplesOnDevice = samples
         self.penalty, self.ridge = check_penalty(penalty), ridge
         self.n, self.shape = samples.n, samples.shape
         self.form_with_ridge  # noqa: B018 -- it says so where arrays of the penalty do not fit
@@ -94,8 +110,12 @@ class DeviceProblem(Objective):
         """A problem whose rows are in memory, copied to the device, or on disk: those come to the device in every pass, unless they all fit there."""
         fit, made = problem.datafit, cls.__new__(cls)
         others = fit.targets, fit.weights, fit.offsets, fit.loss, fit.features, fit.bias
-        samples: DeviceSamples | StreamedSamples
-        if fit.on_disk:
+        samples: SamplesOnDevice
+        if fit.outputs:
+            samples = outputs_on_device(
+                device, fit.quick, fit.targets, fit.weights, fit.loss, fit.features, fit.bias, fit.outputs
+            )  # fmt: skip
+        elif fit.on_disk:
             samples = samples_of_shards(device, on_disk(fit).rows, *others)
         else:
             samples = samples_on_device(device, fit.quick, *others)
@@ -103,10 +123,7 @@ class DeviceProblem(Objective):
         return keep(made, fingerprint=problem.fingerprint)
 
     def with_samples(
-        self,
-        samples: DeviceSamples | StreamedSamples,
-        penalty: Any = None,
-        ridge: float | None = None,
+        self, samples: SamplesOnDevice, penalty: Any = None, ridge: float | None = None
     ) -> Self:
         """Other samples, with the same penalty and ridge or with others."""
         made = type(self).__new__(type(self))
@@ -136,7 +153,7 @@ class DeviceProblem(Objective):
     @cached_property
     def form_with_ridge(self) -> Form | None:
         """ψ with the ridge as the solver of models reads it, where it can be compiled."""
-        return compiled_form(self.penalty, (self.features,), self.ridge)
+        return compiled_form(self.penalty, (self.features, *self.datafit.outputs), self.ridge)
 
     def ridge_at(self, x: Array) -> float:
         """(ridge/2)‖x‖²."""

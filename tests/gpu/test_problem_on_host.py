@@ -227,8 +227,6 @@ def test_problems_that_a_device_cannot_take_are_refused(device: HostDevice) -> N
     X, y = random_data(rs.losses.Squared(), n=60)
     solver = rs.ExactProxRR(device=device)
     for problem, said in (
-        (rs.Problem(X, np.arange(60) % 3, loss=rs.losses.Multinomial()), "has no kernel"),
-        (rs.Problem(X, np.column_stack([y, y]), loss=rs.losses.Squared()), "has no kernel"),
         (rs.Problem(X, np.abs(y) + 1.0, loss=rs.losses.Gamma()), "has no kernel"),
         (rs.Problem(sp.csr_matrix((60, 5000)), y, loss=rs.losses.Squared()), "at most 4000 features"),
         (rs.OracleProblem(n=2, dim=2, gradient=lambda i, x: x, value=lambda x: 0.0), "takes a Problem"),
@@ -299,12 +297,6 @@ def test_estimators_refuse_what_a_device_does_not_do(
     X, y = random_data(rs.losses.Logistic(), n=60)
     with pytest.raises((rs.InputError, ValueError), match=said):
         rs.RRClassifier(device=device, **settings).fit(X, y)
-
-
-def test_more_than_two_classes_are_refused(device: HostDevice) -> None:
-    X, _ = random_data(rs.losses.Logistic(), n=60)
-    with pytest.raises(rs.InputError, match="has no kernel on the device"):
-        rs.RRClassifier(device=device).fit(X, np.arange(60) % 3)
 
 
 def test_the_command_asks_for_a_card_before_it_reads(

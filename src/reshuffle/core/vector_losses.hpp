@@ -7,63 +7,74 @@
 //     expand      of a block of rows: slopes, p, and sum_i w_i l_i, which have most of their work in common
 //     conjugate   l*(s, y)
 //
-// A target is a class, or a row of K numbers; `Target` is what an array of targets holds.
+// A target is a class, or a row of K numbers; `Target` is what an array of targets holds. Both losses compile for a GPU too, with the
+// elementary functions of its library; blocks of rows and losses of one's own are for processors.
 #pragma once
 #include "elementary.hpp"
 
 namespace reshuffle {
 
+#if defined(__CUDACC__)
+using Index = std::int64_t;
+#else
 template <class L>
 concept VectorLoss = requires(const L l, double *z, Index outputs, const typename L::Target *y) {
     { l.value(z, outputs, y, Index(0)) } -> std::same_as<double>;
     { l.slope(z, outputs, y, Index(0)) };
     { l.conjugate(z, outputs, y, Index(0)) } -> std::same_as<double>;
 };
+#endif
 
 // l = log sum_k exp(z_k) - z_y for a class y = 0 ... K - 1. Its Hessian is diag(p) - p p^T.
 struct Multinomial {
     using Target = std::int32_t;
-    static constexpr bool has_conjugate() { return true; }
-    static constexpr bool bends() { return true; }
+    RESHUFFLE_DEVICE static constexpr bool has_conjugate() { return true; }
+    RESHUFFLE_DEVICE static constexpr bool bends() { return true; }
     static constexpr bool separate = false;
 
-    static double largest(const double *z, Index outputs) {
+    RESHUFFLE_DEVICE static double largest(const double *z, Index outputs) {
         double top = z[0];
         for (Index k = 1; k < outputs; k++) top = z[k] > top ? z[k] : top;
         return top;
     }
     // z <- exp(z - max z), and their sum
-    static double raise(double *z, Index outputs) {
+    template <class M = InRows>
+    RESHUFFLE_DEVICE static double raise(double *z, Index outputs) {
         const double top = largest(z, outputs);
 #pragma omp simd
-        for (Index k = 0; k < outputs; k++) z[k] = InRows::exp(z[k] - top);
+        for (Index k = 0; k < outputs; k++) z[k] = M::exp(z[k] - top);
         double total = 0.0;
         for (Index k = 0; k < outputs; k++) total += z[k];
         return total;
     }
-    double value(const double *z, Index outputs, const Target *y, Index i) const {
+    template <class M = InRows>
+    RESHUFFLE_DEVICE double value(const double *z, Index outputs, const Target *y, Index i) const {
         const double top = largest(z, outputs);
         double total = 0.0;
 #pragma omp simd reduction(+ : total)
-        for (Index k = 0; k < outputs; k++) total += InRows::exp(z[k] - top);
-        return InRows::log(total) + (top - z[y[i]]);
+        for (Index k = 0; k < outputs; k++) total += M::exp(z[k] - top);
+        return M::log(total) + (top - z[y[i]]);
     }
-    void bend(double *z, Index outputs, const Target *, Index) const {
-        const double total = raise(z, outputs);
+    template <class M = InRows>
+    RESHUFFLE_DEVICE void bend(double *z, Index outputs, const Target *, Index) const {
+        const double total = raise<M>(z, outputs);
         for (Index k = 0; k < outputs; k++) z[k] /= total;
     }
-    void slope(double *z, Index outputs, const Target *y, Index i) const {
-        bend(z, outputs, y, i);
+    template <class M = InRows>
+    RESHUFFLE_DEVICE void slope(double *z, Index outputs, const Target *y, Index i) const {
+        bend<M>(z, outputs, y, i);
         z[y[i]] -= 1.0;
     }
-    double conjugate(const double *s, Index outputs, const Target *y, Index i) const {
+    template <class M = InRows>
+    RESHUFFLE_DEVICE double conjugate(const double *s, Index outputs, const Target *y, Index i) const {
         double total = 0.0;
         for (Index k = 0; k < outputs; k++) {
             const double p = s[k] + (k == y[i] ? 1.0 : 0.0);
-            total += p > 0.0 ? p * InRows::log(p) : 0.0;
+            total += p > 0.0 ? p * M::log(p) : 0.0;
         }
         return total;
     }
+#if !defined(__CUDACC__)
     double expand(Matrix<const double> z, const Target *y, Span<const double> w, double *slopes, double *p) const {
         const Index outputs = z.columns;
         for (Index i = 0; i < z.rows; i++) {
@@ -84,33 +95,40 @@ struct Multinomial {
         }
         return loss;
     }
+#endif
 };
 
 // l = ||z - y||^2 / 2. Its Hessian is the identity.
 struct SquaredOutputs {
     using Target = double;
-    static constexpr bool has_conjugate() { return true; }
-    static constexpr bool bends() { return true; }
+    RESHUFFLE_DEVICE static constexpr bool has_conjugate() { return true; }
+    RESHUFFLE_DEVICE static constexpr bool bends() { return true; }
     static constexpr bool separate = true;
 
-    void bend(double *z, Index outputs, const Target *, Index) const { std::fill(z, z + outputs, 1.0); }
-
-    double value(const double *z, Index outputs, const Target *y, Index i) const {
+    template <class M = InRows>
+    RESHUFFLE_DEVICE void bend(double *z, Index outputs, const Target *, Index) const {
+        for (Index k = 0; k < outputs; k++) z[k] = 1.0;
+    }
+    template <class M = InRows>
+    RESHUFFLE_DEVICE double value(const double *z, Index outputs, const Target *y, Index i) const {
         const double *to = y + i * outputs;
         double total = 0.0;
         for (Index k = 0; k < outputs; k++) total += (z[k] - to[k]) * (z[k] - to[k]);
         return 0.5 * total;
     }
-    void slope(double *z, Index outputs, const Target *y, Index i) const {
+    template <class M = InRows>
+    RESHUFFLE_DEVICE void slope(double *z, Index outputs, const Target *y, Index i) const {
         for (Index k = 0; k < outputs; k++) z[k] -= y[i * outputs + k];
     }
-    double conjugate(const double *s, Index outputs, const Target *y, Index i) const {
+    template <class M = InRows>
+    RESHUFFLE_DEVICE double conjugate(const double *s, Index outputs, const Target *y, Index i) const {
         double total = 0.0;
         for (Index k = 0; k < outputs; k++) total += 0.5 * s[k] * s[k] + s[k] * y[i * outputs + k];
         return total;
     }
 };
 
+#if !defined(__CUDACC__)
 // A loss of one's own, by the addresses of its functions: (margins, K, class or row of targets).
 template <class T>
 struct GivenOutputs {
@@ -127,5 +145,6 @@ struct GivenOutputs {
     void bend(double *z, Index outputs, const T *y, Index i) const { d2f(z, outputs, target(y, i, outputs)); }
     double conjugate(double *s, Index outputs, const T *y, Index i) const { return fstar(s, outputs, target(y, i, outputs)); }
 };
+#endif
 
 }  // namespace reshuffle

@@ -3,6 +3,8 @@
 from reshuffle.gpu.clients import DeviceClients, LocalPasses
 from reshuffle.gpu.cuda import CudaDevice
 from reshuffle.gpu.device import Device, Kernels, Launch
+from reshuffle.gpu.output_placing import outputs_on_device
+from reshuffle.gpu.output_samples import DeviceOutputs
 from reshuffle.gpu.placing import samples_on_device
 from reshuffle.gpu.rounds import DeviceRounds
 from reshuffle.gpu.samples import DeviceSamples
@@ -14,6 +16,7 @@ __all__ = [
     "CudaDevice",
     "Device",
     "DeviceClients",
+    "DeviceOutputs",
     "DeviceRounds",
     "DeviceSamples",
     "Kernels",
@@ -21,6 +24,7 @@ __all__ = [
     "LocalPasses",
     "StreamedSamples",
     "kernel_source",
+    "outputs_on_device",
     "samples_of_shards",
     "samples_on_device",
 ]

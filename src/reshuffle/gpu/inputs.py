@@ -62,6 +62,11 @@ def check_device_vector(device: Device, name: str, given: Any, n: int) -> Any:
     return found
 
 
+def check_device_matrix(device: Device, name: str, given: Any) -> Any:
+    """A matrix of finite numbers on the device, float32 or float64."""
+    return _floats(device, name, given, 2)
+
+
 def _floats(device: Device, name: str, given: Any, dimensions: int) -> Any:
     """An array of this many dimensions, used where it lies if it is float32 or float64 and row by row."""
     shape = getattr(given, "shape", None)

@@ -27,8 +27,16 @@ UNITS = {
         HERE / "column_pass.cuh",
         HERE / "problem_entries.cuh",
     ),
+    "outputs": (
+        *SHARED,
+        CORE / "vector_losses.hpp",
+        HERE / "fixed_point.cuh",
+        HERE / "row_pass.cuh",
+        HERE / "output_work.cuh",
+        HERE / "output_entries.cuh",
+    ),
 }
-"""The headers of the kernels of a round over clients, and of those of one large problem, each after those that it includes."""
+"""The headers of the kernels of a round over clients, of one large problem, and of several outputs, each after those that it includes."""
 LOSSES = {
     "logistic": "Logistic",
     "squared": "Squared",
@@ -38,6 +46,8 @@ LOSSES = {
     "poisson": "Poisson",
 }
 """The losses of one output that losses.hpp has, by their names in the core."""
+VECTOR_LOSSES = {"multinomial": "Multinomial", "squared_outputs": "SquaredOutputs"}
+"""Those of several outputs that vector_losses.hpp has."""
 
 
 @cache

@@ -84,10 +84,9 @@ class Multinomial(Loss):
 
     @staticmethod
     def recedes(z: Array, y: Labels, clear: float) -> Mask:
-        own = np.arange(len(z)), y
-        others = z.copy()
-        others[own] = -np.inf
-        ahead: Array = z[own] - others.max(axis=1)
+        own = own_classes(z, y)
+        others: Array = np.where(own, -np.inf, z)
+        ahead: Array = np.where(own, z, 0.0).sum(axis=1) - others.max(axis=1)
         return ahead > clear
 
     @staticmethod
@@ -99,18 +98,15 @@ class Multinomial(Loss):
         M = N. Of what is left, with t the least number for which (1 - t)M ≤ N, the probabilities
         (1 - t)p + (N - (1 - t)M)/W have the sums N. At the minimiser M = N, and nothing changes.
         """
-        n, classes = slopes.shape
-        w = weights if weights.size else np.ones(n)
-        wanted: Array = np.bincount(y, w, minlength=classes).astype(np.float64)
-        own, p = (np.arange(n), y), slopes.copy()
-        p[own] += 1.0
-        p = _shifted(p, w, wanted)
+        own = own_classes(slopes, y)
+        w = weights if weights.size else np.ones_like(slopes[:, 0])
+        wanted: Array = np.where(own, w[:, None], 0.0).sum(axis=0)
+        p = _shifted(slopes + own, w, wanted)
         sums = w @ p
         with np.errstate(over="ignore"):
             kept = min(1.0, float(np.min(wanted / np.maximum(sums, np.finfo(float).tiny))))
         moved: Array = kept * p + (wanted - kept * sums) / w.sum()
-        moved[own] -= 1.0
-        return moved
+        return moved - own
 
     @staticmethod
     def oracle(z: Array, y: Labels) -> Array:
@@ -118,6 +114,13 @@ class Multinomial(Loss):
         own = np.take_along_axis(z, np.asarray(y)[..., None], axis=-1)[..., 0]
         total: Array = np.exp(z - most[..., None]).sum(axis=-1)
         return np.log(total) + (most - own)
+
+
+def own_classes(table: Array, y: Labels) -> Mask:
+    """Whether k is the class of sample i, for an n × K table; it lies where the table does, also on a graphics card."""
+    classes = np.cumsum(np.ones_like(table[0])) - 1.0
+    own: Mask = y[:, None] == classes
+    return own
 
 
 def _shifted(p: Array, w: Array, wanted: Array) -> Array:

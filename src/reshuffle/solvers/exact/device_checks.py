@@ -8,7 +8,9 @@ from reshuffle.errors import InputError, shown
 from reshuffle.gpu import CudaDevice, Device
 from reshuffle.gpu.clients import check_loss_on_device
 from reshuffle.gpu.device import is_device
+from reshuffle.gpu.output_placing import check_outputs_on_device
 from reshuffle.solvers.exact.device_ways import way_on_device
+from reshuffle.solvers.exact.lbfgs_on_device import check_output_steps
 
 if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
@@ -41,12 +43,16 @@ def check_for_device(problem: Any) -> None:
     fit = getattr(problem, "datafit", None)
     if fit is None:
         raise InputError(f"{PURPOSE} takes a Problem, whose rows it can copy; got {shown(problem)}")
-    check_loss_on_device(fit.loss)
-    if fit.outputs:
+    if fit.outputs and fit.on_disk:
         raise InputError(
-            f"{PURPOSE} takes one output, and y has {fit.outputs[0]} columns: leave out device"
+            f"{PURPOSE} takes one output where rows lie on disk, and y has {fit.outputs[0]} columns: leave out device"
         )
-    way_on_device(problem)
+    if fit.outputs:
+        check_outputs_on_device(fit.loss)
+        check_output_steps(problem)
+    else:
+        check_loss_on_device(fit.loss)
+        way_on_device(problem)
 
 
 def device_of(given: Any) -> Device:

@@ -9,6 +9,7 @@ The model is minimised on the processor.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +17,8 @@ import numpy as np
 from reshuffle.arrays import Visits
 from reshuffle.cached import cached_property
 from reshuffle.core import native
-from reshuffle.device_problem import DeviceProblem
-from reshuffle.gpu.samples import DeviceSamples, Pass
-from reshuffle.gpu.streamed import StreamedSamples
+from reshuffle.device_problem import DeviceProblem, SamplesOnDevice
+from reshuffle.gpu.samples import Pass
 from reshuffle.interruption import listen
 from reshuffle.objective import Array
 from reshuffle.penalties import ability
@@ -92,11 +92,11 @@ class DeviceNewton:
         self.compiled = all(ability(problem.penalty, name) is not None for name in ABILITIES)
         self._passes: list[tuple[Array, Pass]] = []
         self._factor: tuple[Array, Any] | None = None
-        self._part: DeviceSamples | None = None
+        self._part: SamplesOnDevice | None = None
         self._bent: tuple[HessianAt, Array] | None = None
 
     @property
-    def samples(self) -> DeviceSamples | StreamedSamples:
+    def samples(self) -> SamplesOnDevice:
         return self.problem.datafit
 
     @property
@@ -111,7 +111,8 @@ class DeviceNewton:
 
     def rows_for(self, width: int) -> int:
         """Rows of a Hessian: as many as its product costs little beside the passes for, and enough for each of so many columns."""
-        affordable = WORK_PER_BYTE * self.samples.nbytes // (2 * width * width)
+        size = width * prod(self.samples.outputs)
+        affordable = WORK_PER_BYTE * self.samples.nbytes // (2 * size * size)
         wanted = width * max(FEWEST, min(MOST, affordable // width))
         return wanted if 2 * wanted <= self.samples.n else self.samples.n
 
@@ -192,19 +193,22 @@ class DeviceNewton:
         self._bent = model, H
         return H
 
-    def _hessian(self, samples: DeviceSamples, model: HessianAt, extra: float) -> Array:
+    def _hessian(self, samples: SamplesOnDevice, model: HessianAt, extra: float) -> Array:
         return samples.hessian(model.x, extra)
 
-    def _squares(self, samples: DeviceSamples, model: HessianAt) -> Array:
+    def _squares(self, samples: SamplesOnDevice, model: HessianAt) -> Array:
         """The mean squares of the columns of the model."""
         return samples.column_squares
 
-    def _sampled(self, part: DeviceSamples, model: HessianAt, extra: float) -> Array:
+    def _sampled(self, part: SamplesOnDevice, model: HessianAt, extra: float) -> Array:
         """H of some rows, with curvature for columns of whose entries they have too few."""
-        H, squares = self._hessian(part, model, extra), self._squares(self.samples, model)
-        unseen = np.flatnonzero(self._squares(part, model) < SEEN * squares)
+        outputs, H = prod(self.samples.outputs), self._hessian(part, model, extra)
+        squares, seen = (
+            np.repeat(self._squares(rows, model), outputs) for rows in (self.samples, part)
+        )
+        unseen = np.flatnonzero(seen < SEEN * squares)
         if unseen.size:
-            total = float(squares.sum()) + self.samples.bias
+            total = float(squares.sum()) + self.samples.bias * outputs
             share = float(np.trace(H)) / total
             if not share > 0.0:
                 bound = float(self.samples.loss.curvature)
@@ -227,9 +231,10 @@ class DeviceNewton:
             and np.all(each.low == -np.inf)
             and np.all(each.high == np.inf)
         ):
-            solution = self._solved(x, at.gradient, H, each.l2)
+            solution = self._solved(x.reshape(-1), at.gradient.reshape(-1), H, each.l2)
             if solution is not None:
-                return solution, self._promised(x, solution, at.gradient, H), 1
+                u = solution.reshape(x.shape)
+                return u, self._promised(x, u, at.gradient, H), 1
         return descended(form, H, at.gradient, at.value, x)
 
     def _promised(self, x: Array, u: Array, g: Array, H: Array) -> float:
@@ -241,13 +246,13 @@ class DeviceNewton:
             + self.problem.ridge_at(x)
             - self.problem.ridge_at(u)
         )
-        return float(ours - g @ d - 0.5 * d @ (H @ d))
+        return float(ours - np.vdot(g, d) - 0.5 * np.vdot(d, H @ d.reshape(-1)))
 
     def _solved(self, x: Array, g: Array, H: Array, l2: Array) -> Array | None:
         """The minimiser where ψ is a square, by one linear system; None where H has no inverse."""
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-        whole = np.append(l2, np.zeros(int(self.samples.bias)))
+        whole = np.append(l2, np.zeros(x.size - l2.size))
         bent, slope = H + np.diag(whole), g + whole * x
         if x.size > SMALL:
             u: Array = x - self.samples.device.solve(bent, slope)
@@ -264,7 +269,7 @@ class DeviceNewton:
 def descended(form: Form, H: Array, g: Array, value: float, x: Array) -> tuple[Array, float, int]:
     """The minimiser of a model as far as f shows it, what it promises, and the rounds that it took; x where that fails."""
     u, floor = x.copy(), native.TRACE * native.EPSILON * abs(value)
-    solved = descend(form, H, g, x, u, native.FINE, floor)
+    solved = descend(form, H, g, x.reshape(-1), u.reshape(-1), native.FINE, floor)
     good = np.isfinite(solved.gained) and np.isfinite(u).all()
     return (u, solved.gained, solved.rounds) if good else (x, 0.0, solved.rounds)
 

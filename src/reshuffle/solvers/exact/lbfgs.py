@@ -60,7 +60,7 @@ class LBFGS(Phase):
     def cost(self, view: View) -> float:
         """The cost of a first call, with its block and few iterations."""
         lbfgs = _descent(view.run)
-        fit = lbfgs.problem.datafit
+        fit = lbfgs.second_order.fit
         if lbfgs.one_output:
             return costs.passes(fit, FEWEST)
         return costs.passes(fit, FEWEST) + (costs.block(fit) if lbfgs.has_metric else 0.0)

@@ -73,16 +73,22 @@ class NewtonOnDevice(Method):
             size //= GROWS
         for level, count in enumerate(reversed(sizes)):
             part = samples.sample(count, key_of(self.solver.seed, 2 + level))
-            newton = device_newton_of(self.problem.with_samples(part), self.solver.seed)
-            model = HessianAt(x, newton.first_rows)
             enough = KNOWN * columns / count * abs(part.at_zero or 1.0)
-            for _ in range(STEPS):
-                done = newton.step(x, model)
-                x, model, worked = done.x, done.model, worked + done.passes * count
-                if done.stuck or model.promised <= enough:
-                    break
+            x, passes = self.solved(self.problem.with_samples(part), x, enough)
+            worked += passes * count
         self.start_gradients = round(worked)
         return x
+
+    def solved(self, problem: DeviceProblem, x: Array, enough: float) -> tuple[Array, float]:
+        """The minimiser of another problem from x on, until a step promises no more than this, and the passes that were made."""
+        newton, passes = device_newton_of(problem, self.solver.seed), 0.0
+        model = HessianAt(x, newton.first_rows)
+        for _ in range(STEPS):
+            done = newton.step(x, model)
+            x, model, passes = done.x, done.model, passes + done.passes
+            if done.stuck or model.promised <= enough:
+                break
+        return x, passes
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         rows, promised, damping = state["newton"].tolist()

@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple, TypeGuard
 import numpy as np
 
 from reshuffle.core import native
+from reshuffle.device_problem import DeviceProblem
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form, native_form
@@ -99,7 +100,7 @@ class NewtonSteps:
         return end
 
 
-def form_of(problem: Problem) -> Form:
+def form_of(problem: Problem | DeviceProblem) -> Form:
     """ψ with the ridge, as the core reads it."""
     form = problem.form_with_ridge
     if form is None:

@@ -10,12 +10,13 @@ With one output such a block would be the whole Hessian, which Newton steps have
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 
+from reshuffle.device_problem import DeviceProblem
 from reshuffle.objective import Array
 from reshuffle.problem import Problem
 from reshuffle.solvers.exact import costs
@@ -65,14 +66,21 @@ def is_smooth(problem: Problem) -> bool:
     return bool(free)
 
 
+def squares_of(problem: Problem | DeviceProblem) -> Array:
+    """l2 of every coordinate of x, zero for an intercept."""
+    found = np.zeros(problem.shape)
+    found[: problem.features] = np.reshape(form_of(problem).l2, found[: problem.features].shape)
+    return found
+
+
 class QuasiNewton:
     """Calls of L-BFGS on one problem, whose ridge holds every coordinate but for an intercept."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, fit = problem, problem.datafit
+        fit = problem.datafit
+        self.problem: Problem | DeviceProblem = problem
         self.second_order = SecondOrder(fit, origin=np.zeros(fit.features))
-        self.l2 = np.zeros(problem.shape)
-        self.l2[: fit.features] = np.reshape(form_of(problem).l2, self.l2[: fit.features].shape)
+        self.l2 = squares_of(problem)
         self.block_cost = costs.block_passes(fit)
         """Passes that a block costs."""
 
@@ -101,7 +109,7 @@ class QuasiNewton:
         Without an intercept ‖∇P‖²/(2·l2) is the duality gap. The call ends, too, where more than ``worth`` iterations
         seem to be left.
         """
-        before, at, iterations = self.second_order.passes, self.second_order.linearise(x), 0
+        before, at, iterations = self.passes, self.linearise(x), 0
         value, g = self._whole(at)
         start, most = value, LONGEST if self.one_output else ITERATIONS
         if first and self.has_blocks:
@@ -126,8 +134,17 @@ class QuasiNewton:
                 steps = [*steps[1 - PAIRS :], (step, change, bent)]
             at, g, iterations = new, then, iterations + 1
             estimates.append(self._estimate(g))
-        passes, left = self.second_order.passes - before, iterations_left(estimates, target)
+        passes, left = self.passes - before, iterations_left(estimates, target)
         return Descended(at, start - value, passes, iterations, left)
+
+    @property
+    def passes(self) -> int:
+        """Over all rows, so far."""
+        return self.second_order.passes
+
+    def linearise(self, x: Array) -> Linearisation:
+        """f at x, by a pass over all rows."""
+        return self.second_order.linearise(x)
 
     def _length(self, at: Linearisation, g: Array, d: Array) -> float:
         """The length of the step d that is the best where P is a parabola; 1 where it has no curvature along d."""
@@ -149,7 +166,7 @@ class QuasiNewton:
         """The first of x + d, x + d/2, … where P is low enough: f there, P and its gradient."""
         t = 1.0
         for _ in range(HALVINGS if slope < 0.0 else 0):
-            new = self.second_order.linearise(at.x + t * d)
+            new = self.linearise(at.x + t * d)
             then, g = self._whole(new)
             # near the end values are rounded; slopes still tell
             flat = abs(float(np.vdot(g, d))) <= 0.5 * -slope and then <= value + ROUNDING * abs(
@@ -183,19 +200,25 @@ class QuasiNewton:
 
     def blocks(self, at: Linearisation, shared: bool) -> Array:
         """The inverses of the blocks at x: one that all classes share, or one for each."""
-        p, scales = at.curvatures, self.second_order.weights / self.second_order.fit.n
-        everything = np.arange(self.problem.features, dtype=np.uint32)
-        bends, l2 = (p * (1.0 - p)).T, self.l2.T
-        if shared:
-            bends, l2 = bends.mean(axis=0, keepdims=True), l2.mean(axis=0, keepdims=True)
-        found = []
-        for bend, ridge in zip(bends, l2, strict=True):
-            matters = bend >= LITTLE * bend.mean()
-            H = self.second_order.gram(np.where(matters, scales * bend, 0.0), everything)
+        l2, found = self.l2.T.mean(axis=0, keepdims=True) if shared else self.l2.T, []
+        for H, ridge in zip(self.grams(at, shared), l2, strict=True):
             diagonal = H.diagonal() + ridge
             np.fill_diagonal(H, np.where(diagonal > 0.0, (1.0 + LIFT) * diagonal, 1.0))
-            found.append(H)
-        return np.linalg.inv(np.array(found))
+            found.append(self.inverse(H))
+        return np.array(found)
+
+    def grams(self, at: Linearisation, shared: bool) -> Iterator[Array]:
+        """(1/n) Σ w_i p_ik(1 - p_ik) a_i a_iᵀ for each class k, or of the mean of these factors."""
+        p, scales = at.curvatures, self.second_order.weights / self.second_order.fit.n
+        everything = np.arange(self.problem.features, dtype=np.uint32)
+        bends = (p * (1.0 - p)).T
+        for bend in bends.mean(axis=0, keepdims=True) if shared else bends:
+            matters = bend >= LITTLE * bend.mean()
+            yield self.second_order.gram(np.where(matters, scales * bend, 0.0), everything)
+
+    def inverse(self, H: Array) -> Array:
+        """H⁻¹."""
+        return np.asarray(np.linalg.inv(H), dtype=np.float64)
 
     def _times(
         self, metric: Callable[[Array], Array], g: Array, steps: list[tuple[Array, Array, float]]

@@ -17,6 +17,7 @@ from reshuffle.solvers.exact.accelerated import Accelerated
 from reshuffle.solvers.exact.device_checks import check_device, check_for_device, device_of
 from reshuffle.solvers.exact.device_ways import way_on_device
 from reshuffle.solvers.exact.lbfgs import LBFGS
+from reshuffle.solvers.exact.lbfgs_on_device import check_output_steps, method_on_device
 from reshuffle.solvers.exact.method import ExactMethod
 from reshuffle.solvers.exact.newton import Newton
 from reshuffle.solvers.exact.newton_alone import NewtonAlone
@@ -24,7 +25,6 @@ from reshuffle.solvers.exact.newton_cg import NewtonCG
 from reshuffle.solvers.exact.newton_compiled import is_small, is_strongly_held
 from reshuffle.solvers.exact.newton_drivers import newton_driver
 from reshuffle.solvers.exact.newton_kernel import NewtonKernel
-from reshuffle.solvers.exact.newton_on_device import NewtonOnDevice
 from reshuffle.solvers.exact.newton_on_disk import NewtonOnDisk
 from reshuffle.solvers.exact.newton_steps import ABILITIES as NEEDED
 from reshuffle.solvers.exact.newton_steps import can_finish
@@ -130,7 +130,10 @@ class ExactProxRR(Solver):
         if isinstance(problem, DeviceProblem):
             check_device(self)
             check_convex(problem.penalty, type(self).__name__)
-            way_on_device(problem)
+            if problem.datafit.outputs:
+                check_output_steps(problem)
+            else:
+                way_on_device(problem)
             return
         super().check_problem(problem)
         if self.device is not None:
@@ -193,11 +196,10 @@ class ExactProxRR(Solver):
 
     def bind(self, problem: FiniteSum | DeviceProblem) -> Method:
         if isinstance(problem, DeviceProblem):
-            return NewtonOnDevice(self, problem)
+            return method_on_device(self, problem)
         if self.device is not None:
-            return NewtonOnDevice(
-                self, DeviceProblem.of(as_problem(problem), device_of(self.device))
-            )
+            there = DeviceProblem.of(as_problem(problem), device_of(self.device))
+            return method_on_device(self, there)
         if self.threads is not None and is_linear_model(problem):
             problem = problem.with_datafit(replace(problem.datafit, threads=self.threads))
         newton = self._newton_alone(problem)

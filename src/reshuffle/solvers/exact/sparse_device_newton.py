@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from reshuffle.arrays import Visits
 from reshuffle.cached import cached_property
-from reshuffle.device_problem import DeviceProblem
-from reshuffle.gpu.samples import DeviceSamples, Pass
+from reshuffle.device_problem import DeviceProblem, SamplesOnDevice
+from reshuffle.gpu.samples import Pass
 from reshuffle.gpu.wide_samples import MANY, WideSamples
 from reshuffle.objective import Array
 from reshuffle.penalties.abilities import as_able
@@ -65,11 +65,11 @@ class SparseDeviceNewton(DeviceNewton):
         found = self.sets.wanted(x, g)
         return found if found.any() else self.sets.with_others(np.arange(found.size) == 0)
 
-    def _hessian(self, samples: DeviceSamples, model: HessianAt, extra: float) -> Array:
+    def _hessian(self, samples: SamplesOnDevice, model: HessianAt, extra: float) -> Array:
         assert isinstance(samples, WideSamples)
         return samples.hessian_of(model.features, model.x, extra)
 
-    def _squares(self, samples: DeviceSamples, model: HessianAt) -> Array:
+    def _squares(self, samples: SamplesOnDevice, model: HessianAt) -> Array:
         return samples.column_squares[model.features]
 
     def _minimiser(

@@ -1,0 +1,74 @@
+"""Sparse rows column by column on a device, for sums over rows in a fixed order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reshuffle.errors import InputError
+from reshuffle.gpu.device import Device, Kernels, Launch
+from reshuffle.gpu.pass_layout import THREADS
+
+SHORTEST = 256
+"""Entries of a stretch of a column that are added up one after the other, at least: their sum is written down, which is as much work as a few."""
+MOST = 1 << 18
+"""Stretches at most, beyond one for each column: more threads than a card has at a time."""
+
+
+class DeviceColumns:
+    """Σ_i a_ij s_ik for every column j and output k: first of stretches of a column, then of a column's stretches.
+
+    The entries are sorted by column and row once; values and row numbers are a second copy of what the rows store.
+    """
+
+    def __init__(
+        self, device: Device, kernels: Kernels, rows: tuple[Any, Any, Any], n: int, features: int
+    ) -> None:
+        if n >= 2**32:
+            raise InputError(f"a device takes fewer than 2^32 sparse rows at a time, got {n}")
+        self.device, self.kernels, self.features = device, kernels, features
+        values, _, starts = rows
+        stored = int(starts[-1])
+        keys = device.room(stored, np.int64)
+        self.kernels.run("keys_of_entries", launch(device, n), *rows, np.int64(n), keys)
+        keys = keys[:stored]
+        order = keys.argsort()  # keys differ, so that every way of sorting gives the same
+        self.values = None if values is None else values[:stored][order]
+        keys = keys[order]
+        del order
+        found = device.room(features + 1, np.int64)
+        self.kernels.run(
+            "column_starts", launch(device, stored + 1), keys, np.int64(stored), np.int64(n), np.int32(features), found
+        )  # fmt: skip
+        self.rows = (keys % n).astype(np.uint32)
+        begins = device.get(found)
+        longest = max(SHORTEST, -(-stored // MOST))
+        counts = -(-np.diff(begins) // longest)
+        first = np.concatenate([[0], np.cumsum(counts)])
+        within = np.arange(first[-1]) - np.repeat(first[:-1], counts)
+        bounds = np.append(np.repeat(begins[:-1], counts) + longest * within, stored)
+        self.stretches = int(first[-1])
+        self.first, self.bounds = device.put(first, np.int64), device.put(bounds, np.int64)
+
+    def combined(self, slopes: Any) -> Any:
+        """Σ_i a_i s_iᵀ, a matrix of the device with a row for each column and a column for each output."""
+        outputs = int(slopes.shape[1])
+        parts = self.device.room(self.stretches * outputs, np.float64)
+        found = self.device.room(self.features * outputs, np.float64)
+        self.kernels.run(
+            "stretch_sums", launch(self.device, self.stretches * outputs), self.values, self.rows, self.bounds,
+            np.int64(self.stretches), np.int32(outputs), slopes, parts,
+        )  # fmt: skip
+        self.kernels.run(
+            "column_sums", launch(self.device, self.features * outputs), parts, self.first, np.int32(self.features),
+            np.int32(outputs), found,
+        )  # fmt: skip
+        return found.reshape(self.features, outputs)
+
+
+def launch(device: Device, work: int, summing: bool = False) -> Launch:
+    """Threads for so many pieces of work, with memory for a sum over those of a block."""
+    threads = THREADS if max(device.lanes) > 1 else 1
+    blocks = max(1, min(64 * device.processors, -(-work // threads)))
+    return Launch(blocks, threads, 8 * threads if summing else 0)

@@ -1,0 +1,76 @@
+"""Samples with several outputs are put on a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reshuffle.errors import InputError
+from reshuffle.gpu.clients import NUMBERS
+from reshuffle.gpu.device import Device
+from reshuffle.gpu.inputs import check_device_matrix
+from reshuffle.gpu.output_samples import DeviceOutputs
+from reshuffle.gpu.placing import samples_on_device
+from reshuffle.gpu.source import VECTOR_LOSSES
+from reshuffle.losses import Loss, Squared
+from reshuffle.losses.native import built_in
+from reshuffle.losses.targets import ENCODE
+from reshuffle.rows import Rows
+
+LARGEST = 2**31
+"""Classes are numbers of 32 bits."""
+
+
+def check_outputs_on_device(loss: Loss) -> str:
+    """The C++ type of a loss of several outputs."""
+    name = VECTOR_LOSSES.get(built_in(type(loss)) or "")
+    if name is None:
+        raise InputError(f"loss {loss!r} has no kernel on the device: leave out device")
+    return name
+
+
+def outputs_on_device(
+    device: Device, rows: Rows, targets: Any, weights: Any, loss: Loss, features: int, bias: bool, outputs: tuple[int, ...],
+) -> DeviceOutputs:  # fmt: skip
+    """Samples for passes on the device: arrays that lie there, in a type that the kernels read, are not copied."""
+    name, n = check_outputs_on_device(loss), len(targets)
+    nothing = device.put(np.zeros(n, dtype=np.float32), np.float32)
+    base = samples_on_device(device, rows, nothing, weights, np.empty(0), Squared(), features, bias)
+    values, columns, starts = base.rows
+    kernels = device.compile(
+        {
+            "VALUE": "bool" if values is None else NUMBERS[values.dtype.name],
+            "COLUMN": "std::uint32_t" if columns is None else f"std::{columns.dtype.name}_t",
+            "START": "std::uint64_t" if starts is None else f"std::{starts.dtype.name}_t",
+            "DENSE": str(int(base.dense)),
+            "LOSS": name,
+            "BIAS": "true" if bias else "false",
+        },
+        "outputs",
+    )
+    kind = np.int32 if loss.targets == "classes" else np.float64
+    return DeviceOutputs(base, kernels, device.put(targets, kind), loss, (int(outputs[0]),))
+
+
+def check_output_targets(device: Device, y: Any, n: int, loss: Loss) -> tuple[Any, int]:
+    """Targets on the device as a loss of several outputs takes them, and the number of outputs."""
+    if loss.targets == "rows":
+        rows = check_device_matrix(device, "y", y)
+        if len(rows) != n:
+            raise InputError(f"y must have {n} rows, one per row of X, got {len(rows)}")
+        return device.put(rows, np.float64), int(rows.shape[1])
+    given = device.put(y, None)
+    if given.ndim != 1 or len(given) != n:
+        raise InputError(
+            f"y must have {n} classes, one per row of X, got shape {tuple(given.shape)}"
+        )
+    if given.dtype.kind not in "fiub" or not bool((given >= 0).all() & (given < LARGEST).all()):
+        raise InputError(f"y must hold the classes 0 … K-1 as numbers; {ENCODE}")
+    found = given.astype(np.int32)
+    count = int(found.max()) + 1
+    if count > n or bool((found != given).any()) or not np.bincount(device.get(found)).all():
+        raise InputError(f"y must hold the classes 0 … K-1, each at least once; {ENCODE}")
+    if count < 2:
+        raise InputError("y holds one class only; at least two are needed")
+    return found, count

@@ -1,0 +1,272 @@
+"""The samples of a problem with several outputs on a device: matrix products for dense rows, kernels for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from reshuffle.arrays import Array
+from reshuffle.cached import cached_property
+from reshuffle.gpu.device import Device, Kernels, Launch
+from reshuffle.gpu.device_columns import DeviceColumns, launch
+from reshuffle.gpu.samples import BLOCK, DeviceSamples, Pass, spread_rows
+from reshuffle.losses import Loss
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceOutputs:
+    """Σ_i w_i·l(xᵀa_i + b, y_i) with K margins in each row, and x of shape (features + bias, K); ``outputs_on_device`` makes one.
+
+    It answers what ``DeviceSamples`` does; slopes are n × K matrices of the device. All arithmetic is float64.
+    """
+
+    base: DeviceSamples
+    """The rows and weights, with targets that nobody reads."""
+    kernels: Kernels
+    targets: Any
+    """Classes (int32), or a row of K numbers for each sample."""
+    loss: Loss
+    outputs: tuple[int]
+
+    on_disk = False
+    offsets = np.empty(0)
+
+    @property
+    def device(self) -> Device:
+        return self.base.device
+
+    @property
+    def rows(self) -> tuple[Any, Any, Any]:
+        return self.base.rows
+
+    @property
+    def weights(self) -> Any:
+        return self.base.weights
+
+    @property
+    def features(self) -> int:
+        return self.base.features
+
+    @property
+    def bias(self) -> bool:
+        return self.base.bias
+
+    @property
+    def n(self) -> int:
+        return self.base.n
+
+    @property
+    def width(self) -> int:
+        return self.base.width
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.width, self.outputs[0]
+
+    @property
+    def dense(self) -> bool:
+        return self.base.dense
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows and targets."""
+        return self.base.nbytes + int(self.targets.nbytes)
+
+    # --- passes ----------------------------------------------------------------------------------
+
+    def at(self, x: Array) -> Pass:
+        """f, ∇f and the slopes at x."""
+        slopes, to = self._table(), self.device.put(x, np.float64)
+        if not self.dense:
+            self._sparse_margins(to, slopes)
+            value = self._slopes(slopes, 0, self.n)
+            return Pass(value / self.n, self.combined(slopes), slopes)
+        total, value = self._zeros(), 0.0
+        with np.errstate(all="ignore"):  # as in the core
+            for first, block in self._blocks(self.width):
+                part = slopes[first : first + len(block)]
+                part[...] = block @ to
+                value += self._slopes(part, first, len(part))
+                total += block.T @ self._weighted(part, first)
+        return Pass(value / self.n, self.device.get(total) / self.n, slopes)
+
+    def value(self, x: Array) -> float:
+        """Σ_i w_i·l(xᵀa_i + b, y_i)."""
+        return self.at(x).value * self.n
+
+    def margins(self, x: Array) -> Any:
+        """xᵀa_i + b, on the device."""
+        found, to = self._table(), self.device.put(x, np.float64)
+        if self.dense:
+            with np.errstate(all="ignore"):
+                for first, block in self._blocks(self.width):
+                    found[first : first + len(block)] = block @ to
+        else:
+            self._sparse_margins(to, found)
+        return found
+
+    def slopes(self, x: Array) -> tuple[Any, Array]:
+        """The slopes at x, on the device, and the mean gradient."""
+        found = self.at(x)
+        return found.slopes, found.gradient
+
+    def combined(self, slopes: Any) -> Array:
+        """(1/n) Σ w_i a_i s_iᵀ, with a row of sums of slopes where there is an intercept."""
+        slopes, total = self.device.put(slopes, np.float64), self._zeros()
+        if self.dense:
+            with np.errstate(all="ignore"):
+                for first, block in self._blocks(self.width):
+                    part = slopes[first : first + len(block)]
+                    total += block.T @ self._weighted(part, first)
+        else:
+            weighted = self._weighted(slopes, 0)
+            total[: self.features] = self._columns.combined(weighted)
+            if self.bias:
+                total[self.features] = weighted.sum(axis=0)
+        found: Array = self.device.get(total) / self.n
+        return found
+
+    def conjugates(self, slopes: Any, scale: float) -> float:
+        """Σ_i w_i·l*(scale·s_i, y_i)."""
+        scaled = slopes if scale == 1.0 else slopes * scale
+        how = launch(self.device, self.n, summing=True)
+        sums = self.device.room(how.blocks, np.float64)
+        self.kernels.run(
+            "conjugates_of_outputs", how, self.targets, self._given_weights, np.int64(self.n), np.int32(self.outputs[0]),
+            scaled, sums,
+        )  # fmt: skip
+        return float(self.device.get(sums)[: how.blocks].sum())
+
+    @cached_property
+    def at_zero(self) -> float:
+        """f(0)."""
+        margins = self._table()
+        margins.fill(0.0)
+        return self._slopes(margins, 0, self.n) / self.n
+
+    @property
+    def column_squares(self) -> Array:
+        """(1/n) Σ w_i a_ij² of each feature."""
+        return self.base.column_squares
+
+    def _slopes(self, table: Any, first: int, count: int) -> float:
+        """Σ w_i l_i over some rows from their margins, which become slopes."""
+        how = launch(self.device, count, summing=True)
+        sums = self.device.room(how.blocks, np.float64)
+        self.kernels.run(
+            "slopes_of_outputs", how, self.targets, self._given_weights, np.int64(first), np.int64(count),
+            np.int32(self.outputs[0]), table, sums,
+        )  # fmt: skip
+        return float(self.device.get(sums)[: how.blocks].sum())
+
+    def _sparse_margins(self, x: Any, out: Any) -> None:
+        self.kernels.run(
+            "margins_of_outputs", launch(self.device, self.n * self.outputs[0]), *self.rows, np.int64(self.n),
+            np.int32(self.features), x, np.int32(self.outputs[0]), out,
+        )  # fmt: skip
+
+    def _table(self) -> Any:
+        return self.device.room(self.n * self.outputs[0], np.float64).reshape(
+            self.n, self.outputs[0]
+        )
+
+    def _zeros(self) -> Any:
+        return self.device.put(np.zeros(self.shape), np.float64)
+
+    @property
+    def _given_weights(self) -> Any:
+        return self.weights if len(self.weights) else None
+
+    def _weighted(self, part: Any, first: int) -> Any:
+        """Rows of a table from ``first`` on, times their weights."""
+        return part * self.weights[first : first + len(part), None] if len(self.weights) else part
+
+    @cached_property
+    def _columns(self) -> DeviceColumns:
+        return DeviceColumns(self.device, self.kernels, self.rows, self.n, self.features)
+
+    def _blocks(self, numbers: int) -> Iterator[tuple[int, Any]]:
+        """Blocks (a_i, 1) of dense float64 rows, each with the number of its first: as many as give ``BLOCK`` of these numbers for each row."""
+        most, room = max(1, min(self.n, BLOCK // numbers)), None
+        for first in range(0, self.n, most):
+            count = min(most, self.n - first)
+            if self.dense and not self.bias:
+                yield first, self.rows[0][first : first + count].astype(np.float64, copy=False)
+                continue
+            room = self.device.room(most * self.width, np.float64) if room is None else room
+            if not self.dense:
+                room.fill(0.0)
+            warp = max(self.device.lanes)
+            how: Launch = launch(self.device, count * warp)
+            self.kernels.run(
+                "rows_as_doubles", how, *self.rows, np.int32(self.features), np.int64(first), np.int64(count), room
+            )  # fmt: skip
+            yield first, room[: count * self.width].reshape(count, self.width)
+
+    # --- second order ----------------------------------------------------------------------------
+
+    def hessian(self, x: Array, extra: float = 0.0) -> Array:
+        """(1/n) Σ w_i a_i a_iᵀ ⊗ (diag(p_i) - p_i p_iᵀ + extra·(I - 11ᵀ/K)), as x is stored; a sum of squares has the identity for it.
+
+        Softmax does not see a number that is added to all intercepts, so that the Hessian is singular. There the square
+        of their sum is added, which keeps the sum where it is and moves no minimiser.
+        """
+        width, K = self.shape
+        if self.loss.quadratic:
+            return np.kron(self._grams(None)[0], np.eye(K))
+        p = self._probabilities(x)
+        total = self.device.put(np.zeros((width * K, width * K)), np.float64)
+        for first, block in self._blocks(width * K):
+            own = p[first : first + len(block)]
+            roots = self._weighted(own, first) * own  # w p²
+            spread = (block[:, :, None] * (roots**0.5)[:, None, :]).reshape(len(block), width * K)
+            total -= spread.T @ spread
+        H: Array = self.device.get(total) / self.n
+        for k, gram in enumerate(self._grams(p)):
+            H[k::K, k::K] += gram
+        if extra:
+            H += extra * np.kron(self._grams(None)[0], np.eye(K) - 1.0 / K)
+        if self.bias:
+            H[-K:, -K:] += np.trace(H[-K:, -K:]) / K**2
+        return 0.5 * (H + H.T)
+
+    def blocks(self, x: Array) -> Array:
+        """(1/n) Σ w_i p_ik (1 - p_ik) a_i a_iᵀ for each output k; of a sum of squares one block for all."""
+        if self.loss.quadratic:
+            return self._grams(None)
+        p = self._probabilities(x)
+        return self._grams(p * (1.0 - p))
+
+    def _probabilities(self, x: Array) -> Any:
+        found = self.margins(x)
+        self.kernels.run(
+            "bends_of_outputs", launch(self.device, self.n), np.int64(self.n), np.int32(self.outputs[0]), found
+        )  # fmt: skip
+        return found
+
+    def _grams(self, factors: Any) -> Array:
+        """(1/n) Σ w_i c_ik a_i a_iᵀ for the factors in each column k of a table; without a table, c = 1."""
+        count, width = 1 if factors is None else int(factors.shape[1]), self.width
+        total = self.device.put(np.zeros((count, width, width)), np.float64)
+        for first, block in self._blocks(width):
+            for k in range(count):
+                other = block
+                if factors is not None:
+                    other = block * factors[first : first + len(block), k : k + 1]
+                total[k] += block.T @ self._weighted(other, first)
+        found: Array = self.device.get(total) / self.n
+        return 0.5 * (found + found.transpose(0, 2, 1))
+
+    # --- other samples ---------------------------------------------------------------------------
+
+    def sample(self, count: int, key: int) -> Self:
+        """``count`` rows, one at random from each of as many stretches; the key decides which."""
+        return self.take(spread_rows(self.device, self.base.kernels, self.n, count, key))
+
+    def take(self, chosen: Any) -> Self:
+        """These rows alone, copied on the device; the weights stay as they are."""
+        at = self.device.put(chosen, np.int64)
+        return replace(self, base=self.base.take(at), targets=self.targets[at])
