@@ -9,7 +9,7 @@ import numpy as np
 
 from reshuffle.arrays import Array
 from reshuffle.cached import cached_property, keep
-from reshuffle.digests import digest
+from reshuffle.digests import Fingerprint, digest
 from reshuffle.disk_datafit import on_disk
 from reshuffle.errors import InputError, shown
 from reshuffle.gpu import (
@@ -24,6 +24,7 @@ from reshuffle.gpu.device import is_device
 from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
 from reshuffle.losses import Logistic, check_loss
 from reshuffle.objective import Objective, check_penalty
+from reshuffle.penalties import Penalty
 from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import CLEAR, Problem
@@ -120,6 +121,12 @@ class DeviceProblem(Objective):
             self.ridge if ridge is None else ridge,
         )
         return made
+
+    def with_penalty(self, penalty: Penalty) -> Self:
+        """The same f with another penalty; the rows stay where they are."""
+        made = self.with_samples(self.datafit, penalty)
+        others = {"penalty": digest(penalty)}
+        return keep(made, fingerprint=Fingerprint(lambda: {**self.fingerprint, **others}))
 
     def __repr__(self) -> str:
         fit = self.datafit
