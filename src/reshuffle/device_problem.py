@@ -22,7 +22,7 @@ from reshuffle.gpu import (
 )
 from reshuffle.gpu.device import is_device
 from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
-from reshuffle.losses import Logistic, check_loss
+from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.objective import Objective, check_penalty
 from reshuffle.penalties import Penalty
 from reshuffle.penalties.abilities import compiled_form
@@ -139,6 +139,10 @@ class DeviceProblem(Objective):
     @property
     def features(self) -> int:
         return self.datafit.features
+
+    @property
+    def loss(self) -> Loss:
+        return self.datafit.loss
 
     @property
     def fit_intercept(self) -> bool:

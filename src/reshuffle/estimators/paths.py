@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from reshuffle.estimators.penalty_names import penalty_of
 from reshuffle.estimators.scaling import scaling
 from reshuffle.html_tables import ends, html_table
 from reshuffle.penalties import Penalty, ability
-from reshuffle.problem import Problem, as_problem
+from reshuffle.problem import Problem
 from reshuffle.solvers.exact.device_checks import device_of
 from reshuffle.survival import CoxProblem
 from reshuffle.trace import Result
@@ -137,7 +137,7 @@ def _placed(problem: Walkable, solver: Any) -> Walkable | DeviceProblem:
     if device is None:
         return problem
     solver.check_problem(problem)
-    return DeviceProblem.of(as_problem(problem), device_of(device))
+    return DeviceProblem.of(cast(Problem, problem), device_of(device))
 
 
 def _ahead(problem: Walkable, before: Array, x: Array, lambdas: Array) -> Array:
