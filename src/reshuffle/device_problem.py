@@ -9,7 +9,7 @@ import numpy as np
 
 from reshuffle.arrays import Array
 from reshuffle.cached import cached_property, keep
-from reshuffle.digests import digest
+from reshuffle.digests import Fingerprint, digest
 from reshuffle.disk_datafit import on_disk
 from reshuffle.errors import InputError, shown
 from reshuffle.gpu import (
@@ -25,8 +25,9 @@ from reshuffle.gpu import (
 from reshuffle.gpu.device import is_device
 from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
 from reshuffle.gpu.output_placing import check_output_targets
-from reshuffle.losses import Logistic, check_loss
+from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.objective import Objective, check_penalty
+from reshuffle.penalties import Penalty
 from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import CLEAR, Problem
@@ -134,6 +135,12 @@ class DeviceProblem(Objective):
         )
         return made
 
+    def with_penalty(self, penalty: Penalty) -> Self:
+        """The same f with another penalty; the rows stay where they are."""
+        made = self.with_samples(self.datafit, penalty)
+        others = {"penalty": digest(penalty)}
+        return keep(made, fingerprint=Fingerprint(lambda: {**self.fingerprint, **others}))
+
     def __repr__(self) -> str:
         fit = self.datafit
         kind = "dense" if fit.dense else "CSR"
@@ -145,6 +152,10 @@ class DeviceProblem(Objective):
     @property
     def features(self) -> int:
         return self.datafit.features
+
+    @property
+    def loss(self) -> Loss:
+        return self.datafit.loss
 
     @property
     def fit_intercept(self) -> bool:

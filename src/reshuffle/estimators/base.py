@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError, held_warnings, shown
+from reshuffle.estimators.array_api import is_on_card
 from reshuffle.estimators.column_penalties import by_columns
 from reshuffle.estimators.early_stopping import Watch, held_out
 from reshuffle.estimators.hooks import Hooks, with_callbacks
@@ -48,6 +49,9 @@ class LinearEstimator(Linear, Hooks, Nested):
     verbose: object = False
     device: Any = None
 
+    fits_on_card: ClassVar[bool] = True
+    """Rows that lie on a graphics card are used where they are."""
+
     @with_callbacks
     def fit(
         self,
@@ -71,9 +75,16 @@ class LinearEstimator(Linear, Hooks, Nested):
         check_private_fit(self)
         seed = seed_of(self.random_state)
         penalty = self._penalty(data.shape)
-        problem, watch = data.problem(penalty, self.fit_intercept), None
-        tol = tol_of(self.tol, self.solver, problem, device=self.device)
-        solver = solver_of(self.solver, tol, self.max_iter, seed, device=self.device)
+        on_card, device, watch = is_on_card(data.X), self.device, None
+        problem: Any
+        if on_card:
+            self._check_on_card()
+            device = "cuda" if device is None and isinstance(self.solver, str) else device
+            problem = data.on_card(penalty, self.fit_intercept, device)
+        else:
+            problem = data.problem(penalty, self.fit_intercept)
+        tol = tol_of(self.tol, self.solver, problem, device="cuda" if on_card else device)
+        solver = solver_of(self.solver, tol, self.max_iter, seed, device=device)
         if self.early_stopping:
             rows = held_out(problem.n, data.codes, self.validation_fraction, seed)
             if data.weights is not None and not data.weights[rows[1]].any():
@@ -97,11 +108,20 @@ class LinearEstimator(Linear, Hooks, Nested):
         retell(held, type(self).__name__, result, certificate)
         self._keep(result, problem, certificate, watch)
         private = result.privacy is not None  # such a model keeps nothing of the rows
-        self.data_ = None if private else data
+        self.data_ = None if private or on_card else data
         if not private:
-            self.stream_ = SampleStream.after(problem, seed)
+            self.stream_ = None if on_card else SampleStream.after(problem, seed)
         tasks.end(result.x)
         return self
+
+    def _check_on_card(self) -> None:
+        """Refuse what is not done with rows that lie on a graphics card, before any work."""
+        if isinstance(self.solver, str):
+            solver_of(self.solver, 1.0, self.max_iter, 0, device=self.device or "cuda")
+        if self.early_stopping:
+            raise InputError(
+                "early_stopping must be False for rows on a graphics card, of which none are held out, got True"
+            )
 
     def _penalty(self, shape: tuple[int, ...]) -> Penalty:
         """ψ on coefficients of this shape."""
@@ -136,6 +156,10 @@ class LinearEstimator(Linear, Hooks, Nested):
 
     def _advance(self, data: Prepared) -> Self:
         """One more call of ``partial_fit``."""
+        if is_on_card(data.X):
+            raise InputError(
+                "partial_fit takes rows in the processor's memory, and X lies on a graphics card: copy it"
+            )
         refuse_private(self.solver, "partial_fit")
         check_flags(self, "fit_intercept", "positive", "early_stopping")
         if self.early_stopping:

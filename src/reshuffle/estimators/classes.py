@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from reshuffle.arrays import AnyArray, Array, Mask
 from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
+from reshuffle.estimators.array_api import answers_in_kind, here
 from reshuffle.estimators.inputs import Prepared
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import (
@@ -74,11 +75,13 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         x = super().solution()
         return x if self.classes_.size > 2 else np.ascontiguousarray(x[:, 0])
 
+    @answers_in_kind
     def decision_function(self, X: object, offset: object = None) -> Array:
         """The margins aᵀw + b (+ offset): one per row for two classes, one per row and class for more."""
         margins = self._margins(X, offset)
         return margins if margins.shape[1] > 1 else margins.ravel()
 
+    @answers_in_kind
     def predict(self, X: object, offset: object = None) -> AnyArray:
         """The class with the largest margin; of two, the one that is more likely."""
         margins = self._margins(X, offset)
@@ -95,9 +98,11 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         """The share of rows whose class is predicted."""
         from sklearn.metrics import accuracy_score
 
-        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
+        predicted = here(self.predict(X, offset))
+        return float(accuracy_score(here(y), predicted, sample_weight=here(sample_weight)))
 
     @available_if(_probabilities)  # type: ignore[untyped-decorator]
+    @answers_in_kind
     def predict_proba(self, X: object, offset: object = None) -> Array:
         """The probability of each class, in the order of ``classes_``."""
         margins, mean = self._margins(X, offset), mean_of(self.loss_)
@@ -110,10 +115,11 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         return np.column_stack([other, mean(z)])
 
     @available_if(_probabilities)  # type: ignore[untyped-decorator]
+    @answers_in_kind
     def predict_log_proba(self, X: object, offset: object = None) -> Array:
         """The logarithms of the probabilities."""
         with np.errstate(divide="ignore"):  # log 0 = -inf
-            logarithms: Array = np.log(self.predict_proba(X, offset))
+            logarithms: Array = np.log(here(self.predict_proba(X, offset)))
         return logarithms
 
     def __sklearn_tags__(self) -> object:

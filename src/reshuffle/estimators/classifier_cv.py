@@ -28,6 +28,8 @@ class RRClassifierCV(LinearClassifier, CrossValidated):
     scoring : None for the mean loss of the held-out rows, or a scorer of scikit-learn, such as "accuracy".
     rule : "min" for the λ with the lowest mean over the folds, "1se" for the largest within a standard error.
     tol : the relative accuracy of P at each λ; ``None`` for 1e-8 where there are Newton steps, 1e-4 elsewhere.
+    device : as in ``RRClassifier``: every fit is made on the graphics card, to which the rows of a fold are copied once. λ_max and the
+        losses of held-out rows are computed on the processor.
     n_jobs : threads for the folds; -1 for all cores. The result is the same with any number.
 
     Attributes

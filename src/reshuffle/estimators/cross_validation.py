@@ -24,7 +24,13 @@ from reshuffle.estimators.nested import Nested
 from reshuffle.estimators.outcome import certificate_of
 from reshuffle.estimators.paths import Path, follow, path_of, strengths_of, unit_penalty, walk
 from reshuffle.estimators.scaling import scaled
-from reshuffle.estimators.solver_names import ALONG_A_PATH, seed_of, solver_of, tol_of
+from reshuffle.estimators.solver_names import (
+    ALONG_A_PATH,
+    check_on_device,
+    seed_of,
+    solver_of,
+    tol_of,
+)
 from reshuffle.inference import Inference
 from reshuffle.problem import Problem
 from reshuffle.trace import Result
@@ -53,6 +59,7 @@ class CrossValidated(Linear, Nested):
     max_iter: int = 1000
     random_state: object = 0
     n_jobs: int | None = None
+    device: Any = None
 
     def fit(
         self,
@@ -88,8 +95,9 @@ class CrossValidated(Linear, Nested):
             data.shape,
         )
         whole = data.problem(unit, self.fit_intercept)
-        tol = tol_of(self.tol, self.solver, whole, ALONG_A_PATH)
-        solver = solver_of(self.solver, tol, self.max_iter, seed, traced=False)
+        tol = tol_of(self.tol, self.solver, whole, ALONG_A_PATH, self.device)
+        solver = solver_of(self.solver, tol, self.max_iter, seed, traced=False, device=self.device)
+        check_on_device(solver, whole)
         self.lambdas_ = strengths_of(whole, self.lambdas, self.smallest)
         self.loss_ = whole.loss
 

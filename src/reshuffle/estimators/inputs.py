@@ -14,7 +14,9 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 from reshuffle.arrays import AnyArray, Array, DataMatrix
 from reshuffle.datasets.chunks import listed
 from reshuffle.datasets.frames import is_table
+from reshuffle.device_problem import DeviceProblem
 from reshuffle.errors import InputError, shown, warn_user
+from reshuffle.estimators.array_api import check_card, here, is_on_card
 from reshuffle.labels import classes_of
 from reshuffle.losses import Loss
 from reshuffle.losses.offsets import check_offsets
@@ -44,13 +46,26 @@ class Prepared(NamedTuple):
 
     def problem(self, penalty: Penalty, fit_intercept: bool) -> Problem:
         """The mean loss of these rows plus ψ."""
-        offset = self.offsets
-        if self.origin:
-            offset = self.origin + (np.zeros(len(self.y)) if offset is None else offset)
         return Problem(
             self.X, self.y, self.loss, penalty, 0.0, self.weights, fit_intercept=fit_intercept,
-            offset=offset,
+            offset=self._known,
         )  # fmt: skip
+
+    def on_card(self, penalty: Penalty, fit_intercept: bool, device: Any) -> DeviceProblem:
+        """The same for rows that lie on a graphics card, and stay there."""
+        where = None if isinstance(device, str) else device
+        return DeviceProblem(
+            self.X, np.asarray(self.y, np.float64), self.loss, penalty, 0.0, self.weights, fit_intercept, self._known,
+            device=where,
+        )  # fmt: skip
+
+    @property
+    def _known(self) -> AnyArray | None:
+        """The known part of each margin."""
+        if not self.origin:
+            return self.offsets
+        whole: AnyArray = self.origin + (np.zeros(len(self.y)) if self.offsets is None else self.offsets)  # fmt: skip
+        return whole
 
     def take(self, rows: AnyArray) -> Prepared:
         """Some of the rows."""
@@ -93,7 +108,8 @@ def origin_of(loss: Loss, y: AnyArray, weights: Array | None, offsets: Array | N
 
 
 def plain(column: object) -> Any:
-    """A column of a table as an array."""
+    """A column of a table, or an array of another library, as an array."""
+    column = here(column)
     return column.to_numpy() if hasattr(column, "to_numpy") else column
 
 
@@ -111,7 +127,12 @@ def design(estimator: Any, X: Any, *, reset: bool) -> DataMatrix:
         ):  # These attributes belong to the data of an earlier fit.
             if of_file in vars(estimator):
                 delattr(estimator, of_file)
-    elif hasattr(getattr(estimator, "encoding_", None), "transform"):
+    check_card("X", X)
+    if is_on_card(X):
+        there: DataMatrix = _on_card(estimator, X, reset)
+        return there
+    X = here(X)
+    if not reset and hasattr(getattr(estimator, "encoding_", None), "transform"):
         return estimator.encoding_.transform(X) if is_table(X) else _encoded(estimator, X)
     if isinstance(X, Shards):
         if reset:
@@ -145,6 +166,25 @@ def design(estimator: Any, X: Any, *, reset: bool) -> DataMatrix:
             f"X must hold numbers, got text in {_texts(X)}; turn it into numbers first, with "
             "sklearn.preprocessing.OneHotEncoder for instance"
         ) from None
+
+
+def _on_card(estimator: Any, X: Any, reset: bool) -> Any:
+    """Rows that stay on a graphics card; their numbers are checked there."""
+    if reset and not getattr(estimator, "fits_on_card", False):
+        raise InputError(
+            f"{type(estimator).__name__} takes rows in the processor's memory, and X lies on a graphics card: copy it"
+        )
+    if len(X.shape) != 2:
+        raise InputError(f"X must have two dimensions, got shape {tuple(X.shape)}")
+    if reset:
+        estimator.n_features_in_ = int(X.shape[1])
+        if hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+    if X.shape[1] != estimator.n_features_in_:
+        raise InputError(
+            f"X has {X.shape[1]} features, but the model has {estimator.n_features_in_}"
+        )
+    return X
 
 
 def _encoded(estimator: Any, X: Any) -> DataMatrix:
@@ -237,6 +277,7 @@ def _plain(X: Any) -> bool:
 
 def numbers(estimator: object, y: Any) -> NDArray[np.float64]:
     """Targets of a regression."""
+    y = here(y)
     if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1):
         _require(estimator, y)
         _refuse_masks("y", y)
@@ -263,6 +304,7 @@ def numbers(estimator: object, y: Any) -> NDArray[np.float64]:
 
 def labels(estimator: object, y: Any) -> tuple[AnyArray, NDArray[np.int64]]:
     """The sorted classes of any labels, and for each row the number of its class."""
+    y = here(y)
     if not (type(y) is np.ndarray and y.ndim == 1):
         _require(estimator, y)
         _refuse_masks("y", y)
@@ -323,7 +365,7 @@ def weights_of(sample_weight: object, n: int) -> AnyArray | None:
         return None
     if isinstance(sample_weight, (int, float, np.number)):
         return np.full(n, float(sample_weight))
-    given = np.asarray(sample_weight)
+    given = np.asarray(here(sample_weight))
     if given.shape != (n,):
         raise InputError(
             f"sample_weight must be {n} numbers, one per row of X, got shape {given.shape}"

@@ -12,7 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from reshuffle.arrays import AnyArray, Array
 from reshuffle.datasets.rows_encoding import Encoding
+from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
+from reshuffle.estimators.array_api import is_on_card, product
 from reshuffle.estimators.outcome import Certificate
 from reshuffle.estimators.summary import dense, summary_of
 from reshuffle.inference import Inference
@@ -81,8 +83,13 @@ class Linear:
     def _margins(self, X: object, offset: object = None, exposure: object = None) -> Array:
         """Xw + b and the offsets, one column per row of ``coef_`` where that is a matrix."""
         check_is_fitted(self)
-        rows = inputs.design(self, X, reset=False)
-        margins = np.asarray(dense(rows @ self.coef_.T + self.intercept_))
+        rows, margins = inputs.design(self, X, reset=False), np.empty(0)
+        if is_on_card(rows):
+            margins = product(rows, dense(self.coef_).T) + self.intercept_
+            if not np.isfinite(margins).all():
+                raise InputError("X must be finite, got NaN, infinity or numbers that overflow")
+        else:
+            margins = np.asarray(dense(rows @ self.coef_.T + self.intercept_))
         known = inputs.offsets_of(offset, exposure, rows.shape[0], self.loss_)
         return margins if known is None else margins + known.reshape(-1, *[1] * (margins.ndim - 1))
 

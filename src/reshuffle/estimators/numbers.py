@@ -8,6 +8,7 @@ from sklearn.base import RegressorMixin
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
+from reshuffle.estimators.array_api import answers_in_kind, here
 from reshuffle.estimators.inputs import Prepared, origin_of
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import OF_NUMBERS, loss_of, mean_of
@@ -48,6 +49,7 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
         self._origin = origin_of(loss, y, weights, offsets) if self.fit_intercept else 0.0
         return Prepared(X, y, loss, weights, y.shape[1:], None, offsets, self._origin)
 
+    @answers_in_kind
     def predict(self, X: object, offset: object = None, exposure: object = None) -> Array:
         """Xw + b + offset, or what the loss says it stands for: exposure·exp(Xw + b + offset) for losses with a log link.
 
@@ -72,7 +74,8 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
 
         With offsets or exposures the empty model of D² is the best intercept beside them.
         """
-        predicted = self.predict(X, offset, exposure)
+        predicted, y = here(self.predict(X, offset, exposure)), here(y)
+        sample_weight = here(sample_weight)
         if getattr(getattr(self, "loss_", None), "log_link", False):
             known = inputs.offsets_of(offset, exposure, len(predicted), self.loss_)
             return explained_deviance(self.loss_, y, predicted, sample_weight, known)

@@ -7,7 +7,13 @@ from reshuffle.estimators.column_penalties import by_columns
 from reshuffle.estimators.loss_names import OF_NUMBERS
 from reshuffle.estimators.paths import Path, path_of, strengths_of, unit_penalty, walk
 from reshuffle.estimators.regressor import RRRegressor
-from reshuffle.estimators.solver_names import ALONG_A_PATH, seed_of, solver_of, tol_of
+from reshuffle.estimators.solver_names import (
+    ALONG_A_PATH,
+    check_on_device,
+    seed_of,
+    solver_of,
+    tol_of,
+)
 from reshuffle.losses.names import split_name
 
 
@@ -31,6 +37,7 @@ def rr_path(
     tol: float | None = None,
     max_iter: int = 1000,
     random_state: object = 0,
+    device: Any = None,
 ) -> Path:
     """The minimisers of mean loss + λ·ψ for λ from λ_max down, each found from the previous ones.
 
@@ -61,8 +68,9 @@ def rr_path(
     data = model.prepared(X, y, sample_weight, offset, exposure)
     unit = unit_penalty(by_columns(penalty, model), l1_ratio, penalty_factors, positive, data.shape)
     problem = data.problem(unit, fit_intercept)
+    tol = tol_of(tol, solver, problem, ALONG_A_PATH, device)
+    method = solver_of(solver, tol, max_iter, seed_of(random_state), traced=False, device=device)
+    check_on_device(method, problem)
     strengths = strengths_of(problem, lambdas, smallest)
-    tol = tol_of(tol, solver, problem, ALONG_A_PATH)
-    method = solver_of(solver, tol, max_iter, seed_of(random_state), traced=False)
     results = walk(problem, strengths, method, "rr_path")
     return path_of(results, strengths, method, model, model.attributes_of)

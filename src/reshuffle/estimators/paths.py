@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray, Array
+from reshuffle.device_problem import DeviceProblem
 from reshuffle.errors import Held, InputError, held_warnings, not_converged, shown, warn_user
 from reshuffle.estimators.outcome import Certificate, certificate_of, stalled
 from reshuffle.estimators.penalty_names import penalty_of
@@ -17,6 +18,7 @@ from reshuffle.estimators.scaling import scaling
 from reshuffle.html_tables import ends, html_table
 from reshuffle.penalties import Penalty, ability
 from reshuffle.problem import Problem
+from reshuffle.solvers.exact.device_checks import device_of
 from reshuffle.survival import CoxProblem
 from reshuffle.trace import Result
 from reshuffle.validation import as_array, check_finite, check_positive
@@ -117,16 +119,25 @@ def follow(problem: Walkable, lambdas: Array, solver: Any) -> Iterator[Result]:
 
     ``problem`` has ψ at λ = 1.
     """
-    x = problem.without_features()
+    x, placed = problem.without_features(), _placed(problem, solver)
     shape = (problem.features, *problem.shape[1:])
     before, begin, times = x, x, scaling(problem.penalty, shape)
     for k, strength in enumerate(lambdas):
-        result = solver.solve(problem.with_penalty(times(float(strength))), begin)
+        result = solver.solve(placed.with_penalty(times(float(strength))), begin)
         if result.message.startswith("interrupted"):
             raise KeyboardInterrupt  # A single run takes Ctrl-C as its own end; here it has to end the whole path.
         before, x = x, result.x
         begin = _ahead(problem, before, x, lambdas[max(k - 1, 0) : k + 2])
         yield result
+
+
+def _placed(problem: Walkable, solver: Any) -> Walkable | DeviceProblem:
+    """The problem where the solver works: rows are copied to a graphics card once for all strengths."""
+    device = getattr(solver, "device", None)
+    if device is None:
+        return problem
+    solver.check_problem(problem)
+    return DeviceProblem.of(cast(Problem, problem), device_of(device))
 
 
 def _ahead(problem: Walkable, before: Array, x: Array, lambdas: Array) -> Array:

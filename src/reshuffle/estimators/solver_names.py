@@ -96,6 +96,12 @@ def solver_of(
     return given
 
 
+def check_on_device(solver: Any, problem: Problem) -> None:
+    """Refuse a problem that a graphics card cannot take, or a card that is not there, before any work."""
+    if getattr(solver, "device", None) is not None:
+        solver.check_problem(problem)
+
+
 def seed_of(random_state: Any) -> int:
     """The seed: an integer is used as it is, a ``RandomState`` or ``Generator`` draws one, ``None`` means a fresh one."""
     if random_state is None:

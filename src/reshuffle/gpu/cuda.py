@@ -132,7 +132,8 @@ class CudaDevice:
         return CudaChannel(self.cupy, self._card.id)
 
     def finish(self) -> None:
-        self.cupy.cuda.get_current_stream().synchronize()
+        with self._card:
+            self.cupy.cuda.get_current_stream().synchronize()
 
     def put(self, array: Any, dtype: object) -> Any:
         if not hasattr(array, "__cuda_array_interface__") and hasattr(array, "__dlpack_device__"):

@@ -34,8 +34,8 @@ PIECES = 32
 """A piece takes at most one over this number of the memory: the ten that are on the way at a time take less than a third."""
 TABLES = 5
 """Tables with eight bytes for each row, at most: targets, the slopes of two points, a balanced dual point, and one that is just being made."""
-TABLE_SHARE = 4
-"""Tables lie on the device where they take at most one over this number of its memory."""
+TABLE_SHARE = 2
+"""Tables lie on the device where they take at most one over this number of its memory: pieces and a sample take less than the rest."""
 SAMPLE_SHARE = 8
 """A sample takes at most one over this number of the memory; while it is joined of parts it takes twice as much."""
 SAMPLED = 16
