@@ -1,9 +1,9 @@
 """One large problem on a graphics card: seconds to a certified 1e-6, and the speed of a pass.
 
-    python -m benchmarks.gpu_problem [sparse] [dense] [growth] [ones] [--csv problems.csv]
+    python -m benchmarks.gpu_problem [sparse] [dense] [softmax] [growth] [ones] [--csv problems.csv]
     python -m benchmarks.gpu_problem figure --csv problems.csv --figure rows.png
 
-"sparse" has 10⁸ rows of 20 values (float32, 16-bit columns) in 1,000 columns, "dense" 10⁷ × 256 float32, both drawn on the card, with targets of a
+"softmax" is described in ``benchmarks.gpu_outputs``. "sparse" has 10⁸ rows of 20 values (float32, 16-bit columns) in 1,000 columns, "dense" 10⁷ × 256 float32, both drawn on the card, with targets of a
 logistic model. Seconds are those of ``ExactProxRR(device="cuda", tol=1e-6).solve`` by the clock, the median of seven calls after a first one, so that
 kernels are compiled. A pass is timed by CUDA events; its bytes are those of values, columns, starts and targets that are read and of slopes
 that are written, and "share" is its bytes in a second beside those of a copy on the card. "ones" has up to 10⁹ rows of 20 ones: rows with
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import time
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def measure(cupy: Any, problem: DeviceProblem, speed: float, name: str) -> dict[
     x = np.random.default_rng(2).normal(size=problem.shape) * 0.1
     at_zero = fit.at_zero
     pass_ms = milliseconds(cupy, lambda: fit.at(x), 5)
-    read = fit.nbytes + 8 * fit.n
+    read = fit.nbytes + 8 * fit.n * prod(fit.outputs)
     share = read / (1e-3 * pass_ms) / speed
     digests = {fit.at(x).gradient.tobytes() for _ in range(3)}
     found, seconds = solved(problem)
@@ -97,7 +98,7 @@ def measure(cupy: Any, problem: DeviceProblem, speed: float, name: str) -> dict[
         "objective": float(found.trace["objective"][-1]), "at_zero": at_zero,
     }  # fmt: skip
     print({k: round(v, 9) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
-    print("   gaps", [f"{g:.1e}" for g in found.trace["gap"]], "Hessian rows", found.trace["hessian_rows"].tolist(), flush=True)  # fmt: skip
+    print("   gaps", [f"{g:.1e}" for g in found.trace["gap"]], "Hessian rows", found.trace.get("hessian_rows", np.empty(0)).tolist(), flush=True)  # fmt: skip
     return row
 
 
@@ -243,7 +244,7 @@ def draw(source: Path, target: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="*", default=["sparse", "dense", "growth", "ones"])
+    parser.add_argument("parts", nargs="*", default=["sparse", "dense", "softmax", "growth", "ones"])
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--figure", type=Path)
@@ -255,6 +256,10 @@ def main() -> None:
         rows += measure_sparse(given.rows, peers=True)
     if "dense" in given.parts:
         rows += measure_dense(given.rows // 10, 256)
+    if "softmax" in given.parts:
+        from benchmarks.gpu_outputs import measure_softmax, measure_sparse_softmax
+
+        rows += measure_softmax(given.rows // 10, 256) + measure_sparse_softmax(given.rows // 10)
     if "growth" in given.parts:
         for n in (10**5, 10**6, 10**7, 5 * 10**8, 8 * 10**8):
             try:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from command_line import runner
 from host_device import COMPILER, HostDevice
 from output_cases import LAYOUTS, PROBLEMS, classes_of, separable, softmax, targets, thin
 from output_checks import MAKERS, check_pass, check_solution
 
 import reshuffle as rs
+from reshuffle.cli import fit, main
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.gpu import output_samples
-from reshuffle.solvers.exact import device_newton, lbfgs_on_device
+from reshuffle.solvers.exact import device_checks, device_newton, lbfgs_on_device
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not there")
 
@@ -123,6 +127,39 @@ def test_the_gap_is_never_below_the_truth(name: str, device: HostDevice) -> None
         assert measure.at(x) >= above - 1e-10
 
 
+@pytest.mark.parametrize("widest", [10, 4000], ids=["lbfgs", "newton"])
+def test_starts_near_and_far_out(
+    widest: int, device: HostDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lbfgs_on_device, "WIDEST", widest)
+    problem = softmax(*classes_of(), ridge=1e-3)
+    solver = rs.ExactProxRR(tol=1e-9, device=device)
+    best = rs.ExactProxRR(tol=1e-12).solve(problem).x
+    assert solver.solve(problem, best).converged
+    away = np.random.default_rng(0).normal(size=problem.shape)
+    found = solver.solve(problem, 100.0 * away)
+    assert found.converged
+    above = problem.objective(found.x) - problem.objective(best)
+    assert above <= 1e-9 * problem.datafit.at_zero
+    with pytest.warns(
+        UserWarning, match="ExactProxRR"
+    ):  # the losses overflow there, and nothing is claimed
+        assert not rs.ExactProxRR(tol=1e-9, epochs=5, device=device).solve(problem, 1e300 * away).converged  # fmt: skip
+
+
+@pytest.mark.parametrize("widest", [1, 4000], ids=["lbfgs", "newton"])
+def test_rows_without_entries(
+    widest: int, device: HostDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lbfgs_on_device, "WIDEST", widest)
+    X, y = classes_of()
+    gaps = sp.csr_matrix(sp.vstack([thin(X[:300]), sp.csr_matrix((300, X.shape[1]))]))
+    for rows in (sp.csr_matrix(X.shape), gaps, np.zeros_like(X)):
+        check_solution(softmax(rows, y, ridge=1e-3), device)
+    check_solution(softmax(np.array([[1.0], [2.0], [0.0]]), [0, 1, 2], ridge=1e-3), device)
+    check_solution(softmax(np.hstack([X, X]), y, ridge=1e-8), device)  # each column twice
+
+
 # --- arrays of the device and refusals -----------------------------------------------------------
 
 
@@ -200,3 +237,16 @@ def test_estimators_take_several_outputs(device: HostDevice) -> None:
     Y = np.column_stack([X[:, 0] + y, X[:, 1] - y])
     lines = rs.RRRegressor(l2=0.01, device=device).fit(X, Y)
     np.testing.assert_allclose(lines.coef_, rs.RRRegressor(l2=0.01).fit(X, Y).coef_, atol=1e-4)
+
+
+def test_the_command_fits_several_classes(
+    device: HostDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (fit, device_checks):
+        monkeypatch.setattr(module, "CudaDevice", lambda purpose: device)
+    X, y = classes_of(200, 3)
+    lines = ["a,b,c,kind", *(f"{','.join(map(str, row))},k{k}" for row, k in zip(X, y, strict=True))]  # fmt: skip
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(lines))
+    ended = runner().invoke(main, ["fit", str(table), "--target", "kind", "--device", "cuda", "--out", str(tmp_path / "model")])  # fmt: skip
+    assert ended.exit_code == 0, ended.output + ended.stderr

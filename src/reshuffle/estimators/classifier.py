@@ -50,7 +50,7 @@ class RRClassifier(LinearClassifier, LinearEstimator):
     callbacks : a function of a ``Result``, or a list of such, called after each epoch; True stops the run.
     verbose : whether to show a progress bar.
     device : "cuda" for the graphics card of this computer (extra ``gpu``): ``ExactProxRR(device="cuda")`` on arrays of the processor, which
-        are copied there, or on shards. Rows that lie on the card are fitted there anyway (docs/gpu.md). ``tol=None`` then stands for 1e-8. For two classes, and losses that have kernels.
+        are copied there, or on shards. Rows that lie on the card are fitted there anyway (docs/gpu.md). ``tol=None`` then stands for 1e-8. For losses that have kernels.
     class_weight : None, "balanced", or a dict from class to weight; it multiplies sample weights.
 
     Attributes

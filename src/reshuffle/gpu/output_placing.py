@@ -18,7 +18,7 @@ from reshuffle.losses.native import built_in
 from reshuffle.losses.targets import ENCODE
 from reshuffle.rows import Rows
 
-LARGEST = 2**31
+LARGEST = 2.0**31
 """Classes are numbers of 32 bits."""
 
 

@@ -15,6 +15,9 @@ from reshuffle.gpu.device_columns import DeviceColumns, launch
 from reshuffle.gpu.samples import BLOCK, DeviceSamples, Pass, spread_rows
 from reshuffle.losses import Loss
 
+PIECES = 2
+"""Pieces of a block of rows for each processor of a card: all have work until the end, and the sums of pieces are small beside the block."""
+
 
 @dataclass(frozen=True, eq=False)
 class DeviceOutputs:
@@ -90,7 +93,7 @@ class DeviceOutputs:
                 part = slopes[first : first + len(block)]
                 part[...] = block @ to
                 value += self._slopes(part, first, len(part))
-                total += block.T @ self._weighted(part, first)
+                total += self._across(block, self._weighted(part, first))
         return Pass(value / self.n, self.device.get(total) / self.n, slopes)
 
     def value(self, x: Array) -> float:
@@ -120,7 +123,7 @@ class DeviceOutputs:
             with np.errstate(all="ignore"):
                 for first, block in self._blocks(self.width):
                     part = slopes[first : first + len(block)]
-                    total += block.T @ self._weighted(part, first)
+                    total += self._across(block, self._weighted(part, first))
         else:
             weighted = self._weighted(slopes, 0)
             total[: self.features] = self._columns.combined(weighted)
@@ -161,6 +164,21 @@ class DeviceOutputs:
             np.int32(self.outputs[0]), table, sums,
         )  # fmt: skip
         return float(self.device.get(sums)[: how.blocks].sum())
+
+    def _across(self, block: Any, table: Any) -> Any:
+        """blockᵀ·table: as a sum over equal pieces of rows, which are multiplied at the same time.
+
+        The product has few rows and columns, and would occupy few of a card's processors. Of the two the table, which is smaller,
+        is transposed.
+        """
+        pieces = PIECES * self.device.processors
+        each = len(block) // pieces
+        most = each * pieces
+        if not each:
+            return block.T @ table
+        tables, blocks = (a[:most].reshape(pieces, each, -1) for a in (table, block))
+        total = (tables.transpose(0, 2, 1) @ blocks).sum(axis=0).T
+        return total if most == len(block) else total + block[most:].T @ table[most:]
 
     def _sparse_margins(self, x: Any, out: Any) -> None:
         self.kernels.run(

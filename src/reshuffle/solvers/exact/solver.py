@@ -79,7 +79,8 @@ class ExactProxRR(Solver):
     device : ``"cuda"``: the passes over all rows are made on the graphics card of this computer (extra ``gpu``), to which the rows are copied
         unless they are there (``DeviceProblem``); rows of shards that do not fit there come to it in every pass. A ``reshuffle.gpu.CudaDevice`` may be
         given in its place. Newton steps are made alone, with a Hessian of a sample of the rows, and the
-        certificate is the duality gap where there is one, computed in float64. For losses of one output and at most 4,000 features.
+        certificate is the duality gap where there is one, computed in float64. For at most 4,000 features; features times outputs are at
+        most 4,000 too, unless the penalty is a ridge, for which L-BFGS steps are made.
     threads : of the passes over all rows in storage order (certificates, Newton steps), where there are
         several thousand rows or more. The bits do not depend on the number; without one, sums are made in one piece.
 
