@@ -1,4 +1,4 @@
-"""The interface of a problem that Newton steps are made on by its Hessian, where f need not be a sum over samples."""
+"""The interface of a problem that is solved by Newton steps with its Hessian; f need not be a sum over samples."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class TwiceDifferentiable(Objective):
 
     taken_by: ClassVar[str] = "ProxNewton or FISTA"
     least: float
-    """A bound below f, which f comes as near to as its data allow."""
+    """A lower bound of f, which f approaches as closely as its data allow."""
 
     varying: NDArray[np.bool_]
-    """The features that f depends on: along the others it has no slope, and along these curvature, however little of it rounding leaves."""
+    """The features that f depends on: along the others its slope is zero, along these it has curvature, even if rounding leaves little of it."""
 
     @abstractmethod
     def expand(self, x: Array) -> FirstOrder:
@@ -46,11 +46,11 @@ class TwiceDifferentiable(Objective):
 
     @abstractmethod
     def reach(self, directions: Array) -> float:
-        """A number that R(Vu) ≤ reach·‖u‖ holds with for the columns V of this matrix."""
+        """A bound on the reach of these directions, the columns of V: R(Vu) ≤ reach·‖u‖ for every u."""
 
     @cached_property
     def reference(self) -> float:
-        """f(0) - inf f, which accuracies are relative to; 1 where f does not vary."""
+        """f(0) - inf f, to which accuracies are relative; 1 if f is constant."""
         return max(self.expand(np.zeros(self.shape)).value - self.least, 0.0) or 1.0
 
     def value(self, x: Array) -> float:

@@ -183,8 +183,8 @@ def killed(*_):
     left -= 1
     if left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
-import reshuffle.datasets.conversion.libsvm_source as source
-source.PIECE = 4000
+import reshuffle.datasets.libsvm_blocks as blocks
+blocks.PIECE = 4000
 how = Conversion(shard_rows=64, shuffle=sys.argv[4] == "1")
 convert(sys.argv[1], sys.argv[2], how, killed)
 """

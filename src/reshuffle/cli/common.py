@@ -142,6 +142,17 @@ class Output:
         return not (self.json or self.quiet)
 
 
+def together(*options: Any) -> Callable[[Command], Command]:
+    """Several options as one decorator; the help lists them in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
 def output_options(command: Command) -> Command:
     """Give a command ``--json`` and ``--quiet``, which it receives as ``output``."""
 

@@ -9,24 +9,20 @@ from pathlib import Path
 from rich.filesize import decimal
 from rich.table import Table
 
+from reshuffle import datasets
 from reshuffle.cli.common import Output
-from reshuffle.datasets import CATALOGUE, VARIABLE, cache_folder, fetch, find
+from reshuffle.datasets import CATALOGUE, VARIABLE, cache_folder, find
 
 
 def run(*, names: Sequence[str], fetch: bool, output: Output) -> None:
     """List the data sets of these names, or all of them, after downloading them if that was requested."""
-    if fetch:
-        _fetch(names, output.live)
+    for name in names if fetch else ():
+        datasets.fetch(name, progress=output.live)
     listed = names or list(CATALOGUE)
     output.console.print(_table(listed))
     for place, folder in _places().items():
         output.line(f"{place}: {folder or 'names no folder'}")
     output.document([_entry(name) for name in listed])
-
-
-def _fetch(names: Sequence[str], progress: bool) -> None:
-    for name in names:
-        fetch(name, progress=progress)
 
 
 def _entry(name: str) -> dict[str, object]:
@@ -48,7 +44,7 @@ def _table(names: Sequence[str]) -> Table:
     for name in names:
         entry, path = CATALOGUE.get(name), find(name)
         if entry is None and path is None:
-            fetch(name)  # This attempt raises the error that says why.
+            datasets.fetch(name)  # This attempt raises the error that says why.
         table.add_row(
             name,
             f"{entry.rows:,}" if entry else "",

@@ -14,8 +14,7 @@ from reshuffle import datasets
 from reshuffle.callbacks import Checkpoint
 from reshuffle.cli.board import Board
 from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output
-from reshuffle.cli.federate_model import write_model
-from reshuffle.cli.federate_picture import draw
+from reshuffle.cli.federate_model import file_of_a_run, write_outcome
 from reshuffle.cli.private import Private
 from reshuffle.cli.sites_file import is_sites, privacy_table, sites_of
 from reshuffle.cli.tables import show
@@ -83,8 +82,11 @@ def run(options: Options, output: Output) -> int:
     checkpoint = options.out / "checkpoint.npz"
     if options.resume and not checkpoint.is_file():
         raise InputError(f"--resume: there is no checkpoint {checkpoint}")
-    if not (options.resume or options.force):
-        _check_free(options.out)
+    earlier = None if options.resume or options.force else file_of_a_run(options.out)
+    if earlier is not None:
+        raise InputError(
+            f"{earlier} is of an earlier run: go on with --resume, give another --out, or overwrite it with --force"
+        )
     level = _level(options)  # before any data is touched
     problem, learned = _problem(options)
     names = problem.names if isinstance(problem, Sites) else [*map(str, range(problem.count))]
@@ -106,11 +108,11 @@ def run(options: Options, output: Output) -> int:
     seconds = time.perf_counter() - clock
     if learned is not None:
         result = replace(result, learned=learned, tally=tally)
-    result.save(options.out / "result.npz")
-    result.trace.to_csv(options.out / "trace.csv")
-    sizes, losses = _clients(problem, result, level is not None)
-    draw(result.trace, sizes, losses, options.out / "federation.png", names)
-    model = write_model(result, options.out, _about(options, problem, result, seconds))
+    if isinstance(problem, Federation):
+        for part, client in zip(result.tally.parts, problem.clients, strict=True):
+            part.samples = client.n
+            part.loss = None if level is not None else float(client.value(result.x))
+    model = write_outcome(result, options.out, _about(options, problem, result, seconds))
     show(output.console, _table(result))
     if result.held_out:
         show(output.console, _quality(result.held_out))
@@ -175,19 +177,6 @@ def _problem(options: Options) -> tuple[Federation | Sites, Learned | None]:
     return federation, Learned(loss, penalty, False, n, d, labels, (), data.encoding)
 
 
-def _clients(
-    problem: Federation | Sites, result: FederatedResult, private: bool
-) -> tuple[list[int], list[float]]:
-    """The samples and the loss of each client, as far as sites have reported them; no loss where it is private."""
-    parts = result.tally.parts
-    if not isinstance(problem, Sites):
-        for part, client in zip(parts, problem.clients, strict=True):
-            part.samples = client.n
-            part.loss = None if private else float(client.value(result.x))
-    told = [np.nan if part.loss is None else part.loss for part in parts]
-    return [part.samples or 0 for part in parts], told
-
-
 def _level(options: Options) -> Level | None:
     """The level of privacy, with what else must be given in numbers for it."""
     sites = is_sites(options.data)
@@ -232,18 +221,6 @@ def _solver(options: Options, level: Level | None, secure: bool) -> FederatedSol
         rounds=options.rounds, step=step, engine=options.engine, seed=options.seed, tol=options.tol,
         evaluate=options.evaluate, downlink=options.downlink, **more,
     )  # fmt: skip
-
-
-def _check_free(out: Path) -> None:
-    """Refuse a folder that holds an earlier run, so that none is overwritten by accident."""
-    there = [
-        name for name in ("checkpoint.npz", "result.npz", "model.npz") if (out / name).exists()
-    ]
-    if there:
-        raise InputError(
-            f"{out / there[0]} is of an earlier run: go on with --resume, give another --out, or "
-            "overwrite it with --force"
-        )
 
 
 def _federation(options: Options) -> Federation:

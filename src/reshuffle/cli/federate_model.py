@@ -1,10 +1,11 @@
-"""The files that a federation ends with: its model and its report."""
+"""The files of a run over clients, by the command and by Flower alike."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
+from reshuffle.cli.federate_picture import draw
 from reshuffle.estimators import from_federation
 from reshuffle.estimators.linear import Linear
 from reshuffle.federated import FederatedResult
@@ -12,8 +13,23 @@ from reshuffle.files import write_atomically
 from reshuffle.report import federated_page
 from reshuffle.report.words import data_table
 
+RUN = ("checkpoint.npz", "result.npz", "model.npz")
+"""The files that show that a folder holds a run."""
 LONGEST = 80
 """A feature's name is shown up to this many characters."""
+
+
+def file_of_a_run(out: Path) -> Path | None:
+    """A file that an earlier run has left in this folder; None if there is none."""
+    return next((out / name for name in RUN if (out / name).exists()), None)
+
+
+def write_outcome(result: FederatedResult, out: Path, about: Mapping[str, object]) -> Linear:
+    """Write result.npz, trace.csv, federation.png, model.npz and report.html; returns the model."""
+    result.save(out / "result.npz")
+    result.trace.to_csv(out / "trace.csv")
+    draw(result.trace, result.tally.parts, out / "federation.png")
+    return write_model(result, out, about)
 
 
 def write_model(result: FederatedResult, out: Path, about: Mapping[str, object]) -> Linear:

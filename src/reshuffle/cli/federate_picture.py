@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from reshuffle.federated.replies import ClientTally
 from reshuffle.trace import Trace
 
 COLOUR, OTHER = "#0072B2", "#D55E00"
@@ -16,10 +17,8 @@ FEW = 12  # The names of at most this many clients fit below their bars.
 LETTERS = 14  # Characters of a client's name below its bar.
 
 
-def draw(
-    trace: Trace, sizes: Sequence[int], losses: Sequence[float], path: Path, names: Sequence[str]
-) -> None:
-    """P(x) - P(best) on a logarithmic axis; each client's samples, and its loss at the end."""
+def draw(trace: Trace, clients: Sequence[ClientTally], path: Path) -> None:
+    """P(x) - P(best) on a logarithmic axis; each client's samples, and its loss at the end, as far as they are known."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -36,6 +35,8 @@ def draw(
         left.set_yscale("log")
     left.set_xlabel("rounds")
     left.set_ylabel("P(x) − P(best of this run)")
+    names = [client.name for client in clients]
+    sizes = [client.samples or 0 for client in clients]
     places = np.arange(len(sizes))
     middle.bar(places, sizes, color=COLOUR)
     if max(sizes) > 20 * min(sizes):
@@ -43,8 +44,8 @@ def draw(
     else:
         middle.yaxis.set_major_locator(MaxNLocator(integer=True))
     middle.set_ylabel("samples")
-    told = np.asarray(losses, dtype=float)
-    shares = told * np.asarray(sizes) / np.sum(sizes)
+    losses = np.array([np.nan if client.loss is None else client.loss for client in clients])
+    shares = losses * np.asarray(sizes) / np.sum(sizes)
     right.bar(places, shares, color=OTHER)
     right.set_ylabel("contribution to f(x) at the end")
     for axes in (middle, right):

@@ -104,7 +104,7 @@ def task_of(data: Data, choices: Choices) -> FitTask:
     """The rows, split into those to learn from and those held out, with the target as labels or as numbers."""
     classes = _classes(data.y, choices)
     loss = choices.loss or ("logistic" if classes else "squared")
-    y = labels(data.y) if classes else _numbers(data.y, loss)
+    y = as_written(data.y) if classes else _numbers(data.y, loss)
     if choices.log_target:
         check_log_target(y, classes, loss)
     rows = rows_of(data.y, data.aside, choices)
@@ -144,11 +144,6 @@ def are_classes(y: AnyArray, loss: str | None) -> bool:
         return False
     values = np.unique(y)
     return values.size <= CLASSES and bool(np.all(values == np.rint(values)))
-
-
-def labels(y: AnyArray) -> AnyArray:
-    """Labels as they were written in the file: whole numbers without a decimal point."""
-    return as_written(y)
 
 
 def _numbers(y: AnyArray, loss: str) -> NDArray[np.float64]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from reshuffle.cli.common import Folder
+from reshuffle.cli.common import Command, Folder, together
 
 if TYPE_CHECKING:
     from reshuffle.cli.fitting import Choices
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     TextType = click.ParamType[str, str]
 else:
     TextType = click.ParamType  # generic since click 8.4
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class LossName(TextType):
@@ -49,22 +47,11 @@ LOSSES = LossName()
 FORMATS = click.Choice(["csv", "parquet", "libsvm", "npz"])
 
 
-def _options(*given: Any) -> Callable[[Command], Command]:
-    """Several options as one decorator; the help lists them in this order."""
-
-    def add(command: Command) -> Command:
-        for option in reversed(given):
-            command = option(command)
-        return command
-
-    return add
-
-
-file_options = _options(
+file_options = together(
     click.option("--format", type=FORMATS, help="Format of FILE.  [default: detected from its name and first bytes]"),
     click.option("--separator", help="Character between the values of a CSV file.  [default: comma; tab in .tsv]"),
 )  # fmt: skip
-table_options = _options(
+table_options = together(
     click.option("--target", "-t", help="The column to predict. For NPZ: a member, or a file of targets."),
     file_options,
     click.option("--no-header", is_flag=True, help="The first line holds values; columns are c1, c2, …"),
@@ -76,14 +63,14 @@ table_options = _options(
     click.option("--drop-missing-target", is_flag=True, help="Leave out rows whose target has no value; the report counts them."),
     click.option("--raw", is_flag=True, help="Leave columns of numbers in their units. By default those of a table are brought to mean 0 and standard deviation 1, so that the penalty treats them alike."),
 )  # fmt: skip
-rows_options = _options(
+rows_options = together(
     click.option("--groups", metavar="COLUMN", help="Rows with the same value of this column are held out together. It is no feature."),
     click.option("--time", metavar="COLUMN", help="Hold out the latest rows, and let folds learn from the rows before those they are judged by. It is no feature, unless --date names it too."),
     click.option("--offset", metavar="COLUMN", help="Add the numbers of this column to the margins, as they are. It is no feature."),
     click.option("--exposure", metavar="COLUMN", help="Years under risk and the like, of a loss with a log link: the logarithm of this column is added to the margins. It is no feature."),
     click.option("--log-target", is_flag=True, help="Fit the logarithm of a positive target; predictions are in its own units again."),
 )  # fmt: skip
-model_options = _options(
+model_options = together(
     click.option("--loss", type=LOSSES, help="Parameters may follow the name: tweedie(1.7).  [default: logistic for classes, squared for numbers]"),
     click.option("--class-weight", type=click.Choice(["balanced"]), help="Give each class the same weight."),
     click.option("--positive", is_flag=True, help="Let no coefficient be negative."),
@@ -93,7 +80,7 @@ model_options = _options(
     click.option("--epochs", type=click.IntRange(min=1), default=1000, show_default=True, help="The most passes over the data."),
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
 )  # fmt: skip
-path_options = _options(
+path_options = together(
     click.option("--l1-ratio", type=click.FloatRange(0.0, 1.0, min_open=True), default=0.5, show_default=True, help="Share of ℓ1 in the elastic net along a path."),
     click.option("--lambdas", type=click.IntRange(min=2), default=50, show_default=True, help="How many strengths."),
     click.option("--smallest", type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True), default=1e-3, show_default=True, help="The last λ over the first."),

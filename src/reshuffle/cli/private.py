@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reshuffle.cli.common import Command
+from reshuffle.cli.common import Command, together
 
 if TYPE_CHECKING:
     from reshuffle.privacy import Level
@@ -23,7 +23,7 @@ def privacy_options(*units: str) -> Callable[[Command], Command]:
         "--noise-at", type=click.Choice(["sites", "driver"]),
         help="For clients: each site adds its share of the noise, or the driver adds all.  [default: driver]",
     )  # fmt: skip
-    given = [
+    return together(
         click.option("--privacy", "unit", type=click.Choice(list(units)),
                      help="Differential privacy for each of these; needs --step, --clip, --delta, and --epsilon or --noise."),
         click.option("--clip", type=float, help="C: the most that one unit may add to a sum, as a Euclidean norm."),
@@ -33,14 +33,7 @@ def privacy_options(*units: str) -> Callable[[Command], Command]:
         *([at] if "client" in units else []),
         click.option("--step", type=click.FloatRange(min=0.0, min_open=True), help="Step size γ."),
         click.option("--batch-size", type=click.IntRange(min=1), help="Samples of a step.  [default: 1]"),
-    ]  # fmt: skip
-
-    def add(command: Command) -> Command:
-        for option in reversed(given):
-            command = option(command)
-        return command
-
-    return add
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

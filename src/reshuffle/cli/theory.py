@@ -6,24 +6,20 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from reshuffle import datasets, losses, theory
+from reshuffle import datasets, theory
 from reshuffle.arrays import AnyArray
 from reshuffle.cli.common import Output
-from reshuffle.cli.fitting import are_classes, labels
+from reshuffle.cli.fitting import are_classes
 from reshuffle.cli.tables import show
 from reshuffle.datasets import Reading
+from reshuffle.datasets.reading import is_table
 from reshuffle.errors import InputError
+from reshuffle.labels import as_written
+from reshuffle.losses.names import OF_CLASSES, OF_NUMBERS
 from reshuffle.penalties import L1, ElasticNet
 from reshuffle.problem import Problem
 from reshuffle.theory import Constants, Prediction, RadiusEstimate
 from reshuffle.theory.bounds import strongly_convex
-
-LOSSES = {
-    "logistic": losses.Logistic,
-    "squared": losses.Squared,
-    "huber": losses.Huber,
-    "squared_hinge": losses.SquaredHinge,
-}
 
 
 def run(
@@ -40,7 +36,7 @@ def run(
     """Load, find x*, and print constants, predictions and the preferred method."""
     console = output.console
     X, y, loss = _data(data, reading, loss, output)
-    plain = Problem(X, y, LOSSES[loss](), L1(1.0))
+    plain = Problem(X, y, (OF_CLASSES | OF_NUMBERS)[loss](), L1(1.0))
     if l2 is None:
         l2 = 0.0 if ridge > 0 else plain.smoothness.L_f / plain.n
     problem = Problem(X, y, plain.loss, ElasticNet(l1, l2), ridge)
@@ -73,13 +69,13 @@ def _data(
     file: str, reading: Reading, loss: str | None, output: Output
 ) -> tuple[object, AnyArray, str]:
     """Rows, targets, and the loss for them."""
-    if reading.target is None and reading.format in (None, "libsvm") and not _is_table(file):
+    if reading.target is None and reading.format in (None, "libsvm") and not is_table(file):
         X, y = datasets.load_libsvm(file, progress=output.live)
         return X, y, loss or "logistic"
     found = datasets.load_data(file, reading)
     if not are_classes(found.y, loss):
         return found.X, found.y - found.y.mean(), loss or "squared"
-    y = labels(found.y)
+    y = as_written(found.y)
     names = np.unique(y)
     if names.size != 2:
         raise InputError(
@@ -88,12 +84,6 @@ def _data(
         )
     output.line(f"{reading.target}: {names[1]} is +1, {names[0]} is -1")
     return found.X, np.where(y == names[1], 1.0, -1.0), loss or "logistic"
-
-
-def _is_table(file: str) -> bool:
-    """Whether the name is that of a table, for which load_data needs --target."""
-    name = file.lower().removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz")
-    return name.endswith((".csv", ".tsv", ".parquet", ".pq"))
 
 
 def to_run(found: list[Prediction], c: Constants) -> str:

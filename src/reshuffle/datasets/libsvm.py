@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from reshuffle.arrays import AnyArray
 from reshuffle.datasets.catalogue import CATALOGUE, PAGE, Entry
 from reshuffle.datasets.download import digest_of, download, recorded
-from reshuffle.datasets.svmlight import MOST_FEATURES, read_svmlight
+from reshuffle.datasets.libsvm_blocks import MOST_FEATURES
+from reshuffle.datasets.svmlight import read_svmlight
 from reshuffle.errors import InputError
 from reshuffle.files import Location
 from reshuffle.labels import encode_labels

@@ -1,55 +1,94 @@
-"""LIBSVM text, read some lines at a time: for files larger than memory, for pipes, and for labels kept as text."""
+"""LIBSVM's text format, read strictly: ``label index:value index:value …``, a line for each sample.
+
+``core/libsvm.hpp`` says what a line may be. What Python would also take for a number (``1_0``, ``nan``, digits of other
+scripts) is refused with its line. Some MB of whole lines are parsed at a time, so that a file may be larger than memory, or
+a pipe.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
-from typing import BinaryIO
-
-import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
+from math import inf
+from typing import Any, NamedTuple
 
 from reshuffle.core import native
-from reshuffle.datasets.svmlight import LARGEST, MOST_FEATURES
 from reshuffle.errors import InputError
+from reshuffle.shards import Block
 
-LINES = 1 << 13
-"""The number of lines in a block: a few MB of a typical file."""
-SHOWN = 80  # A message shows at most this many characters of a line.
-Block = tuple[sp.csr_matrix, NDArray[np.float64]]
-
-
-def libsvm_blocks(file: BinaryIO, where: str, *, lines: int = LINES) -> Iterator[Block]:
-    """Rows and labels, block by block; column j of the rows is the index j as it is written."""
-    first = 1
-    while held := list(islice(file, lines)):
-        yield _parsed(held, first, where)
-        first += len(held)
+MOST_FEATURES = 10_000_000  # A vector of this length takes 80 MB.
+LARGEST = 2**31 - 1  # The largest index that the index arrays can hold.
+PIECE = 4 << 20
+"""Bytes that are parsed at a time, within some 20 ms, so that an interruption is noticed soon."""
+LONGEST = 256 << 20
+"""Bytes of one line at most: a row with ten million values is shorter."""
+SHOWN = 80  # A message shows at most this many bytes of a wrong line.
 
 
-def _parsed(lines: list[bytes], first: int, where: str) -> Block:
-    text = b"".join(lines)
-    values, indices, ends, labels, fault, line, _ = native.parse_libsvm(text, MOST_FEATURES)
-    if fault:
-        raise InputError(_wrong(lines[line - 1], fault, first + line - 1, where))
-    width = int(indices.max(initial=0)) + 1 if labels.size else 0
-    return sp.csr_matrix((values, indices, ends), (labels.size, width)), labels
+class LibsvmBlock(NamedTuple):
+    """Some samples, with indices as they are written, and the bytes and lines that come before them."""
+
+    rows: Block
+    offset: int
+    lines: int
 
 
-def _wrong(line: bytes, fault: str, number: int, where: str) -> str:
-    if fault in ("label", "value"):
-        return f"{where}, line {number} holds a number that is too large: {_short(line)}"
-    _, indices, _, _, again, _, _ = native.parse_libsvm(line, LARGEST)
-    if fault == "index" and not again:
-        return (
-            f"{where}, line {number}: feature index {indices.max():,} is beyond {MOST_FEATURES:,}; a model holds a number "
-            "for each index up to the largest: renumber the features that occur, from 1 on"
-        )
-    form = "'label index:value …', numbers, indices rising"
-    return f"{where}, line {number} is not in LIBSVM format ({form}): {_short(line)}"
+def libsvm_blocks(
+    file: Any,
+    where: str,
+    *,
+    largest: int = MOST_FEATURES,
+    most: float = inf,
+    offset: int = 0,
+    lines: int = 0,
+) -> Iterator[LibsvmBlock]:
+    """The samples of a text, block by block; a block of remarks has none.
+
+    Parameters
+    ----------
+    largest : the largest index that is accepted.
+    most : the most bytes that the text may have.
+    offset, lines : the bytes and lines before the place at which the file is read on.
+    """
+    for text in _whole_lines(file, where, most):
+        values, indices, ends, labels, fault, line, at = native.parse_libsvm(text, largest)
+        if fault:
+            start = text[at : at + SHOWN].split(b"\n")[0].decode("ascii", "replace").strip()
+            raise InputError(f"{where}, line {lines + line} {_wrong(fault, largest)}: {start!r}")
+        yield LibsvmBlock(Block(values, indices, ends, labels), offset, lines)
+        offset, lines = offset + len(text), lines + line
 
 
-def _short(line: bytes) -> str:
-    text = line.decode(errors="replace").rstrip("\r\n")
-    return repr(text if len(text) <= SHOWN else text[:SHOWN] + "…")
+def _whole_lines(file: Any, where: str, most: float) -> Iterator[bytes]:
+    """Whole lines, as many as a piece holds, or a longer one alone."""
+    held: list[bytes] = []
+    read = length = 0
+    while text := file.read(int(min(PIECE, most + 1 - read))):
+        read += len(text)
+        if read > most:
+            raise InputError(
+                f"{where} unpacks to more than {most:,} bytes: that is no data; unpack it first if it is"
+            )
+        cut = text.rfind(b"\n") + 1
+        if cut:
+            yield b"".join([*held, text[:cut]])
+            held, length = [], 0
+        held.append(text[cut:])
+        length += len(held[-1])
+        if length > LONGEST:
+            raise InputError(
+                f"{where} has a line of more than {LONGEST:,} bytes: that is no row in LIBSVM format"
+            )
+    if last := b"".join(held):
+        yield last
+
+
+def _wrong(fault: str, largest: int) -> str:
+    """What the core found wrong with a line, in words."""
+    return {
+        "form": "is not in LIBSVM format ('label index:value …')",
+        "order": "is not in LIBSVM format, since its indices do not rise",
+        "index": f"has a feature index beyond {largest:,}; a model holds a number for each index up to the largest: renumber "
+        "the features that occur, from 1 on",
+        "label": "has a label that is too large for a number",
+        "value": "has a value that is too large for a number",
+    }[fault]

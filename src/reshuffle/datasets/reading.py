@@ -33,7 +33,7 @@ from reshuffle.datasets.table import (
     read_table,
 )
 from reshuffle.errors import InputError
-from reshuffle.shards import is_shard_folder
+from reshuffle.shards import Block, is_shard_folder
 
 FORMATS = ("csv", "parquet", "libsvm", "npz")
 ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".npz": "npz"}
@@ -169,8 +169,8 @@ def stream_parts(
                 )
             yield Part(X, {}, others.get("y"))
         else:
-            for X, y in libsvm_blocks(file, where):
-                yield Part(encoding.rows(X, note, where), {}, y)
+            for rows, *_ in libsvm_blocks(file, where):
+                yield Part(encoding.rows(_as_written(rows), note, where), {}, rows.targets)
 
 
 def _of_shards(path: str | os.PathLike[str], encoding: Encoding) -> Iterator[Part]:
@@ -243,16 +243,21 @@ def _chunks(file: BinaryIO, where: str, form: str, reading: Reading) -> Iterator
     return read_csv(file, where, separator=reading.separator or ",", header=reading.header)
 
 
+def _as_written(rows: Block) -> sp.csr_matrix:
+    """Rows of LIBSVM text as a matrix in which column j is the index j."""
+    indices, indptr = np.asarray(rows.indices), np.asarray(rows.indptr)
+    width = int(indices.max(initial=0)) + 1 if rows.rows else 0
+    return sp.csr_matrix((rows.values, indices, indptr), (rows.rows, width))
+
+
 def _libsvm(file: BinaryIO, where: str) -> Data:
-    found = [block for block in libsvm_blocks(file, where) if block[1].size]
+    found = [rows for rows, *_ in libsvm_blocks(file, where) if rows.rows]
     if not found:
         raise InputError(f"{where} is empty")
-    width = max(X.shape[1] for X, _ in found)
-    wide = [sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], width)) for X, _ in found]
-    X = sp.csr_matrix(sp.vstack(wide, format="csr"))
-    y = np.concatenate([labels for _, labels in found])
-    first = 0 if width and X[:, :1].nnz else 1
-    encoding = RowsEncoding(max(width - first, 0), first)
+    rows = Block.join(found)
+    X = _as_written(rows)
+    first = 0 if X[:, :1].nnz else 1
+    encoding = RowsEncoding(X.shape[1] - first, first)
     if not encoding.features:
         raise InputError(f"{where} has labels and no features")
-    return Data(encoding.rows(X, lambda text: None, where), y, encoding)
+    return Data(encoding.rows(X, lambda text: None, where), rows.targets, encoding)

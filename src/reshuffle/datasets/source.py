@@ -10,7 +10,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, BinaryIO
 
 from reshuffle.errors import InputError
@@ -35,17 +35,18 @@ def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     An error while they are read is raised as an ``InputError``.
     """
     try:
-        with _raw(path) as raw:
-            unpack = next((u for magic, u in PACKED.items() if first_bytes(raw, magic)), None)
-            if unpack is None:
-                yield raw
-            else:
-                with unpack(raw) as inside, io.BufferedReader(inside) as plain:
-                    yield plain
+        with _raw(path) as raw, unpacked(raw) as plain:
+            yield raw if plain is raw else io.BufferedReader(plain)
     except BrokenPipeError:  # The broken pipe is that of our output, not of this source.
         raise
     except DAMAGE as error:
         raise InputError(f"cannot read {told(path)}: {error or 'it ends too early'}") from None
+
+
+def unpacked(file: Any) -> AbstractContextManager[Any]:
+    """The content of an open file, decompressed if its first bytes say that it is compressed."""
+    unpack = next((u for magic, u in PACKED.items() if first_bytes(file, magic)), nullcontext)
+    return unpack(file)
 
 
 def told(path: str | os.PathLike[str]) -> str:

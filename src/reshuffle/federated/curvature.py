@@ -143,7 +143,7 @@ class Curved(Local):
 
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         fit = as_problem(client).datafit
-        # the clients have no common means to centre columns at
+        # The clients have no common means by which columns could be centred.
         origin = np.zeros(self.features)
         curves = None if fit.on_disk else SecondOrder(fit, origin)
 

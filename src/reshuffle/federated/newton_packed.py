@@ -100,7 +100,7 @@ class LearningServer(NewtonServer):
         new = super().add_up(state, numbers, said, step, number)
         search, ended = Search(*new["search"].tolist()), float(state["ended"][0])
         if search.done and search.objective < ended - native.ROUNDING * abs(ended):
-            # what was learned may be to blame: all is asked for once more before the run ends
+            # An error in what was learned may be the reason: everything is asked for once more before the run ends.
             return self.start(new["base"]) | {"ended": np.array([search.objective])}
         kept = np.array_equal(new["base"], state["x"])
         return new | {

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from reshuffle.engines import Record
 from reshuffle.federated.held_out import overall
+from reshuffle.html_tables import html_table
 
 ALL = "all sites"
 """The row of the samples of all sites together."""
@@ -77,11 +78,7 @@ class Quality(Mapping[str, Mapping[str, float]]):
         )
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        rows = [("", *self.metrics), *self.cells()]
-        lines = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
-        return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+        return html_table("On held-out data", ("", *self.metrics), self.cells())
 
 
 def _shown(metric: str, value: float | None) -> str:

@@ -7,19 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
-from reshuffle.cli.federate_model import write_model
-from reshuffle.cli.federate_picture import draw
+from reshuffle.cli.federate_model import file_of_a_run, write_outcome
 from reshuffle.errors import FileError, InputError, shown
 from reshuffle.federated import FederatedResult
 from reshuffle.flower.settings import RunSettings
 from reshuffle.trace import Result
 
 logger = logging.getLogger("reshuffle")
-RUN = ("checkpoint.npz", "result.npz", "model.npz")
-"""The files that show that a folder holds a run."""
-
 OUTCOME = ("result.npz", "trace.csv", "federation.png", "model.npz", "report.html")
 """The files that ``write`` makes."""
 
@@ -29,16 +23,16 @@ LOCK = ".lock"
 
 def check_folder(out: Path, resume: bool, force: bool) -> Path:
     """The checkpoint's path; a folder that holds a run is refused, unless the run is to go on or may be overwritten."""
-    checkpoint = out / RUN[0]
+    checkpoint = out / "checkpoint.npz"
     try:
-        there = [name for name in RUN if (out / name).exists()]
+        earlier = file_of_a_run(out)
     except OSError as error:
         raise _not_a_folder(out, error) from None
     if resume and not checkpoint.is_file():
         raise InputError(f"resume: there is no checkpoint {checkpoint}")
-    if there and not (resume or force):
+    if earlier is not None and not (resume or force):
         raise InputError(
-            f"{out / there[0]} belongs to an earlier run: go on with resume=true, give another out, or overwrite it "
+            f"{earlier} belongs to an earlier run: go on with resume=true, give another out, or overwrite it "
             "with force=true"
         )
     return checkpoint
@@ -90,16 +84,14 @@ def clear_outcome(out: Path) -> None:
 
 def report_round(result: Result) -> None:
     """Log a line for the round. Sites report the value at x with their answers of the next round, so the line shows the value of the round before."""
-    row, told = result.trace.last(), []
-    for word, name in (("P", "objective"), ("gap", "gap"), ("mapping", "relative_mapping")):
-        known = (
-            [value for value in result.trace[name][-2:] if value == value] if name in row else []
-        )
-        told += (
-            [f"{word} = {known[-1]:.8g}" if name == "objective" else f"{word} = {known[-1]:.3g}"]
-            if known
-            else []
-        )
+    told = []
+    for name, form in (
+        ("objective", "P = {:.8g}"),
+        ("gap", "gap = {:.3g}"),
+        ("relative_mapping", "mapping = {:.3g}"),
+    ):
+        latest = result.trace[name][-2:] if name in result.trace else ()
+        told += [form.format(value) for value in latest if value == value][-1:]
     before = f" (after round {result.epoch - 1}: {', '.join(told)})" if told else ""
     logger.info("round %d done%s", result.epoch, before)
 
@@ -108,13 +100,7 @@ def write(
     result: FederatedResult, out: Path, settings: RunSettings, method: str, seconds: float
 ) -> None:
     """Write result.npz, trace.csv, federation.png, model.npz and report.html, and say where they are."""
-    result.save(out / "result.npz")
-    result.trace.to_csv(out / "trace.csv")
-    parts = result.tally.parts
-    sizes = [part.samples or 0 for part in parts]
-    losses = [np.nan if part.loss is None else part.loss for part in parts]
-    draw(result.trace, sizes, losses, out / "federation.png", [part.name for part in parts])
-    write_model(result, out, {
+    write_outcome(result, out, {
         "sites": settings.sites,
         "method": f"{method}, at most {settings.rounds:,} rounds",
         "ended": result.message,

@@ -80,7 +80,7 @@ class Loss:
     times the range of a change of its margins bounds the change of the logarithm of l'' along it."""
     convex: bool = True
     """Whether l is convex in z. Where it is not, ``second`` gives positive numbers that are not below l'', Newton steps end at a stationary point,
-    which is told from others by the gradient mapping alone, and no bound on P(x) - P* is claimed."""
+    which only the gradient mapping recognises, and no bound on P(x) - P* is claimed."""
     largest_target: float = inf
     """Beyond this the loss leaves the range of numbers near its own minimum."""
     log_link: ClassVar[bool] = False

@@ -8,8 +8,8 @@ import numpy as np
 from reshuffle.arrays import Array, Labels, Mask
 from reshuffle.losses.base import Loss
 
-NEAR = 1e-13  # of all weights: what is left then costs nothing that can be seen
-TURNS = 4  # of Newton's method, which doubles the digits in each
+NEAR = 1e-13  # A mismatch below this share of all weights has no visible effect on the gap.
+TURNS = 4  # The most steps of Newton's method, each of which doubles the number of correct digits.
 
 
 class Multinomial(Loss):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from reshuffle.penalties.inexact import approximate
 
 Numbers = float | NDArray[np.float64]
 """One number for all coordinates, or an array that broadcasts against them."""
+HALVINGS = 60  # Bisections of an interval of length 1: more than a float64 can resolve.
 # A factor just below 1 that keeps a scaled point feasible in spite of rounding.
 BELOW = 1.0 - 2.0**-51
 # The same for points whose norms or singular values are computed anew, with more rounding.
@@ -77,6 +79,26 @@ def check_radius(radius: float, name: str = "radius") -> None:
     good = isinstance(radius, (int, float, np.number)) and np.isfinite(radius)
     if not (good and radius > 0):
         raise InputError(f"{name} must be positive and finite, got {shown(radius)}")
+
+
+def largest_scale(feasible: Callable[[float], bool]) -> float:
+    """The largest α ≤ 1 up to which α is feasible, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if feasible(middle) else (low, middle)
+    return low
+
+
+def strength_that_holds(largest: float, strength: float) -> float:
+    """The smallest t with t·strength ≥ largest: λ_max of a penalty that holds slopes up to its strength at zero."""
+    return largest / strength if strength > 0 else np.inf if largest > 0 else 0.0
+
+
+def soft(x: Array, threshold: Numbers) -> Array:
+    """Soft thresholding."""
+    shrunk: Array = np.copysign(np.maximum(np.abs(x) - threshold, 0.0), x)
+    return shrunk
 
 
 def conjugate_with_ridge(penalty: Penalty, g: Array, ridge: float) -> float:

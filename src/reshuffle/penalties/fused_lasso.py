@@ -10,13 +10,14 @@ from reshuffle.arrays import Array
 from reshuffle.core import native
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.base import (
+    HALVINGS,
     ByContent,
     check_non_negative,
     check_strength,
     conjugate_with_ridge,
+    largest_scale,
+    soft,
 )
-
-HALVINGS = 60  # Bisections of an interval of length 1: more than a float64 can resolve.
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ class FusedLasso(ByContent):
             bounds = np.tile(np.append(bounds, 0.0), len(columns))[:-1]
         fused = np.empty(x.size)
         native.chain_prox(columns.ravel(), bounds, fused)
-        shrunk = soft(fused, step * self.l1)
+        shrunk = soft(fused, step * self.l1) if self.l1 else fused
         return np.ascontiguousarray(shrunk.reshape(columns.shape).T).reshape(x.shape)
 
     # --- abilities -----------------------------------------------------------------------------
@@ -93,11 +94,7 @@ class FusedLasso(ByContent):
     def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
         if ridge > 0 or self._holds(g):
             return 1.0
-        low, high = 0.0, 1.0
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self._holds(middle * g) else (low, middle)
-        return low
+        return largest_scale(lambda scale: self._holds(scale * g))
 
     def lambda_max(self, g: Array) -> float:
         """The smallest t for which g is e + Dᵀz with ``|e|`` ≤ t·l1 and ``|z|`` ≤ t·strength·w, by bisection."""
@@ -126,12 +123,6 @@ class FusedLasso(ByContent):
                 f"got shape {weights.shape}"
             )
         return self.strength * weights
-
-
-def soft(x: Array, threshold: float) -> Array:
-    """Soft thresholding."""
-    shrunk: Array = np.copysign(np.maximum(np.abs(x) - threshold, 0.0), x) if threshold else x
-    return shrunk
 
 
 def check_one_l1(l1: float) -> None:

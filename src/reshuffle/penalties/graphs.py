@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from reshuffle.arrays import Array
 from reshuffle.core import native
-from reshuffle.penalties.base import ByContent, DualByNorm
-from reshuffle.penalties.fused_lasso import soft
+from reshuffle.penalties.base import ByContent, DualByNorm, soft
 
 Edges = NDArray[np.int64]
 RATIOS = 100  # The most rounds of the search, which usually ends after a handful; each finds a set of larger ratio.

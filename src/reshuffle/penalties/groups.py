@@ -14,12 +14,19 @@ from reshuffle.cached import cached_property
 from reshuffle.capacity import check_room
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.abilities import Features
-from reshuffle.penalties.base import FAR_BELOW, ByContent, as_numbers, check_non_negative
+from reshuffle.penalties.base import (
+    FAR_BELOW,
+    HALVINGS,
+    ByContent,
+    as_numbers,
+    check_non_negative,
+    largest_scale,
+    soft,
+)
 from reshuffle.penalties.column_groups import COLUMNS
 from reshuffle.penalties.forms import Groups
 
 GroupsGiven = str | Sequence[int] | Sequence[Sequence[int]] | Labels | None
-HALVINGS = 60  # Bisections of an interval of length 1: more than a float64 can resolve.
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +47,7 @@ class GroupNorms(ByContent):
 
     def prox(self, x: Array, step: float) -> Array:
         """Soft thresholding by l1, then each group shrunk by its bound (Simon et al., 2013)."""
-        shrunk = _soft(x.ravel(), step * self.l1)
+        shrunk = soft(x.ravel(), step * self.l1)
         norms, threshold = self._norms(shrunk), step * self.bounds
         ratio = np.divide(threshold, norms, out=np.ones_like(norms), where=norms > threshold)
         return (shrunk * self._spread(1.0 - ratio, outside=1.0)).reshape(x.shape)
@@ -61,7 +68,7 @@ class GroupNorms(ByContent):
         """Σ_g max(‖soft(g_g, l1)‖ - bounds_g, 0)²/(2·ridge), and without a ridge 0 or +inf."""
         if ridge == 0:
             return 0.0 if self.dual_scale(g) == 1.0 else np.inf
-        shrunk = _soft(g.ravel(), self.l1)
+        shrunk = soft(g.ravel(), self.l1)
         outside = shrunk[self.labels < 0]
         beyond = np.maximum(self._norms(shrunk) - self.bounds, 0.0)
         return float((beyond @ beyond + outside @ outside) / (2.0 * ridge))
@@ -76,14 +83,10 @@ class GroupNorms(ByContent):
             norms = self._norms(g.ravel())
             ratios = self.bounds / np.where(norms > 0.0, norms, np.inf)
             return min(1.0, float(ratios.min(where=norms > 0.0, initial=1.0))) * FAR_BELOW
-        low, high = 0.0, 1.0
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self._feasible(g.ravel(), middle) else (low, middle)
-        return low * FAR_BELOW
+        return largest_scale(lambda scale: self._feasible(g.ravel(), scale)) * FAR_BELOW
 
     def _feasible(self, g: Array, scale: float) -> bool:
-        shrunk = _soft(scale * g, self.l1)
+        shrunk = soft(scale * g, self.l1)
         return bool(np.all(self._norms(shrunk) <= self.bounds)) and not np.any(
             shrunk[self.labels < 0]
         )
@@ -134,7 +137,7 @@ class GroupNorms(ByContent):
         flat, low, high = np.abs(g.ravel()), 0.0, 1.0
 
         def holds(t: float) -> bool:
-            shrunk = _soft(flat, t * self.l1)
+            shrunk = soft(flat, t * self.l1)
             within = np.all(self._norms(shrunk) <= t * self.bounds)
             return bool(within) and not np.any(shrunk[self.labels < 0])
 
@@ -280,8 +283,3 @@ def group_labels(groups: object) -> Labels:
     for number, group in enumerate(lists):
         labels[group] = number
     return labels
-
-
-def _soft(x: Array, threshold: Array) -> Array:
-    shrunk: Array = np.copysign(np.maximum(np.abs(x) - threshold, 0.0), x)
-    return shrunk

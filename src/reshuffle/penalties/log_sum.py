@@ -6,8 +6,7 @@ from typing import Self
 import numpy as np
 
 from reshuffle.arrays import Array
-from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import ByContent, check_strength
+from reshuffle.penalties.base import ByContent, check_radius, check_strength, strength_that_holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +42,7 @@ class LogSum(ByContent):
 
     def __post_init__(self) -> None:
         check_strength(self.strength)
-        good = isinstance(self.epsilon, (int, float, np.number)) and 0 < self.epsilon < np.inf
-        if not good:
-            raise InputError(f"epsilon must be positive and finite, got {shown(self.epsilon)}")
+        check_radius(self.epsilon, "epsilon")
 
     @classmethod
     def examples(cls, shape: tuple[int, ...]) -> list[Self]:
@@ -71,6 +68,4 @@ class LogSum(ByContent):
     def lambda_max(self, g: Array) -> float:
         """``max_j |g_j|·epsilon/strength``, where zero becomes stationary."""
         largest = float(np.abs(g).max(initial=0.0))
-        if not self.strength > 0:
-            return np.inf if largest > 0 else 0.0
-        return largest * self.epsilon / self.strength
+        return strength_that_holds(largest * self.epsilon, self.strength)

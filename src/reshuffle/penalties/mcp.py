@@ -6,8 +6,7 @@ from typing import Self
 import numpy as np
 
 from reshuffle.arrays import Array
-from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import ByContent, check_strength
+from reshuffle.penalties.base import ByContent, check_radius, check_strength, strength_that_holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +42,7 @@ class MCP(ByContent):
 
     def __post_init__(self) -> None:
         check_strength(self.strength)
-        good = isinstance(self.gamma, (int, float, np.number)) and 0 < self.gamma < np.inf
-        if not good:
-            raise InputError(f"gamma must be positive and finite, got {shown(self.gamma)}")
+        check_radius(self.gamma, "gamma")
 
     @classmethod
     def examples(cls, shape: tuple[int, ...]) -> list[Self]:
@@ -72,4 +69,4 @@ class MCP(ByContent):
     def lambda_max(self, g: Array) -> float:
         """``max_j |g_j|/λ``, where zero becomes stationary."""
         largest = float(np.abs(g).max(initial=0.0))
-        return largest / self.strength if self.strength > 0 else np.inf if largest > 0 else 0.0
+        return strength_that_holds(largest, self.strength)

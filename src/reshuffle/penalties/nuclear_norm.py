@@ -7,7 +7,7 @@ import numpy as np
 
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import FAR_BELOW, ByContent, check_strength
+from reshuffle.penalties.base import FAR_BELOW, ByContent, check_strength, strength_that_holds
 
 SAFE = 1e-3  # Relative to ‖x‖: for larger thresholds the Gram matrix gives singular values to 1e-13 of the largest.
 
@@ -80,7 +80,7 @@ class NuclearNorm(ByContent):
     def lambda_max(self, g: Array) -> float:
         """σ_max(g)/strength."""
         largest = float(_singular_values(g).max(initial=0.0))
-        return largest / self.strength if self.strength > 0 else np.inf if largest > 0 else 0.0
+        return strength_that_holds(largest, self.strength)
 
 
 def _by_gram(matrix: Array, threshold: float) -> Array:

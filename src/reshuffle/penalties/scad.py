@@ -7,7 +7,7 @@ import numpy as np
 
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import ByContent, check_strength
+from reshuffle.penalties.base import ByContent, check_strength, strength_that_holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class SCAD(ByContent):
     def lambda_max(self, g: Array) -> float:
         """``max_j |g_j|/λ``, where zero becomes stationary."""
         largest = float(np.abs(g).max(initial=0.0))
-        return largest / self.strength if self.strength > 0 else np.inf if largest > 0 else 0.0
+        return strength_that_holds(largest, self.strength)
 
     def _rho(self, t: Array) -> Array:
         """λt, then minus (t - λ)²/(2(a - 1)), and constant from t = aλ on."""

@@ -9,10 +9,8 @@ import numpy as np
 from reshuffle.digests import Fingerprint, digest
 from reshuffle.errors import InputError, shown
 from reshuffle.privacy.epsilon import require_accountant
-from reshuffle.privacy.levels import ClientLevel, Level, SampleLevel
+from reshuffle.privacy.levels import Level, SampleLevel
 from reshuffle.steps import Setting
-
-UNITS = {ClientLevel: "ClientLevel", SampleLevel: "SampleLevel"}
 
 
 def check_private(solver: Any, *levels: type[Level]) -> None:
@@ -26,7 +24,7 @@ def check_private(solver: Any, *levels: type[Level]) -> None:
             "order Allocation() is for privacy=SampleLevel(...), whose batches may differ in length; without it use "
             "Reshuffle()"
         )
-    wanted = " or ".join(f"privacy.{UNITS[kind]}(...)" for kind in levels)
+    wanted = " or ".join(f"privacy.{kind.__name__}(...)" for kind in levels)
     if type(level) not in levels:
         raise InputError(f"privacy of {name} must be {wanted}, or None, got {shown(level)}")
     if solver.tol > 0:

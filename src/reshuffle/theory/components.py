@@ -79,7 +79,7 @@ class LinearModel(Components):
         native.walk(problem.datafit.core, order, self.slopes, step, x, z)
         if problem.ridge == 0.0:
             return self._divergences(order, z, 0.0)
-        # the ridge's share of x^k is -step·k·ridge·x: it is not in the compiled walk
+        # The compiled walk leaves out the ridge's share of x^k, -step·k·ridge·x.
         k = np.arange(order.size).reshape(-1, *[1] * (z.ndim - 1))
         z -= (step * problem.ridge) * k * self.inner[order]
         return self._divergences(order, z, step**2 * self._squared_sums(order, z, step))

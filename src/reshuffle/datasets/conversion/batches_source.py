@@ -21,7 +21,7 @@ class RowBatches(Protocol):
 class BatchesSource(TableSource):
     """A ``ray.data.Dataset``, whose batches come to this process one after the other.
 
-    Its rows may come in another order when it is read again, so that a conversion of it is not gone on with.
+    Its rows may come in another order when it is read again, so an interrupted conversion begins anew.
     """
 
     def __init__(

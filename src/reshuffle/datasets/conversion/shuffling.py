@@ -24,14 +24,12 @@ BUCKET = 64 << 20
 """Bytes of a bucket, about, so that shuffling one takes a few times as much memory."""
 DEALT = 32 << 20
 """Bytes of rows that are dealt at a time, so that a bucket is written in pieces that are not tiny."""
-LARGER = 3.0
-"""Rows take up to so many times as many bytes here as in a file that is not packed ..."""
-PACKED = 15.0
-"""... and up to so many where it is packed."""
+LARGER, PACKED = 3.0, 15.0
+"""The bytes that rows take in buckets, over those of their file, at most: for a plain file, and for a packed one."""
 
 
 class Buckets:
-    """The buckets of a conversion, in a folder of their own that goes when they have been read."""
+    """The buckets of a conversion, in a folder of their own, which is removed once they have been read."""
 
     def __init__(self, folder: Path, count: int, dense: bool, number: str, seed: int) -> None:
         self.folder, self.count, self.dense = folder / FOLDER, count, dense
@@ -43,7 +41,7 @@ class Buckets:
         return max(round(size * (PACKED if packed else LARGER) / BUCKET), 1)
 
     def begin(self) -> None:
-        """Throw away what an earlier attempt has dealt."""
+        """Remove the buckets of an earlier attempt."""
         self.remove()
         self.folder.mkdir()
 
@@ -51,7 +49,7 @@ class Buckets:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def deal(self, blocks: Iterator[Placed]) -> Iterator[int]:
-        """Deal all rows; the number of rows so far, now and then."""
+        """Deal all rows; from time to time this yields the number of rows dealt so far."""
         rng, done = np.random.default_rng([self.seed, 0]), 0
         held: list[Block] = []
         for placed in blocks:

@@ -28,14 +28,14 @@ class Source:
     """The blocks from a place on; of an empty place, from the beginning."""
     dense: bool
     progress: Callable[[], tuple[int, int]] = lambda: (0, 0)
-    """What is read of the file, and its size, in bytes."""
+    """How many bytes of the file have been read, and how many it has."""
     features: Callable[[], int] = lambda: 0
-    """How many features the rows have that were read so far."""
+    """The number of features of the rows read so far."""
     classes: Callable[[], tuple[str, ...]] = tuple
-    """Labels that are texts, in the order in which they came."""
+    """The labels, if they are texts, in the order in which they first occurred."""
     names: tuple[str, ...] = ()
     about: dict[str, object] = field(default_factory=dict)
-    """What the file is, to be compared when a conversion goes on."""
+    """The identity of the file, which must be the same when an interrupted conversion is continued."""
 
 
 def identity_of(path: str | os.PathLike[str], **options: object) -> dict[str, object]:

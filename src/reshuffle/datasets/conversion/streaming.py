@@ -32,9 +32,9 @@ from reshuffle.validation import check_positive
 
 PACKED = (".gz", ".bz2", ".xz")
 SELDOM = 20
-"""The manifest is written again when there are a twentieth more shards, so that writing it stays a small share of the work."""
+"""The manifest is written again whenever the number of shards has grown by a twentieth, so that this stays a small part of the work."""
 Progress = Callable[[str, int, int], None]
-"""(what is done, bytes or rows so far, all of them; 0 where that is not known)."""
+"""A function of a word for the stage, the bytes or rows so far, and their total, which is 0 if it is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
