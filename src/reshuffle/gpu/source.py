@@ -15,8 +15,10 @@ SHARED = (
     HERE / "rows.cuh",
     HERE / "entry.cuh",
 )
+CLIENTS = (*SHARED, HERE / "orders.cuh", HERE / "turns.cuh", HERE / "order_entries.cuh")
 UNITS = {
-    "round": (*SHARED, HERE / "orders.cuh", HERE / "passes.cuh", HERE / "round_entries.cuh"),
+    "round": (*CLIENTS, HERE / "passes.cuh", HERE / "round_entries.cuh"),
+    "exact": (*CLIENTS, HERE / "exact_passes.cuh", HERE / "exact_entries.cuh"),
     "problem": (
         *SHARED,
         HERE / "fixed_point.cuh",
@@ -27,7 +29,7 @@ UNITS = {
         HERE / "problem_entries.cuh",
     ),
 }
-"""The headers of the kernels of a round over clients, and of those of one large problem, each after those that it includes."""
+"""The headers of the kernels of a round over clients, of one with control variates, and of those of one large problem, each after those that it includes."""
 LOSSES = {
     "logistic": "Logistic",
     "squared": "Squared",
