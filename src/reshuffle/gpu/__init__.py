@@ -3,7 +3,9 @@
 from reshuffle.gpu.clients import DeviceClients, LocalPasses
 from reshuffle.gpu.cuda import CudaDevice
 from reshuffle.gpu.device import Device, Kernels, Launch
+from reshuffle.gpu.exact_rounds import DeviceExactRounds, Residual, RoundImage
 from reshuffle.gpu.placing import samples_on_device
+from reshuffle.gpu.points import Points, combined
 from reshuffle.gpu.rounds import DeviceRounds
 from reshuffle.gpu.samples import DeviceSamples
 from reshuffle.gpu.source import kernel_source
@@ -12,11 +14,16 @@ __all__ = [
     "CudaDevice",
     "Device",
     "DeviceClients",
+    "DeviceExactRounds",
     "DeviceRounds",
     "DeviceSamples",
     "Kernels",
     "Launch",
     "LocalPasses",
+    "Points",
+    "Residual",
+    "RoundImage",
+    "combined",
     "kernel_source",
     "samples_on_device",
 ]
