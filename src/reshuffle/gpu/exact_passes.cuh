@@ -94,8 +94,8 @@ struct ExactPass : Turns<S, Rows, Value, Real> {
 
     // max_j |v_j|
     RESHUFFLE_KERNEL Real largest() const {
-        Real found = S::BIAS ? std::fabs(intercept) : Real(0);
-        for (int j = lane; j < r.penalised; j += S::LANES) found = greater(found, std::fabs(v[j]));
+        Real found = S::BIAS ? Real(std::fabs(intercept)) : Real(0);
+        for (int j = lane; j < r.penalised; j += S::LANES) found = greater(found, Real(std::fabs(v[j])));
         return greatest<S::LANES>(found);
     }
 
@@ -110,7 +110,8 @@ struct ExactPass : Turns<S, Rows, Value, Real> {
             if constexpr (S::BIAS) z += r.x[r.width - 1];
             const Real slope = loss.template slope<Library>(z, from<S::LANES>(at.y, place));
             const Real w = S::WEIGHTED ? from<S::LANES>(at.weight, place) : Real(1);
-            const Real change = k < rows ? share * w * slope + scale / tau * from<S::LANES>(at.old, place) : Real(0);
+            const Real old = from<S::LANES>(at.old, place);
+            const Real change = k < rows ? share * w * slope + scale / tau * old : Real(0);
             this->put(row, change, v);
             if constexpr (S::BIAS) intercept += change;
             if (k < rows && lane == place) keep(at.row, z, slope, change);
@@ -145,7 +146,8 @@ struct ExactPass : Turns<S, Rows, Value, Real> {
             const unsigned later = after(z, r.nothing);
             const Real slope = loss.template slope<Library>(z, from<S::LANES>(at.y, place));
             const Real w = S::WEIGHTED ? from<S::LANES>(at.weight, place) : Real(1);
-            const Real change = k < count ? -step * w * (slope - from<S::LANES>(at.old, place)) : Real(0);
+            const Real old = from<S::LANES>(at.old, place);
+            const Real change = k < count ? -step * w * (slope - old) : Real(0);
             this->add(row, change, v, entries);
             if constexpr (S::BIAS) intercept += change;
             if (k < count && lane == place) r.slopes[at.row] = slope;
@@ -163,13 +165,14 @@ struct ExactPass : Turns<S, Rows, Value, Real> {
     RESHUFFLE_KERNEL bool residual(Real least) {
         start(count > 0, Real(1));
         const auto add = [&](Row &row, const At &at, int place, int k) {
-            const Real change = k < count ? from<S::LANES>(at.old, place) : Real(0);
+            const Real old = from<S::LANES>(at.old, place), change = k < count ? old : Real(0);
             this->put(row, change, v);
             if constexpr (S::BIAS) intercept += change;
             together();
         };
         each_row(count, [&](Index i) { return r.coefs[i] - r.kappa[i]; }, add);
-        const bool blind = count > 0 && largest() < least;
+        const Real moved = largest();  // All lanes of a warp take part, those without a client too.
+        const bool blind = count > 0 && moved < least;
         if (most(blind))
             along_q(blind ? count : 0, -step,
                     [&](Index i, Real, Real, Real change) { r.coefs[i] = r.kappa[i] + change; });

@@ -12,8 +12,8 @@ from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.gpu.checks import check_passes, check_positions
 from reshuffle.gpu.clients import DeviceClients, LocalPasses
-from reshuffle.gpu.copies import Copies
 from reshuffle.gpu.device import Launch
+from reshuffle.gpu.paired_arrays import PairedArrays
 from reshuffle.gpu.points import Points
 
 SAME_ANCHOR = np.empty(0, dtype=np.int32)
@@ -77,7 +77,7 @@ class DeviceExactRounds:
         self._positions = [
             device.put(positions + p * (sizes - 1), np.int64) for p in range(passes.passes)
         ]
-        self.copies = Copies(device, clients.number)
+        self.copies = PairedArrays(device, clients.number)
         self._factors = device.put(passes.averages, clients.number)
         self._blind = device.put(np.zeros(clients.clients), np.int32)
         self._fixed = self._drawn(0) if passes.fixed or passes.order == "cyclic" else None

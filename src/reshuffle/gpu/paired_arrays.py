@@ -11,7 +11,7 @@ from reshuffle.arrays import AnyArray
 from reshuffle.gpu.device import Device
 
 
-class Copies:
+class PairedArrays:
     """Pairs of an array of the processor with one row and the same numbers on the device."""
 
     def __init__(self, device: Device, number: np.dtype[Any]) -> None:
