@@ -1,12 +1,14 @@
-"""Rounds of FedRR over very many clients on a graphics card: milliseconds, bits, agreement with threads, growth.
+"""Rounds of FedRR and ExactFedRR over very many clients on a graphics card: milliseconds, bits, agreement with threads, growth.
 
     python -m benchmarks.gpu [rounds] [agreement] [growth] [--csv rounds.csv]
+    python -m benchmarks.gpu exact exact-growth --csv exact-rounds.csv
     python -m benchmarks.gpu figure --csv rounds.csv --figure growth.png
 
 Clients have 64 samples of 20 values in 1,000 columns, drawn on the card, a logistic loss, and no ridge. Kernel times are
 medians of CUDA events; "end to end" is the wall-clock time of a round from an x in the memory of the processor to the mean
 there, with the permutations drawn anew. The peer is the same round as one would write it with PyTorch: all models in one
-matrix, and one sample of every client at a time.
+matrix, and one sample of every client at a time. Rounds of ExactFedRR have one local pass and no acceleration; "end to end"
+is from an x in the memory of the processor to the mean of the z_m there.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import scipy.sparse as sp
 
 import reshuffle as rs
 from reshuffle.engines import Cuda
-from reshuffle.gpu import CudaDevice, DeviceClients, DeviceRounds, LocalPasses
+from reshuffle.gpu import CudaDevice, DeviceClients, DeviceExactRounds, DeviceRounds, LocalPasses
 from reshuffle.losses import Logistic
 from reshuffle.rows import Rows
 
@@ -53,15 +55,21 @@ def data_on_card(cupy: Any, clients: int, number: str) -> tuple[Rows, Any]:
     return Rows(values.reshape(-1), indices.reshape(-1), starts), targets
 
 
-def rounds_on_card(device: CudaDevice, clients: int, number: str) -> DeviceRounds:
+def on_card(device: CudaDevice, clients: int, number: str, unit: str) -> DeviceClients:
     rows, targets = data_on_card(device.cupy, clients, number)
     first = np.arange(clients + 1, dtype=np.int64) * SAMPLES
-    aboard = DeviceClients(
-        device, rows, targets, np.empty(0), Logistic(), first, COLUMNS, number=number
+    return DeviceClients(
+        device, rows, targets, np.empty(0), Logistic(), first, COLUMNS, number=number, unit=unit
     )
-    sizes = np.full(clients, SAMPLES)
-    passes = LocalPasses("shuffle", False, 1, sizes, np.ones(clients))
-    return DeviceRounds(aboard, passes, 0, first[:-1])
+
+
+def one_pass(clients: int) -> LocalPasses:
+    return LocalPasses("shuffle", False, 1, np.full(clients, SAMPLES), np.ones(clients))
+
+
+def rounds_on_card(device: CudaDevice, clients: int, number: str) -> DeviceRounds:
+    aboard = on_card(device, clients, number, "round")
+    return DeviceRounds(aboard, one_pass(clients), 0, aboard.first[:-1])
 
 
 def milliseconds(cupy: Any, work: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -136,6 +144,59 @@ def measure(
     return row
 
 
+def measure_exact_rounds(clients: int = 1_000_000) -> list[dict[str, Any]]:
+    """Rounds of ExactFedRR, in both kinds of numbers; of ten million clients, float32 alone fits on the card."""
+    device = CudaDevice("this benchmark")
+    speed, found = bandwidth(device.cupy), []
+    for number in ("float32", "float64")[: 1 if clients > 5_000_000 else 2]:
+        found.append(measure_exact(device, clients, number, speed))
+        device.cupy.get_default_memory_pool().free_all_blocks()
+    return found
+
+
+def measure_exact(device: CudaDevice, clients: int, number: str, speed: float) -> dict[str, Any]:
+    cupy, aboard = device.cupy, on_card(device, clients, number, "exact")
+    rounds = DeviceExactRounds(aboard, one_pass(clients), 0, aboard.first[:-1])
+    card_x = device.put(np.zeros(COLUMNS), np.dtype(number))
+    x = np.zeros(COLUMNS)
+    begun = rounds.residuals(
+        rounds.start(x), x, STEP, 0
+    ).image  # so that control variates are not zero
+    coefs, margins = (device.room(rounds.samples, np.dtype(number)) for _ in range(2))
+
+    def kernels() -> None:
+        rounds.start_passes(begun, card_x, STEP, 3, coefs, margins)
+
+    both = milliseconds(cupy, kernels, 7)
+    drawing = milliseconds(cupy, lambda: rounds.visits(3), 7)
+    totals = [rounds.residuals(begun, x, STEP, 3).residual.total.tobytes() for _ in range(3)]
+    digests = {hashlib.sha256(total).hexdigest() for total in totals}
+    mean, walls = x.copy(), []
+    z = rounds.start(x)
+    for k in range(REPEATS):
+        clock = time.perf_counter()
+        found = rounds.residuals(z, x, STEP, k)
+        mean = mean + found.residual.total / clients
+        walls.append(1e3 * (time.perf_counter() - clock))
+        z, x = found.image, mean
+    held = cupy.get_default_memory_pool().used_bytes()
+    item = np.dtype(number).itemsize
+    read = clients * SAMPLES * VALUES * (item + 4)  # of one of the four times that rows are read
+    row = {
+        "method": "ExactFedRR",
+        "clients": clients,
+        "number": number,
+        "kernels_ms": both,
+        "drawing_ms": drawing,
+        "end_to_end_ms": float(np.median(walls)),
+        "rows_read_at_share_of_copy": 4 * read / (1e-3 * (both - drawing)) / speed,
+        "device_gb": held / 1e9,
+        "digests": len(digests),
+    }
+    print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
+    return row
+
+
 def torch_round(rounds: DeviceRounds) -> float:
     """The same round with PyTorch: the models of all clients in one matrix, or of as many as fit."""
     import torch
@@ -182,6 +243,8 @@ def measure_agreement() -> float:
         rs.FedRR(rounds=10, step=0.05, eval_every=10, batch_size=4),
         rs.FedRR(rounds=10, step=0.05, eval_every=10, order=rs.orders.ShuffleOnce()),
         rs.LocalSGD(rounds=10, step=0.01, eval_every=10),
+        rs.ExactFedRR(rounds=10, eval_every=10),
+        rs.ExactFedRR(rounds=10, eval_every=10, acceleration=0, order=rs.orders.Reshuffle()),
     ):
         wanted = solver.solve(clients).x
         found = replace(solver, engine=Cuda()).solve(clients).x
@@ -227,6 +290,11 @@ def main() -> None:
     if "growth" in given.parts:
         for power in (3, 4, 5, 7):
             rows += measure_rounds(10**power, peer=False)
+    if "exact" in given.parts:
+        rows += measure_exact_rounds()
+    if "exact-growth" in given.parts:
+        for power in (3, 4, 5, 7):
+            rows += measure_exact_rounds(10**power)
     if given.csv and rows:
         names = list(dict.fromkeys(name for row in rows for name in row))
         with given.csv.open("w", newline="") as file:

@@ -132,7 +132,6 @@ def test_the_device_jumps_to_any_number_of_a_stream() -> None:
 @pytest.mark.parametrize(
     ("solver", "said"),
     [
-        (rs.ExactFedRR(rounds=2), "does the local work of FedRR"),
         (rs.FedNewton(rounds=2), "does the local work of FedRR"),
         (rs.FedRR(rounds=2, importance=True), "without importance"),
         (rs.FedRR(rounds=2, round_timeout=5.0), "round_timeout must be None"),

@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from reshuffle.engines.base import Failure, Host, Reply, Task
 from reshuffle.errors import InputError, shown
-from reshuffle.gpu import CudaDevice, Device, DeviceRounds
+from reshuffle.gpu import CudaDevice, Device, DeviceExactRounds, DeviceRounds
 from reshuffle.gpu.clients import NUMBERS
 
 
 @dataclass(frozen=True)
 class Cuda:
-    """All clients on the graphics card of this computer: for FedRR, FedSO and LocalSGD over very many clients.
+    """All clients on the graphics card of this computer: for FedRR, FedSO, LocalSGD and ExactFedRR over very many clients.
 
-    The clients visit the samples that they visit on every other engine, and their models agree up to rounding. Only the
-    mean of the models leaves the card. The same card gives the same bits each time.
+    The clients visit the samples that they visit on every other engine, and their models agree up to rounding. Of models, only the
+    mean leaves the card. The same card gives the same bits each time.
 
     Parameters
     ----------
@@ -53,17 +53,22 @@ class Cuda:
 class DeviceSession:
     """The rounds of one run on a device."""
 
-    def __init__(self, rounds: DeviceRounds, sizes: dict[int, int]) -> None:
+    def __init__(self, rounds: DeviceRounds | DeviceExactRounds, sizes: dict[int, int]) -> None:
         self.sizes = sizes
-        self._rounds: DeviceRounds | None = rounds
+        self._rounds: DeviceRounds | DeviceExactRounds | None = rounds
 
     def mean(self, task: Task) -> NDArray[np.float64]:
         """(1/M) Σ_m x_m over the clients of the task."""
-        if self._rounds is None:
-            raise RuntimeError("the session is closed")
+        if not isinstance(self._rounds, DeviceRounds):
+            raise RuntimeError("the session is closed, or has rounds with control variates")
         everyone = len(task.clients) == len(self.sizes)
         chosen = None if everyone else np.array(task.clients, dtype=np.int64)
         return self._rounds.mean(task.x, task.step, task.round, chosen)
+
+    @property
+    def exact(self) -> DeviceExactRounds | None:
+        """The rounds of ExactFedRR, where the session has these."""
+        return self._rounds if isinstance(self._rounds, DeviceExactRounds) else None
 
     def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
         """Models of single clients do not leave the card."""

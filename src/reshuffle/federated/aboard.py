@@ -8,21 +8,22 @@ import numpy as np
 
 from reshuffle.datafit import Datafit
 from reshuffle.errors import InputError
-from reshuffle.federated.local import ClientGroup, Local
-from reshuffle.gpu import Device, DeviceClients, DeviceRounds
+from reshuffle.federated.local import ClientGroup, Corrected, Local
+from reshuffle.gpu import Device, DeviceClients, DeviceExactRounds, DeviceRounds
 
 
 def rounds_aboard(
     local: Local, group: ClientGroup, positions: Sequence[int], device: Device, number: str
-) -> DeviceRounds:
+) -> DeviceRounds | DeviceExactRounds:
     """Copy the clients' samples to the device and set up the local work there; work without kernels is refused."""
     passes = local.device_passes(group)
     if passes is None:
         raise InputError(
-            'engine="cuda" does the local work of FedRR (without importance; orders Reshuffle, ShuffleOnce and '
-            f'Cyclic) and LocalSGD, not {type(local).__name__} as it is set: use engine="threads"'
+            'engine="cuda" does the local work of FedRR (without importance), LocalSGD and ExactFedRR, with the orders Reshuffle, '
+            f'ShuffleOnce and Cyclic, and not {type(local).__name__} as it is set: use engine="threads"'
         )
-    fits = [problem.datafit for problem in group.problems]
+    exact = isinstance(local, Corrected)
+    fits = [local.device_fit(problem) for problem in group.problems]
     known = [fit for fit in fits if fit is not None and not fit.on_disk]
     if len(known) < len(fits):
         raise InputError(
@@ -30,7 +31,7 @@ def rounds_aboard(
         )
     if any(fit.offsets.size for fit in known):
         raise InputError('engine="cuda" has no kernels for offsets: use engine="threads"')
-    together = Datafit.join(known)
+    together = Datafit.join(_weighted(known))
     first = np.concatenate([[0], np.cumsum([fit.n for fit in known])]).astype(np.int64)
     clients = DeviceClients(
         device,
@@ -41,7 +42,23 @@ def rounds_aboard(
         first,
         together.features,
         bias=together.bias,
-        ridge=group.problems[0].ridge,
+        ridge=0.0 if exact else group.problems[0].ridge,
         number=number,
+        unit="exact" if exact else "round",
     )
-    return DeviceRounds(clients, passes, local.seed, np.array(positions, dtype=np.int64))
+    begins = np.array(positions, dtype=np.int64)
+    if exact:
+        return DeviceExactRounds(clients, passes, local.seed, begins, products=True)
+    return DeviceRounds(clients, passes, local.seed, begins)
+
+
+def _weighted(fits: Sequence[Datafit]) -> Sequence[Datafit]:
+    """The same samples, all with weights if some have any: importance copies are made for single clients."""
+    if len({bool(fit.weights.size) for fit in fits}) == 1:
+        return fits
+    return [
+        fit
+        if fit.weights.size
+        else fit.on_samples(fit.rows, fit.targets, np.ones(fit.n), fit.offsets)
+        for fit in fits
+    ]

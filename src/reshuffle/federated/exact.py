@@ -7,8 +7,10 @@ from typing import Literal, cast
 
 import numpy as np
 
+from reshuffle.engines import Cuda, check_engine
 from reshuffle.errors import InputError, not_converged, warn_user
 from reshuffle.federated.client_state_server import ClientStateServer
+from reshuffle.federated.device_server import DeviceServer
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Corrected, Local
 from reshuffle.federated.newton import FedNewton
@@ -150,6 +152,8 @@ class ExactFedRR(FederatedSolver):
         super().check_sums()
 
     def bind(self, problem: Federation) -> Rounds:
+        if self._on_device:
+            self._check_device()
         rounds = super().bind(problem)
         rounds.longest_step = rounds.safe_step
         if self.tol > 0.0 and newton_can(problem):
@@ -163,6 +167,18 @@ class ExactFedRR(FederatedSolver):
             "acceleration": str(getattr(rounds.server, "memory", 0)),
         }
         return rounds
+
+    def _check_device(self) -> None:
+        """Refuse settings that rounds on a device do not have."""
+        if transport_of(self.transport) is not None:
+            raise InputError(
+                f'transport must be "float64" with engine="cuda", got {self.transport!r}: nothing is sent'
+            )
+        if not hasattr(self.step, "value"):
+            raise InputError(
+                f'step must be constant with engine="cuda", got {self.step!r}: the clients\' z_m on the card belong to one '
+                'step. Give a number or None, or use engine="threads"'
+            )
 
     def local(self, federation: Federation) -> Corrected:
         return Corrected(self.order, self.local_passes or 1, self.importance, self.seed)
@@ -184,6 +200,11 @@ class ExactFedRR(FederatedSolver):
 
     def _server(self, prox: Prox, work: Plan) -> Server:
         chosen = self._chosen  # and so the server's to halve
+        if self._on_device:
+            samples = int(work.visits.sum()) // cast(Corrected, work.local).passes
+            return DeviceServer(
+                prox, work.totals, self.acceleration, samples, adaptive=chosen, at_clients=self.state == "clients"
+            )  # fmt: skip
         if self.state == "clients":
             how = transport_of(self.transport)
             if how is not None:
@@ -192,6 +213,11 @@ class ExactFedRR(FederatedSolver):
         if self.acceleration and hasattr(self.step, "value"):  # a step that does not change
             return Extrapolated(prox, work.totals, self.acceleration, adaptive=chosen)
         return ControlVariates(prox, work.totals)
+
+    @property
+    def _on_device(self) -> bool:
+        """Whether the clients are on a graphics card, and their state with them."""
+        return isinstance(check_engine(self.engine), Cuda)
 
     @property
     def _chosen(self) -> bool:

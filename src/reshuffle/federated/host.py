@@ -18,7 +18,7 @@ from reshuffle.federated.curvature import Curved
 from reshuffle.federated.local import ClientGroup, GroupEpoch, Local, LocalEpoch
 from reshuffle.federated.newton_learned import learned
 from reshuffle.federated.transport import Packed, transport_of
-from reshuffle.gpu import Device, DeviceRounds
+from reshuffle.gpu import Device, DeviceExactRounds, DeviceRounds
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.privacy.noise import RepeatedNoise
 from reshuffle.problem import Problem, as_problem
@@ -141,7 +141,7 @@ class ClientHost:
         check = checksum(model, more)
         return Reply(task.run, task.round, client, task.digest, model, check, more)
 
-    def aboard(self, device: Device, number: str) -> DeviceRounds:
+    def aboard(self, device: Device, number: str) -> DeviceRounds | DeviceExactRounds:
         """The clients on a device, which does their rounds from then on."""
         group = ClientGroup(self.problems, self.positions[0], self.factors)
         return rounds_aboard(self.local, group, self.positions, device, number)

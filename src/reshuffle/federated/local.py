@@ -48,6 +48,12 @@ KINDS: dict[str, type[Any]] = {}
 ORDERS: Mapping[str, type[Order]] = {
     kind.__name__: kind for kind in (Reshuffle, ShuffleOnce, Cyclic, Allocation)
 }
+DEVICE_ORDERS: Mapping[type[Any], str] = {
+    Reshuffle: "shuffle",
+    ShuffleOnce: "shuffle",
+    Cyclic: "cyclic",
+}
+"""The orders that kernels of a device draw, and their names there."""
 MAYBE = {"": None, "yes": True, "no": False}
 
 
@@ -125,6 +131,10 @@ class Local(ABC):
     def device_passes(self, group: ClientGroup) -> LocalPasses | None:
         """The work of these clients in the form that the kernels of a device take; None if they have no kernel for it."""
         return None
+
+    def device_fit(self, client: FiniteSum) -> Datafit | None:
+        """The samples that a device visits for this client: its own, unless the work uses others; None if it has no rows."""
+        return client.datafit
 
     def gradients(self, visits: int, samples: int, number: int) -> int:
         """The number of gradients that clients with this many visits and samples evaluate in a round."""
@@ -245,8 +255,7 @@ class Shuffled(Local):
         return epoch
 
     def device_passes(self, group: ClientGroup) -> LocalPasses | None:
-        orders = {Reshuffle: "shuffle", ShuffleOnce: "shuffle", Cyclic: "cyclic"}
-        order = orders.get(type(self.order))
+        order = DEVICE_ORDERS.get(type(self.order))
         if order is None or self.importance:
             return None
         sizes = np.array([problem.n for problem in group.problems])
@@ -334,6 +343,27 @@ class Corrected(Local):
             return y
 
         return epoch
+
+    def device_passes(self, group: ClientGroup) -> LocalPasses | None:
+        order = DEVICE_ORDERS.get(type(self.order))
+        if order is None:
+            return None
+        owners = [resampled(self.view(problem), self.importance)[0] for problem in group.problems]
+        sizes = np.array(
+            [o.size or p.n for o, p in zip(owners, group.problems, strict=True)], dtype=np.int64
+        )
+        factors = np.array(group.factors)
+        return LocalPasses(order, is_fixed(self.order), 1, sizes, factors, self.passes)
+
+    def device_fit(self, client: FiniteSum) -> Datafit | None:
+        """The rows of ``view``; a copy of a sample is a row of its own, with its weight."""
+        view = self.view(client)
+        fit, (owner, weights, _) = view.datafit, resampled(view, self.importance)
+        if fit is None or fit.on_disk or not owner.size:
+            return fit
+        own = weights * fit.weights[owner] if fit.weights.size else weights
+        taken = fit.take(owner)
+        return taken.on_samples(taken.rows, taken.targets, own, taken.offsets)
 
 
 # --- the same work as a record of names and numbers ----------------------------------------------

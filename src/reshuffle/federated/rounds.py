@@ -26,7 +26,7 @@ from reshuffle.federated.delayed import Reported, RoundEpoch
 from reshuffle.federated.downlink import Downlink
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import HeldOutMetrics
-from reshuffle.federated.mean_rounds import MeanOfRound, mean_of_round
+from reshuffle.federated.mean_rounds import RoundOnDevice, round_on_device
 from reshuffle.federated.plan import Plan
 from reshuffle.federated.replies import TRAFFIC, Found, Gathering, Policy
 from reshuffle.federated.server import Server
@@ -89,7 +89,7 @@ class Rounds(Method):
         self.wants = " ".join(dict.fromkeys(wanted))
         if not self.evaluates and self.wants:
             self.letter[0]["wants"] = self.wants
-        self.mean_of_round = mean_of_round(
+        self.round_on_device = round_on_device(
             self.session, server, policy, type(engine).__name__, downlink
         )
         average = policy.on_missing == "average" and not server.needs_all
@@ -131,8 +131,8 @@ class Rounds(Method):
         """Configure the round, ask the clients, combine their replies; the prox of R is the server's last step."""
         given, step = step, self.server.shortened(state, step)
         task = self._configure(state, epoch, step)
-        if self.mean_of_round is not None:
-            return self._averaged(state, task, self.mean_of_round)
+        if self.round_on_device is not None:
+            return self._aboard(state, task, self.round_on_device)
         found, sums = self._ask(task)
         state = state | {"traffic": state["traffic"] + found.traffic}
         if found.lost:
@@ -152,14 +152,14 @@ class Rounds(Method):
         gradients, stalled = self._gradients(answered, epoch), self.server.stalled(new)
         return RoundEpoch(new, gradients, 1, step, stalled, reported=reported)
 
-    def _averaged(self, state: State, task: Task, mean_of_round: MeanOfRound) -> Epoch:
-        """A round of an engine that gives the mean of the models; its traffic is that of the messages it stands for."""
-        clients, step = list(task.clients), task.step
-        sent = np.array([task.nbytes(clients), len(clients) * task.x.nbytes, 0, 0], dtype=float)
-        new = mean_of_round(task) | {"traffic": state["traffic"] + sent}
+    def _aboard(self, state: State, task: Task, round_on_device: RoundOnDevice) -> Epoch:
+        """A round on a device; its traffic is that of the messages it stands for."""
+        clients, sent = list(task.clients), np.array([*self.server.traffic(state, task), 0, 0])
+        new = round_on_device(state, task) | {"traffic": state["traffic"] + sent}
         if not np.isfinite(new["x"]).all():
             self.blame = "the mean of the clients' models is not finite after the local work"
-        return RoundEpoch(new, self._gradients(clients, task.round), 1, step, "")
+        gradients, stalled = self._gradients(clients, task.round), self.server.stalled(new)
+        return RoundEpoch(new, gradients, 1, task.step, stalled)
 
     def _configure(self, state: State, epoch: int, step: float) -> Task:
         """The task of a round: the clients that take part, x, their control variates, and the server's letter."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from reshuffle.engines import Plain, Record
+from reshuffle.engines import Plain, Record, Task
 from reshuffle.errors import InputError
 from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.downlink import Allowed
@@ -307,6 +307,13 @@ class Rescaling(Server):
 
     def check_state(self, state: State) -> None:
         self.server.check_state(self._inner(state))
+
+    def traffic(self, state: State, task: Task) -> tuple[int, int]:
+        return self.server.traffic(self._inner(state), task)
+
+    def around(self, state: State, step: Callable[[State], State]) -> State:
+        """The state after a step of the inner server."""
+        return self._outer(step(self._inner(state)))
 
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         return self._outer(self.server.step(self._inner(state), models, step))

@@ -85,6 +85,11 @@ class Server(ABC):
         """Further numbers and texts for all clients, and for each."""
         return {}, {}
 
+    def traffic(self, state: State, task: Task) -> tuple[int, int]:
+        """The bytes to and from the clients of the messages that a round on a device stands for."""
+        clients = list(task.clients)
+        return task.nbytes(clients), len(clients) * task.x.nbytes
+
     def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the model in a reply, from the one that the local work names."""
         return shape

@@ -44,7 +44,7 @@ class FederatedSolver(BaseSolver):
     Parameters
     ----------
     rounds : the most rounds to run; the trace counts them in its column ``epoch``.
-    engine : "threads", "ray", "cuda" (FedRR and LocalSGD on a graphics card), or an engine object such as
+    engine : "threads", "ray", "cuda" (FedRR, LocalSGD and ExactFedRR on a graphics card), or an engine object such as
         ``engines.Threads(workers=2)``. The model is the same on threads and on Ray to the last bit, and
         on a graphics card up to rounding.
     participation : the fraction of clients in a round, drawn so that each takes part once before any

@@ -38,6 +38,8 @@ class LocalPasses(NamedTuple):
     """The number of visits of each client."""
     averages: Array
     """The factor by which each client multiplies the gradients of a batch."""
+    passes: int = 1
+    """The number of passes of a round, for work with control variates."""
 
 
 def check_loss_on_device(loss: Loss) -> str:
@@ -61,6 +63,7 @@ class DeviceClients:
     targets, weights : one number for each row; no weights are given if all are 1.
     first : client c has the rows first[c] … first[c+1]-1.
     number : "float64" or "float32", the type of the numbers of the models.
+    unit : the kernels of its local passes: "round" for ``DeviceRounds``, "exact" for ``DeviceExactRounds``.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class DeviceClients:
         bias: bool = False,
         ridge: float = 0.0,
         number: str = "float64",
+        unit: str = "round",
     ) -> None:
         compiled_loss = check_loss_on_device(loss)
         self.device, self.features, self.bias, self.ridge = device, features, bias, ridge
@@ -109,8 +113,8 @@ class DeviceClients:
             check_sparse(self.rows_on_device[1], self.rows_on_device[2], n, features)
         self.longest = features if rows.dense else _longest(device, self.rows_on_device[2])
         self.targets_on_device = device.put(targets, self.number)
-        self._weights = device.put(weights, self.number) if len(weights) else None
-        self._first = device.put(first, np.int64)
+        self.weights_on_device = device.put(weights, self.number) if len(weights) else None
+        self.first_on_device = device.put(first, np.int64)
         self.stride = stride_of(self.width, self.number)
         self.layout: Geometry = geometry(device, self.longest, self.stride, self.number)
         at = self.layout
@@ -131,11 +135,13 @@ class DeviceClients:
                 "THREADS": str(at.threads),
                 "RESIDENT": str(at.resident),
                 "LOSS": compiled_loss,
-            }
+            },
+            unit,
         )
+        self.unit = unit
         self._largest = int(np.diff(first).max())
         self._jumps = device.put(jumps(), np.uint64)
-        self._out = device.room(self.width, np.float64)
+        self.out = device.room(self.width, np.float64)
         self._room: dict[str, Any] = {}
 
     # --- visits ----------------------------------------------------------------------------------
@@ -155,7 +161,7 @@ class DeviceClients:
 
         Client c draws from the numbers of the stream that begin at positions[c].
         """
-        visits = self._keep("visits", total, np.uint32)
+        visits = self.kept_room("visits", total, np.uint32)
         name, launch = "draw_visits", self._launch(4 * WARP, 0)
         if order == "shuffle":
             largest = self._largest
@@ -168,7 +174,7 @@ class DeviceClients:
         self.kernels.run(
             name,
             launch,
-            self._first,
+            self.first_on_device,
             bounds,
             positions,
             np.int64(self.clients),
@@ -199,7 +205,7 @@ class DeviceClients:
         self.start_passes(
             self.device.put(given, self.number), step, visits, bounds, averages, batch, chosen
         )
-        found: Array = self.device.get(self._out)
+        found: Array = self.device.get(self.out)
         return found[: self.width]
 
     def start_passes(
@@ -215,17 +221,15 @@ class DeviceClients:
         """The same for an x on the device; returns the array on the device that will hold the sum."""
         count = self.clients if chosen is None else len(chosen)
         at, device, real = self.layout, self.device, self.number.type
-        blocks = min(device.processors * at.resident, -(-count // at.groups))
+        blocks, models, sums = self.room_for(count)
         groups = blocks * at.groups
-        models = None if at.shared else self._keep("models", groups * self.stride, self.number)
-        coefs = self._keep("coefs", groups * batch, self.number) if batch > 1 else None
-        sums = self._keep("sums", blocks * self.stride, self.number)
+        coefs = self.kept_room("coefs", groups * batch, self.number) if batch > 1 else None
         self.kernels.run(
             "local_passes",
             Launch(blocks, at.threads, at.memory),
             *self.rows_on_device,
             self.targets_on_device,
-            self._weights,
+            self.weights_on_device,
             visits,
             bounds,
             averages,
@@ -241,17 +245,29 @@ class DeviceClients:
             coefs,
             sums,
         )
+        return self.add_blocks(sums, blocks)
+
+    def add_blocks(self, sums: object, blocks: int) -> Any:
+        """Start the sum of the blocks' sums; returns the array on the device that will hold it."""
         self.kernels.run(
             "sum_of_blocks",
-            Launch(-(-self.width // WARP), min(WARP, max(device.lanes))),
+            Launch(-(-self.width // WARP), min(WARP, max(self.device.lanes))),
             sums,
             np.int64(blocks),
             np.int32(self.width),
-            self._out,
+            self.out,
         )
-        return self._out
+        return self.out
 
-    def _keep(self, name: str, size: int, dtype: object) -> Any:
+    def room_for(self, count: int) -> tuple[int, Any, Any]:
+        """The blocks for this many clients, room for vectors that shared memory has no room for, and for the blocks' sums."""
+        at, device = self.layout, self.device
+        blocks = min(device.processors * at.resident, -(-count // at.groups))
+        size = blocks * at.groups * self.stride
+        models = None if at.shared else self.kept_room("models", size, self.number)
+        return blocks, models, self.kept_room("sums", blocks * self.stride, self.number)
+
+    def kept_room(self, name: str, size: int, dtype: object) -> Any:
         """An array on the device that is kept for the next round."""
         if name not in self._room or self._room[name].size < size:
             self._room[name] = self.device.room(size, dtype)

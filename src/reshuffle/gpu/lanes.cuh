@@ -2,6 +2,8 @@
 //
 //     Here          which thread of which block this is, and how many of each there are
 //     summed        the sum of a number over the lanes of a client, the same bits in each of them (a fixed tree)
+//     greater       the larger of two numbers, or the one that is no number
+//     greatest      the same over the lanes of a client
 //     from          the number that another lane of the client has
 //     most          the largest number in the warp
 //     together      the lanes of the warp wait for each other, and see what each has written
@@ -39,6 +41,11 @@ struct Here {
 #endif
 };
 
+template <class T>
+RESHUFFLE_DEVICE T greater(T a, T b) {
+    return b > a || b != b ? b : a;
+}
+
 #if defined(__CUDACC__)
 constexpr unsigned everyone = 0xffffffffu;
 constexpr int warp = 32;
@@ -47,6 +54,12 @@ template <int LANES, class T>
 __device__ __forceinline__ T summed(T v) {
 #pragma unroll
     for (int step = LANES / 2; step > 0; step /= 2) v += __shfl_xor_sync(everyone, v, step, LANES);
+    return v;
+}
+template <int LANES, class T>
+__device__ __forceinline__ T greatest(T v) {
+#pragma unroll
+    for (int step = LANES / 2; step > 0; step /= 2) v = greater(v, __shfl_xor_sync(everyone, v, step, LANES));
     return v;
 }
 template <int LANES, class T>
@@ -77,6 +90,10 @@ constexpr int warp = 1;
 
 template <int LANES, class T>
 T summed(T v) {
+    return v;
+}
+template <int LANES, class T>
+T greatest(T v) {
     return v;
 }
 template <int LANES, class T>

@@ -1,44 +1,18 @@
-// The kernels by name. The compiler is given THE_REAL (of models), THE_VALUE (of rows), THE_START (of where rows begin),
-// THE_DENSE, THE_LOSS, and what a Setting has: THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE,
-// THE_WEIGHTED.
+// The kernel of local passes by name, besides those of order_entries.cuh.
 #pragma once
-#include "entry.cuh"
-#include "orders.cuh"
+#include "order_entries.cuh"
 #include "passes.cuh"
 
 namespace reshuffle::gpu {
 
-#define DRAWN (Drawn{first, bounds, positions, clients, {{s1, s0}, {c1, c0}}, jumps, visits})
-#define DRAWN_FROM                                                                                                \
-    const Index *first, const Index *bounds, const Index *positions, Index clients, std::uint64_t s1,             \
-        std::uint64_t s0, std::uint64_t c1, std::uint64_t c0, const Jump *jumps, Visit *visits
-
-RESHUFFLE_ENTRY(shuffle_shared, , shuffle_in_shared(DRAWN, here), DRAWN_FROM)
-RESHUFFLE_ENTRY(shuffle_global, , shuffle(DRAWN, here), DRAWN_FROM)
-RESHUFFLE_ENTRY(draw_visits, , draw(DRAWN, here), DRAWN_FROM)
-
-#if THE_DENSE
-using TheRows = DenseRows<THE_VALUE, THE_START>;
-#define ROWS (TheRows{values, features})
-#else
-using TheRows = SparseRows<THE_VALUE, THE_START>;
-#define ROWS (TheRows{values, indices, starts})
-#endif
-
 #define ROUND                                                                                                      \
     (Round<TheRows, THE_REAL>{ROWS, targets, weights, visits, bounds, averages, chosen, count, x,                  \
                               features + THE_BIAS, features, batch, nothing, step, ridge, models, coefs, sums})
-
-using TheSetting = Setting<THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE,
-                           THE_WEIGHTED>;
 
 RESHUFFLE_ENTRY(local_passes, RESHUFFLE_BOUNDS,
                 (passes<TheSetting, THE_VALUE>(ROUND, reshuffle::THE_LOSS, here)), const THE_VALUE *values, const Visit *indices, const THE_START *starts, const THE_REAL *targets,
                 const THE_REAL *weights, const Visit *visits, const Index *bounds, const THE_REAL *averages,
                 const Index *chosen, Index count, const THE_REAL *x, int features, int batch, unsigned nothing,
                 THE_REAL step, THE_REAL ridge, THE_REAL *models, THE_REAL *coefs, THE_REAL *sums)
-
-RESHUFFLE_ENTRY(sum_of_blocks, , add_up(sums, blocks_added, width, out, here), const THE_REAL *sums, Index blocks_added,
-                int width, double *out)
 
 }  // namespace reshuffle::gpu

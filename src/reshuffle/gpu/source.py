@@ -15,8 +15,10 @@ SHARED = (
     HERE / "rows.cuh",
     HERE / "entry.cuh",
 )
+CLIENTS = (*SHARED, HERE / "orders.cuh", HERE / "turns.cuh", HERE / "order_entries.cuh")
 UNITS = {
-    "round": (*SHARED, HERE / "orders.cuh", HERE / "passes.cuh", HERE / "round_entries.cuh"),
+    "round": (*CLIENTS, HERE / "passes.cuh", HERE / "round_entries.cuh"),
+    "exact": (*CLIENTS, HERE / "exact_passes.cuh", HERE / "exact_entries.cuh"),
     "problem": (
         *SHARED,
         HERE / "fixed_point.cuh",
@@ -36,7 +38,7 @@ UNITS = {
         HERE / "output_entries.cuh",
     ),
 }
-"""The headers of the kernels of a round over clients, of one large problem, and of several outputs, each after those that it includes."""
+"""The headers of the kernels of a round over clients, of one with control variates, of one large problem, and of several outputs, each after those that it includes."""
 LOSSES = {
     "logistic": "Logistic",
     "squared": "Squared",

@@ -1,0 +1,224 @@
+"""Rounds of ExactFedRR on a device: z ↦ T(z), for the z_m of very many clients."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.arrays import Array
+from reshuffle.errors import InputError
+from reshuffle.gpu.checks import check_passes, check_positions
+from reshuffle.gpu.clients import DeviceClients, LocalPasses
+from reshuffle.gpu.device import Launch
+from reshuffle.gpu.paired_arrays import PairedArrays
+from reshuffle.gpu.points import Points
+
+SAME_ANCHOR = np.empty(0, dtype=np.int32)
+
+
+class Residual(NamedTuple):
+    """T(z) - z of a round, with what its products with other points take."""
+
+    points: Points
+    """Of clients that did not take part it says nothing. Where no products are wanted, ``coefs`` is None."""
+    margins: Any
+    """a_iᵀ(T_m(z) - z_m) of every row, on the device, where products are wanted."""
+    total: Array
+    """Σ_m (T_m(z) - z_m) over the clients that took part."""
+
+
+class RoundImage(NamedTuple):
+    """The outcome of a round."""
+
+    image: Points
+    """T(z): x + A_mᵀ c_m for the clients that took part, and z_m for others."""
+    residual: Residual
+
+
+class DeviceExactRounds:
+    """The passes x_m ← x_m - γ(∇f_i(x_m) - ∇f_i(x) + ∇f_m(x) - h_m), with h_m = (x - z_m)/τ_m and τ_m = γ·averages_m·n_m·passes.
+
+    ``positions`` say where each client's random numbers begin in those of a round. ``products`` says whether margins of
+    the residuals are wanted, which products of residuals need.
+    """
+
+    def __init__(
+        self,
+        clients: DeviceClients,
+        passes: LocalPasses,
+        seed: int,
+        positions: NDArray[np.int64],
+        *,
+        products: bool = False,
+    ) -> None:
+        sizes = np.diff(clients.first)
+        check_passes(passes.order, passes.batch, passes.visits, passes.averages, sizes)
+        check_positions(positions, passes.passes * passes.visits)
+        wrong = [
+            (clients.unit != "exact", f'DeviceClients(unit="exact"), got unit="{clients.unit}"'),
+            (clients.ridge != 0.0, f"clients without a ridge, which the server takes in its prox, got ridge={clients.ridge!r}"),
+            (passes.order == "draw", f'order "shuffle" or "cyclic", got {passes.order!r}'),
+            (passes.batch != 1, f"batch 1, got {passes.batch!r}"),
+            (passes.passes < 1, f"at least 1 pass, got passes={passes.passes!r}"),
+        ]  # fmt: skip
+        for is_wrong, wanted in wrong:
+            if is_wrong:
+                raise InputError(f"DeviceExactRounds needs {wanted}")
+        self.clients, self.passes, self.seed, self.products = clients, passes, seed, products
+        self.samples = int(sizes.sum())
+        device = clients.device
+        self._bounds = [
+            device.put(clients.first + p * self.samples, np.int64) for p in range(passes.passes)
+        ]
+        # A permutation of n samples takes n - 1 random numbers.
+        self._positions = [
+            device.put(positions + p * (sizes - 1), np.int64) for p in range(passes.passes)
+        ]
+        self.copies = PairedArrays(device, clients.number)
+        self._factors = device.put(passes.averages, clients.number)
+        self._blind = device.put(np.zeros(clients.clients), np.int32)
+        self._fixed = self._drawn(0) if passes.fixed or passes.order == "cyclic" else None
+        alike = bool(np.all(sizes == sizes[0]))
+        self._everyone = None if alike else self._by_size(np.arange(clients.clients))
+
+    # --- a round ---------------------------------------------------------------------------------
+
+    def start(self, x: Array) -> Points:
+        """z_m = x, and so h_m = 0."""
+        zero = self.clients.device.put(np.zeros(self.samples), self.clients.number)
+        return Points(np.array(x, dtype=np.float64).reshape(1, -1), SAME_ANCHOR, zero)
+
+    def residuals(
+        self,
+        z: Points,
+        x: Array,
+        step: float,
+        number: int,
+        chosen: NDArray[np.int64] | None = None,
+    ) -> RoundImage:
+        """The round ``number`` of the chosen clients, or of all, from x and z."""
+        clients, device = self.clients, self.clients.device
+        at = device.put(np.ascontiguousarray(x, dtype=np.float64).reshape(-1), clients.number)
+        coefs = device.room(self.samples, clients.number)
+        if chosen is not None:
+            coefs[:] = z.coefs
+        room = device.room if self.products else partial(clients.kept_room, "margins")
+        margins = room(self.samples, clients.number)
+        out = self.start_passes(z, at, step, number, coefs, margins, chosen)
+        total: Array = np.array(device.get(out)[: clients.width])
+        blind = np.empty(0, dtype=np.int64)
+        if device.get(self._blind.any()):
+            blind = np.flatnonzero(device.get(self._blind))
+        return self._settled(z, x.reshape(1, -1), coefs, margins, total, chosen, blind)
+
+    def start_passes(
+        self,
+        z: Points,
+        x: object,
+        step: float,
+        number: int,
+        coefs: object,
+        margins: object,
+        chosen: NDArray[np.int64] | None = None,
+    ) -> Any:
+        """The kernels of a round, for an x on the device: fills ``coefs`` and ``margins``; returns the array that will hold the sum of residuals."""
+        clients, device, real = self.clients, self.clients.device, self.clients.number.type
+        order = self._everyone if chosen is None else self._by_size(chosen)
+        count = clients.clients if order is None else len(order)
+        blocks, vectors, sums = clients.room_for(count)
+        slopes, offsets = (
+            clients.kept_room(name, self.samples, clients.number) for name in ("slopes", "offsets")
+        )
+        self._blind[:] = 0
+        clients.kernels.run(
+            "exact_local_passes", Launch(blocks, clients.layout.threads, clients.layout.memory),
+            *clients.rows_on_device, clients.targets_on_device, clients.weights_on_device, clients.first_on_device,
+            self.visits(number), np.int64(self.samples), self._factors,
+            None if order is None else device.put(order, np.int64), np.int64(count), x,
+            device.put(z.anchors, clients.number), device.put(z.anchor_of, np.int32) if len(z.anchor_of) else None,
+            z.coefs, np.int32(clients.features), np.int32(self.passes.passes), np.int32(self.products), np.uint32(0),
+            real(step), slopes, offsets, margins, coefs, self._blind, vectors, sums,
+        )  # fmt: skip
+        return clients.add_blocks(sums, blocks)
+
+    def visits(self, number: int) -> Any:
+        """The visits of all passes of a round, on the device."""
+        return self._drawn(number) if self._fixed is None else self._fixed
+
+    # --- products --------------------------------------------------------------------------------
+
+    def product(self, one: Points, other: Residual) -> float:
+        """Σ_m ⟨u_m, v_m⟩ over all clients.
+
+        = ⟨anchor, Σ_m v_m⟩ + Σ_i c_i a_iᵀv_m for a u with one anchor; clients that have others are added one by one.
+        """
+        of_rows = (one.coefs * other.margins).sum(dtype=np.float64)
+        found = float(np.sum(one.anchors[0] * other.total)) + float(
+            self.clients.device.get(of_rows)
+        )
+        v = other.points
+        rows = v.rows(self.clients.clients)
+        for m in np.flatnonzero(one.anchor_of).tolist():
+            own = v.anchors[rows[m]] + self.spread(m, v.coefs)
+            found += float(np.sum((one.anchors[one.anchor_of[m]] - one.anchors[0]) * own))
+        return found
+
+    def spread(self, client: int, coefs: Any) -> Array:
+        """A_mᵀ c_m of one client, on the processor."""
+        clients, get = self.clients, self.clients.device.get
+        first, last = clients.first[client : client + 2].tolist()
+        own = np.asarray(get(coefs[first:last]), dtype=np.float64)
+        rows: tuple[Any, Any, Any] = clients.rows_on_device
+        values, columns, starts = rows
+        out = np.zeros(clients.width)
+        if columns is None:
+            out[: clients.features] = np.sum(own[:, None] * get(values[first:last]), axis=0)
+        else:
+            at = np.asarray(get(starts[first : last + 1]), dtype=np.int64)
+            part = slice(int(at[0]), int(at[-1]))
+            entries = np.repeat(own, np.diff(at))
+            if values is not None:
+                entries = entries * get(values[part])
+            np.add.at(out, get(columns[part]), entries)
+        if clients.bias:
+            out[-1] = own.sum()
+        return out
+
+    # --- details ---------------------------------------------------------------------------------
+
+    def _settled(
+        self, z: Points, x: Array, coefs: Any, margins: Any, total: Array,
+        chosen: NDArray[np.int64] | None, blind: NDArray[np.int64],
+    ) -> RoundImage:  # fmt: skip
+        """The points after the kernels: image and residual, with anchors of their own where a plain step was made."""
+        count = self.clients.clients
+        moved = Points(x - z.anchors, z.anchor_of, coefs - z.coefs if self.products else None)
+        image = Points(x, SAME_ANCHOR, coefs)
+        if chosen is not None:
+            image = Points(z.anchors, z.anchor_of, coefs).anchored(x, chosen, count)
+        if len(blind):
+            old = z.anchors[z.rows(count)[blind]]
+            visits = self.passes.passes * self.passes.visits[blind]
+            step = (x - old) / visits[:, None]
+            image = image.anchored(old + step, blind, count)
+            moved = moved.anchored(step, blind, count)
+        return RoundImage(image, Residual(moved, margins, total))
+
+    def _by_size(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The largest clients first, because the clients of a block wait for each other."""
+        return chosen[np.argsort(-self.passes.visits[chosen], kind="stable")]
+
+    def _drawn(self, number: int) -> Any:
+        count, clients = self.passes.passes, self.clients
+        if self.passes.order == "cyclic":
+            rows = np.tile(np.arange(self.samples, dtype=np.uint32), count)
+            return clients.device.put(rows, np.uint32)
+        found: Any = None
+        for bounds, positions in zip(self._bounds, self._positions, strict=True):
+            found = clients.drawn(
+                "shuffle", bounds, positions, count * self.samples, self.seed, number
+            )
+        return found
