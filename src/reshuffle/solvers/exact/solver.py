@@ -17,6 +17,7 @@ from reshuffle.solvers.exact.accelerated import Accelerated
 from reshuffle.solvers.exact.device_checks import check_device, check_for_device, device_of
 from reshuffle.solvers.exact.device_ways import way_on_device
 from reshuffle.solvers.exact.lbfgs import LBFGS
+from reshuffle.solvers.exact.lbfgs_on_device import method_on_device
 from reshuffle.solvers.exact.method import ExactMethod
 from reshuffle.solvers.exact.newton import Newton
 from reshuffle.solvers.exact.newton_alone import NewtonAlone
@@ -24,7 +25,6 @@ from reshuffle.solvers.exact.newton_cg import NewtonCG
 from reshuffle.solvers.exact.newton_compiled import is_small, is_strongly_held
 from reshuffle.solvers.exact.newton_drivers import newton_driver
 from reshuffle.solvers.exact.newton_kernel import NewtonKernel
-from reshuffle.solvers.exact.newton_on_device import NewtonOnDevice
 from reshuffle.solvers.exact.newton_on_disk import NewtonOnDisk
 from reshuffle.solvers.exact.newton_steps import ABILITIES as NEEDED
 from reshuffle.solvers.exact.newton_steps import can_finish
@@ -193,9 +193,9 @@ class ExactProxRR(Solver):
 
     def bind(self, problem: FiniteSum | DeviceProblem) -> Method:
         if isinstance(problem, DeviceProblem):
-            return NewtonOnDevice(self, problem)
+            return method_on_device(self, problem)
         if self.device is not None:
-            return NewtonOnDevice(
+            return method_on_device(
                 self, DeviceProblem.of(as_problem(problem), device_of(self.device))
             )
         if self.threads is not None and is_linear_model(problem):

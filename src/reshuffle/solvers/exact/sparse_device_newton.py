@@ -14,7 +14,7 @@ from reshuffle.arrays import Visits
 from reshuffle.cached import cached_property
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.gpu.samples import DeviceSamples, Pass
-from reshuffle.gpu.wide_samples import MANY, WideSamples
+from reshuffle.gpu.wide_samples import MANY, WideSamples, wide
 from reshuffle.objective import Array
 from reshuffle.penalties.abilities import as_able
 from reshuffle.penalties.forms import Form
@@ -66,8 +66,7 @@ class SparseDeviceNewton(DeviceNewton):
         return found if found.any() else self.sets.with_others(np.arange(found.size) == 0)
 
     def _hessian(self, samples: DeviceSamples, model: HessianAt, extra: float) -> Array:
-        assert isinstance(samples, WideSamples)
-        return samples.hessian_of(model.features, model.x, extra)
+        return wide(samples).hessian_of(model.features, model.x, extra)
 
     def _squares(self, samples: DeviceSamples, model: HessianAt) -> Array:
         return samples.column_squares[model.features]
@@ -99,5 +98,5 @@ def sets_of(problem: DeviceProblem) -> ActiveFeatures:
 
 def device_newton_of(problem: DeviceProblem, seed: int) -> DeviceNewton:
     """Steps in all features where a Hessian has room for them, else in those that matter."""
-    wide = isinstance(problem.datafit, WideSamples)
-    return SparseDeviceNewton(problem, seed) if wide else DeviceNewton(problem, seed)
+    many = isinstance(problem.datafit, WideSamples)
+    return SparseDeviceNewton(problem, seed) if many else DeviceNewton(problem, seed)

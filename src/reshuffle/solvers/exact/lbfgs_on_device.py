@@ -1,0 +1,112 @@
+"""The exact method on a graphics card where a ridge holds more features than a Hessian is written out for: calls of L-BFGS.
+
+Newton steps by conjugate gradients would need products with the Hessian, one pass each, where L-BFGS takes a pass for each iteration and
+learns from all of them; the iterations are those of the processor (``quasi_newton``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reshuffle.device_problem import DeviceProblem
+from reshuffle.gpu.wide_samples import wide
+from reshuffle.objective import Array
+from reshuffle.solvers.exact.decrement import STALLED
+from reshuffle.solvers.exact.device_newton import key_of
+from reshuffle.solvers.exact.device_second_order import DeviceSecondOrder
+from reshuffle.solvers.exact.device_ways import way_on_device
+from reshuffle.solvers.exact.newton_on_device import (
+    GROWS,
+    SMALLEST,
+    NewtonOnDevice,
+    check_overflow,
+    whole_step,
+)
+from reshuffle.solvers.exact.quasi_newton import Descended, QuasiNewton
+from reshuffle.solvers.method import Check, Epoch, Method, State
+from reshuffle.solvers.second_order import Linearisation
+
+if TYPE_CHECKING:
+    from reshuffle.solvers.exact.solver import ExactProxRR
+
+ROUGH = 1e-2
+"""Iterations on a sample end at this accuracy, over f(0): a sixteenth of the rows knows hardly more of the minimum with so many features."""
+
+
+class LBFGSOnDevice(Method):
+    """``ExactProxRR`` on a device, where ψ is a ridge. The state: x."""
+
+    keeps_best = True
+
+    def __init__(self, solver: ExactProxRR, problem: DeviceProblem) -> None:
+        super().__init__(problem, solver)
+        self.problem: DeviceProblem = problem
+        self.schedule = whole_step
+        self.descent = descent_on(problem)
+        self._last: tuple[Array, Linearisation] | None = None
+        self.header = {
+            "step": "L-BFGS",
+            "certificate": self.measure.meaning,
+            "phases": "lbfgs on the device",
+        }
+
+    def start(self, x0: Array) -> State:
+        """At x0, or (from zero) near the minimiser of a sample."""
+        samples = self.problem.datafit
+        check_overflow(samples)
+        x, count = x0.copy(), samples.n // GROWS
+        if not x0.any() and count >= SMALLEST:
+            part = self.problem.with_samples(samples.sample(count, key_of(self.solver.seed, 2)))
+            found = self._call(descent_on(part), x, lambda at: True, ROUGH)
+            x = np.asarray(samples.device.get(found.at.x))
+            self.start_gradients = found.passes * count
+        return {"x": x}
+
+    def _call(self, descent: QuasiNewton, x: Array, enough: Any, tol: float) -> Descended:
+        at_zero = abs(self.problem.datafit.at_zero or 1.0)
+        return descent.descend(descent.second_order.array(x), False, enough, tol * at_zero)
+
+    def advance(self, state: State, epoch: int, step: float) -> Epoch:
+        """One call: until the duality gap is small enough, or no step lowers P."""
+        x, tol = state["x"], float(self.solver.tol)
+        found = self._call(self.descent, x, lambda at: self._gap(at) <= tol, tol)
+        new = np.asarray(self.problem.datafit.device.get(found.at.x))
+        self._last = new, found.at
+        stalled = STALLED if not found.iterations and not self._gap(found.at) <= tol else ""
+        return Epoch({"x": new}, found.passes * self.problem.n, found.iterations, 1.0, stalled)
+
+    def _gap(self, at: Linearisation) -> float:
+        """The certificate, by the slopes of the pass that was made at a point."""
+        get = self.problem.datafit.device.get
+        x, gradient = np.asarray(get(at.x)), np.asarray(get(at.gradient))
+        value = at.value + self.problem.ridge_at(x)
+        return self.measure.from_slopes(x, at.slopes, gradient, lambda: value)
+
+    def certify(self, state: State) -> Check:
+        return Check(self._gap(self._at(state["x"])), 0, 1, state)
+
+    def objective(self, state: State) -> float:
+        value = self._at(state["x"]).value + self.problem.ridge_at(state["x"])
+        return self.problem.objective(state["x"], value)
+
+    def _at(self, x: Array) -> Linearisation:
+        """f at x, which the end of the last call needs no new pass for."""
+        if self._last is None or not np.array_equal(self._last[0], x):
+            order = self.descent.second_order
+            self._last = x, order.linearise(order.array(x))
+        return self._last[1]
+
+
+def descent_on(problem: DeviceProblem) -> QuasiNewton:
+    """L-BFGS on the rows of a problem."""
+    own: Any = problem  # it has what QuasiNewton asks of a Problem
+    return QuasiNewton(own, DeviceSecondOrder(wide(problem.datafit)))
+
+
+def method_on_device(solver: ExactProxRR, problem: DeviceProblem) -> Method:
+    """The method for a problem on a device."""
+    if way_on_device(problem) == "lbfgs":
+        return LBFGSOnDevice(solver, problem)
+    return NewtonOnDevice(solver, problem)
