@@ -180,7 +180,7 @@ def test_one_strength_holds_everything_and_an_intercept_is_left(device: Any) -> 
         assert not found.x[: problem.features].any()
         if bias:
             p = np.mean(y > 0.0)
-            assert found.x[-1] == pytest.approx(np.log(p / (1.0 - p)), abs=1e-9)
+            assert found.x[-1] == pytest.approx(np.log(p / (1.0 - p)), abs=1e-7)
 
 
 def test_all_features_want_to_leave_zero(device: Any) -> None:
@@ -271,4 +271,4 @@ def test_scikit_learn_agrees(device: Any) -> None:
     problem = rs.Problem(X, y, loss=rs.losses.Squared(), ridge=0.1, fit_intercept=True)
     found = rs.ExactProxRR(tol=1e-12, device=device).solve(problem)
     theirs = linear.Ridge(alpha=0.1 * 80).fit(X, y)
-    np.testing.assert_allclose(found.x, [*theirs.coef_, theirs.intercept_], atol=1e-6)
+    np.testing.assert_allclose(found.x, [*theirs.coef_, theirs.intercept_], atol=1e-5)
