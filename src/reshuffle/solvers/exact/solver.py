@@ -78,7 +78,8 @@ class ExactProxRR(Solver):
         features that matter.
     device : ``"cuda"``: the passes over all rows are made on the graphics card of this computer (extra ``gpu``), to which the rows are copied
         unless they are there (``DeviceProblem``). Newton steps are made alone, with a Hessian of a sample of the rows, and the
-        certificate is the duality gap where there is one, computed in float64. For losses of one output and at most 4,000 features.
+        certificate is the duality gap where there is one, computed in float64. For losses of one output; with more than
+        4,000 features, for penalties that hold features at zero and for a ridge, which L-BFGS minimises.
     threads : of the passes over all rows in storage order (certificates, Newton steps), where there are
         several thousand rows or more. The bits do not depend on the number; without one, sums are made in one piece.
 
