@@ -207,7 +207,7 @@ EXEMPT: dict[str, str] = {
         (
             "solvers/exact/device_newton.WORK_PER_BYTE",
             "solvers/exact/device_newton.MORE", "solvers/exact/device_newton.HALVINGS", "solvers/exact/device_newton.SMALL", "solvers/exact/newton_on_device.GROWS",
-            "solvers/exact/newton_on_device.FEWEST", "solvers/exact/newton_on_device.SMALLEST", "solvers/exact/newton_on_device.STEPS",
+            "solvers/exact/newton_on_device.FEWEST", "solvers/exact/newton_on_device.SMALLEST", "solvers/exact/newton_on_device.STEPS", "solvers/exact/sparse_device_newton.SPARE",
         ),
         "It matters on a graphics card alone, where the duality gap certifies on both sides of it.",
     ),

@@ -1,10 +1,11 @@
 """One large problem on a graphics card: seconds to a certified 1e-6, and the speed of a pass.
 
-    python -m benchmarks.gpu_problem [sparse] [dense] [softmax] [growth] [ones] [--csv problems.csv]
+    python -m benchmarks.gpu_problem [sparse] [dense] [softmax] [words] [wide] [growth] [ones] [--csv problems.csv]
     python -m benchmarks.gpu_problem figure --csv problems.csv --figure rows.png
 
 "softmax" is described in ``benchmarks.gpu_outputs``. "sparse" has 10⁸ rows of 20 values (float32, 16-bit columns) in 1,000 columns, "dense" 10⁷ × 256 float32, both drawn on the card, with targets of a
-logistic model. Seconds are those of ``ExactProxRR(device="cuda", tol=1e-6).solve`` by the clock, the median of seven calls after a first one, so that
+logistic model. "words" has 10⁷ rows of 20 values in 10⁵ columns, whose frequencies fall as those of words do, and "wide" 10⁵ × 20,000 float32. Seconds are those of
+``ExactProxRR(device="cuda", tol=1e-6).solve`` by the clock, the median of seven calls after a first one, so that
 kernels are compiled. A pass is timed by CUDA events; its bytes are those of values, columns, starts and targets that are read and of slopes
 that are written, and "share" is its bytes in a second beside those of a copy on the card. "ones" has up to 10⁹ rows of 20 ones: rows with
 values would not leave room for a run.
@@ -98,7 +99,8 @@ def measure(cupy: Any, problem: DeviceProblem, speed: float, name: str) -> dict[
         "objective": float(found.trace["objective"][-1]), "at_zero": at_zero,
     }  # fmt: skip
     print({k: round(v, 9) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
-    print("   gaps", [f"{g:.1e}" for g in found.trace["gap"]], "Hessian rows", found.trace.get("hessian_rows", np.empty(0)).tolist(), flush=True)  # fmt: skip
+    rows = found.trace["hessian_rows"].tolist() if "hessian_rows" in found.trace else "none"
+    print("   gaps", [f"{g:.1e}" for g in found.trace["gap"]], "Hessian rows", rows, flush=True)
     return row
 
 
@@ -126,7 +128,68 @@ def measure_sparse(n: int, peers: bool, ones: bool = False) -> list[dict[str, An
     return found
 
 
-def torch_lbfgs(rows: Rows, y: Any, goal: float) -> float:
+def words_on_card(cupy: Any, n: int, d: int) -> tuple[Rows, Any]:
+    """Rows of 20 different columns: column j of the k-th of 20 values is drawn with a chance of about 1/j, and every fifth column matters.
+
+    A row has its columns in rising order; of two that are the same the second one moves up by one, and so on.
+    """
+    rng, truth = cupy.random.default_rng(0), np.random.default_rng(1)
+    model = cupy.asarray(truth.normal(size=d) * (np.arange(d) % 5 == 0), np.float32)
+    values = cupy.empty((n, VALUES), dtype=np.float32)
+    columns = cupy.empty((n, VALUES), dtype=np.uint32)
+    targets = cupy.empty(n, dtype=np.float32)
+    for begin in range(0, n, PIECE // 8):
+        part = slice(begin, min(begin + PIECE // 8, n))
+        shape = (part.stop - part.start, VALUES)
+        drawn = rng.standard_normal(shape, dtype=np.float32)
+        places = cupy.sort(((d - VALUES) ** rng.random(shape) - 1.0).astype(np.int64), axis=1)
+        for k in range(1, VALUES):
+            places[:, k] = cupy.maximum(places[:, k], places[:, k - 1] + 1)
+        u = rng.random(shape[0], dtype=np.float32)
+        z = (drawn * model[places]).sum(axis=1) + cupy.log(u / (1 - u) + 1e-30)
+        values[part], columns[part] = drawn, places
+        targets[part] = cupy.where(z > 0, 1.0, -1.0)
+    starts = cupy.arange(n + 1, dtype=np.uint32) * np.uint32(VALUES)
+    return Rows(values.reshape(-1), columns.reshape(-1), starts), targets
+
+
+def measure_words(n: int, d: int) -> list[dict[str, Any]]:
+    """Two strengths of ℓ1, and a ridge beside PyTorch's L-BFGS."""
+    device = CudaDevice("this benchmark")
+    cupy, speed = device.cupy, bandwidth(device.cupy)
+    rows, y = words_on_card(cupy, n, d)
+    print(f"{n:,} rows of words in {d:,} columns", flush=True)
+    clock = time.perf_counter()
+    ridge = DeviceProblem(rows, y, ridge=RIDGE, features=d)
+    checks = time.perf_counter() - clock
+    clock = time.perf_counter()
+    largest = float(np.abs(ridge.gradient(np.zeros(d))).max())
+    by_column = time.perf_counter() - clock
+    print(f"   checks and kernels {checks:.2f} s; a first pass, with the copy by columns, {by_column:.2f} s", flush=True)  # fmt: skip
+    found = []
+    for share in (0.1, 0.01):
+        l1 = ridge.with_samples(ridge.datafit, rs.penalties.L1(share * largest), 0.0)
+        found.append(measure(cupy, l1, speed, f"words l1 {share}"))
+    found.append(measure(cupy, ridge, speed, "words ridge"))
+    goal = found[-1]["objective"] + TOL * found[-1]["at_zero"]
+    found[-1]["torch_seconds"] = torch_lbfgs(rows, y, goal, d)
+    for row in found:
+        row |= {"checks_seconds": checks, "by_column_seconds": by_column}
+    return found
+
+
+def measure_wide(n: int, d: int) -> list[dict[str, Any]]:
+    device = CudaDevice("this benchmark")
+    cupy, speed = device.cupy, bandwidth(device.cupy)
+    X, y = dense_on_card(cupy, n, d)
+    print(f"{n:,} x {d:,} dense", flush=True)
+    ridge = DeviceProblem(X, y, ridge=RIDGE)
+    largest = float(np.abs(ridge.gradient(np.zeros(d))).max())
+    l1 = ridge.with_samples(ridge.datafit, rs.penalties.L1(0.1 * largest), 0.0)
+    return [measure(cupy, l1, speed, "wide dense l1")]
+
+
+def torch_lbfgs(rows: Rows, y: Any, goal: float, d: int = COLUMNS) -> float:
     """Seconds of PyTorch's L-BFGS until P is within 1e-6·f(0) of ours: rows of 20 values, gathered and scattered, float32."""
     import torch
 
@@ -134,12 +197,12 @@ def torch_lbfgs(rows: Rows, y: Any, goal: float) -> float:
     values = torch.from_dlpack(rows.values).reshape(n, VALUES)
     columns = torch.from_dlpack(rows.indices.astype(np.int32)).reshape(n, VALUES)
     targets = torch.from_dlpack(y)
-    w = torch.zeros(COLUMNS, device="cuda", requires_grad=True)
+    w = torch.zeros(d, device="cuda", requires_grad=True)
     optimiser = torch.optim.LBFGS([w], lr=1.0, max_iter=1, history_size=10, line_search_fn="strong_wolfe")  # fmt: skip
 
     def closure() -> Any:
         with torch.no_grad():
-            total, grad = 0.0, torch.zeros(COLUMNS, device="cuda")
+            total, grad = 0.0, torch.zeros(d, device="cuda")
             for begin in range(0, n, PIECE):
                 part = slice(begin, begin + PIECE)
                 v, j, t = values[part], columns[part], targets[part]
@@ -244,7 +307,9 @@ def draw(source: Path, target: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="*", default=["sparse", "dense", "softmax", "growth", "ones"])
+    parser.add_argument(
+        "parts", nargs="*", default=["sparse", "dense", "softmax", "growth", "ones"]
+    )
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--figure", type=Path)
@@ -260,6 +325,10 @@ def main() -> None:
         from benchmarks.gpu_outputs import measure_softmax, measure_sparse_softmax
 
         rows += measure_softmax(given.rows // 10, 256) + measure_sparse_softmax(given.rows // 10)
+    if "words" in given.parts:
+        rows += measure_words(given.rows // 10, 100_000)
+    if "wide" in given.parts:
+        rows += measure_wide(given.rows // 1000, 20_000)
     if "growth" in given.parts:
         for n in (10**5, 10**6, 10**7, 5 * 10**8, 8 * 10**8):
             try:

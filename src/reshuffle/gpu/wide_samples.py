@@ -50,7 +50,7 @@ class WideSamples(DeviceSamples):
             )
         return total
 
-    def _rows_pass(self, x: Array, slopes: Any, margins: Any, bends: Any, given: Any) -> Array:
+    def _rows_pass(self, x: Any, slopes: Any, margins: Any, bends: Any, given: Any) -> Array:
         """Σ w_i s_i, Σ w_i l_i and the largest w_i |s_i|; slopes, margins and curvatures go where they are wanted."""
         blocks = self.layout.blocks(self.device, self.n)
         sums, at = self.device.room(3 * blocks, np.float64), self.device.put(x, np.float64)
@@ -58,6 +58,32 @@ class WideSamples(DeviceSamples):
             "rows_pass", Launch(blocks, self.layout.threads, self.layout.memory), *self._samples(), at, given, slopes, margins, bends, sums
         )  # fmt: skip
         return self._finished(sums, blocks, 3)
+
+    def linearised(self, x: Any) -> tuple[float, Any, Any, Any]:
+        """f at x, and on the device, where x may be too: its gradient, slopes and curvatures of the rows."""
+        slopes, bends = (self.device.room(self.n, np.float64) for _ in range(2))
+        sums = self._rows_pass(x, slopes, None, bends, None)
+        return (
+            float(sums[1]) / self.n,
+            self._mean(self.weighted(slopes), float(sums[0])),
+            slopes,
+            bends,
+        )
+
+    def product(self, bends: Any, v: Any) -> Any:
+        """(1/n) Σ w_i bends_i a_i a_iᵀ v, on the device; rows have a 1 where there is an intercept."""
+        moved = self.device.room(self.n, np.float64)
+        self._rows_pass(v, None, moved, None, None)
+        moved *= self.weighted(bends)
+        return self._mean(moved, float(moved.sum()))
+
+    def _mean(self, coefs: Any, total: float) -> Any:
+        """(1/n) Σ coef_i a_i, on the device; ``total`` is that of the intercept."""
+        found = self.device.room(self.width, np.float64)
+        found[: self.features] = self._by_columns("columns_pass", coefs)
+        found[self.features :] = total
+        found /= self.n
+        return found
 
     def weighted(self, numbers: Any) -> Any:
         """w_i times numbers of the rows."""
@@ -115,6 +141,13 @@ class WideSamples(DeviceSamples):
             total += block.T @ block
         found: Array = device.get((total + total.T) * (0.5 / self.n))
         return found
+
+
+def wide(samples: object) -> WideSamples:
+    """Samples that are known to have very many columns."""
+    if not isinstance(samples, WideSamples):
+        raise TypeError(f"these samples have no more than {MANY} columns")
+    return samples
 
 
 def apart_layout(device: Device, mean: float) -> PassLayout:

@@ -106,6 +106,22 @@ class SecondOrder:
         self.system.passes += 1
         return self.fit.bent_product(scales, v)
 
+    def hessian_product(self, at: Linearisation, v: Array) -> Array:
+        """∇²f(x)·v, for one output."""
+        return self.product(self.weights * at.curvatures, v)
+
+    def mean_curvature(self, at: Linearisation) -> float:
+        """(1/n) Σ w_i l''_i, for one output."""
+        return float(np.vdot(self.weights, at.curvatures)) / self.fit.n
+
+    def array(self, numbers: Array) -> Array:
+        """Numbers where x and the gradient lie: here, in the memory of the processor."""
+        return numbers
+
+    def dot(self, a: Array, b: Array) -> float:
+        """⟨a, b⟩."""
+        return float(np.vdot(a, b))
+
     def search(
         self, at: Linearisation, d: Array, change: Array, form: native.Form, psi: float
     ) -> tuple[float, Array]:

@@ -10,7 +10,7 @@ from reshuffle.gpu.clients import check_loss_on_device
 from reshuffle.gpu.device import is_device
 from reshuffle.gpu.output_placing import check_outputs_on_device
 from reshuffle.solvers.exact.device_ways import way_on_device
-from reshuffle.solvers.exact.lbfgs_on_device import check_output_steps
+from reshuffle.solvers.exact.lbfgs_of_outputs import check_output_steps
 
 if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR

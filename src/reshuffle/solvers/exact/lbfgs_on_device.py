@@ -1,145 +1,116 @@
-"""The exact method on a graphics card for losses of several outputs: Newton steps, or L-BFGS where there are many coordinates.
+"""The exact method on a graphics card where a ridge holds more features than a Hessian is written out for: calls of L-BFGS.
 
-Newton's model of features × outputs coordinates is minimised on the processor. Beyond ``MANY`` of them a ridge is needed: L-BFGS
-in the metric of one block for each output (``quasi_newton``), which a sample of rows gives, with passes on the device.
+Newton steps by conjugate gradients would need products with the Hessian, one pass each, where L-BFGS takes a pass for each iteration and
+learns from all of them; the iterations are those of the processor (``quasi_newton``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from reshuffle.device_problem import DeviceProblem
-from reshuffle.errors import InputError
-from reshuffle.gpu import DeviceOutputs
-from reshuffle.gpu.wide_samples import MANY
+from reshuffle.gpu.wide_samples import wide
 from reshuffle.objective import Array
-from reshuffle.penalties import ability
-from reshuffle.problem import Problem
 from reshuffle.solvers.exact.decrement import STALLED
-from reshuffle.solvers.exact.device_newton import SMALL, DeviceNewton, key_of
-from reshuffle.solvers.exact.newton_on_device import NewtonOnDevice
-from reshuffle.solvers.exact.newton_steps import ABILITIES
-from reshuffle.solvers.exact.quasi_newton import QuasiNewton, squares_of
-from reshuffle.solvers.method import Epoch, State
+from reshuffle.solvers.exact.device_newton import key_of
+from reshuffle.solvers.exact.device_second_order import DeviceSecondOrder
+from reshuffle.solvers.exact.device_ways import way_on_device
+from reshuffle.solvers.exact.lbfgs_of_outputs import OutputsByLBFGS, has_many_coordinates
+from reshuffle.solvers.exact.newton_on_device import (
+    GROWS,
+    SMALLEST,
+    NewtonOnDevice,
+    check_overflow,
+    whole_step,
+)
+from reshuffle.solvers.exact.quasi_newton import Descended, QuasiNewton
+from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.second_order import Linearisation
 
 if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
-ROWS_OF_BLOCKS = 100
-"""Rows for each column that the blocks of a metric are made of: they are then off by a tenth, and an iteration costs more than they do."""
-NOTHING = np.empty(0)
+ROUGH = 1e-2
+"""Iterations on a sample end at this accuracy, over f(0): a sixteenth of the rows knows hardly more of the minimum with so many features."""
 
 
-class DeviceQuasiNewton(QuasiNewton):
-    """Calls of L-BFGS whose passes are made on the device."""
+class LBFGSOnDevice(Method):
+    """``ExactProxRR`` on a device, where ψ is a ridge. The state: x."""
 
-    block_cost = 0.0
-    """Of a sample of rows: blocks cost less than a pass."""
-
-    def __init__(self, newton: DeviceNewton, seed: int) -> None:
-        self.problem, self.newton, self.seed = newton.problem, newton, seed
-        self.l2 = squares_of(newton.problem)
-        self._made = 0
-
-    @property
-    def passes(self) -> int:
-        return self._made
-
-    def linearise(self, x: Array) -> Linearisation:
-        at = self.newton.at(x)
-        self._made += 1
-        return Linearisation(x, NOTHING, at.slopes, NOTHING, at.gradient, at.value)
-
-    def grams(self, at: Linearisation, shared: bool) -> Iterator[Array]:
-        samples = self.newton.samples
-        if not isinstance(samples, DeviceOutputs):
-            raise TypeError("a metric of blocks is for several outputs")
-        wanted = ROWS_OF_BLOCKS * samples.width
-        if not samples.loss.quadratic and 2 * wanted <= samples.n:
-            samples = samples.sample(wanted, key_of(self.seed, 1))
-        found = samples.blocks(at.x)
-        if len(found) == 1 and not shared:
-            return (found[0].copy() for _ in range(self.l2.shape[1]))
-        return iter(found.mean(axis=0, keepdims=True) if shared else found)
-
-    def inverse(self, H: Array) -> Array:
-        if len(H) <= SMALL:
-            return super().inverse(H)
-        return self.newton.samples.device.solve(H, np.eye(len(H)))
-
-
-class LBFGSOnDevice(NewtonOnDevice):
-    """``ExactProxRR`` on a device, where ψ is a ridge: an epoch is a call of L-BFGS. The state: x, and the calls so far."""
+    keeps_best = True
 
     def __init__(self, solver: ExactProxRR, problem: DeviceProblem) -> None:
-        super().__init__(solver, problem)
-        self.header |= {"step": "L-BFGS's", "phases": "lbfgs on the device"}
-        self.lbfgs = DeviceQuasiNewton(self.newton, solver.seed)
+        super().__init__(problem, solver)
+        self.problem: DeviceProblem = problem
+        self.schedule = whole_step
+        self.descent = descent_on(problem)
+        self._last: tuple[Array, Linearisation] | None = None
+        self.header = {
+            "step": "L-BFGS",
+            "certificate": self.measure.meaning,
+            "phases": "lbfgs on the device",
+        }
 
     def start(self, x0: Array) -> State:
-        x = super().start(x0)["x"]
-        return {"x": x, "calls": np.array([0.0 if not x.any() else 1.0])}
+        """At x0, or (from zero) near the minimiser of a sample."""
+        samples = self.problem.datafit
+        check_overflow(samples)
+        x, count = x0.copy(), samples.n // GROWS
+        if not x0.any() and count >= SMALLEST:
+            part = self.problem.with_samples(samples.sample(count, key_of(self.solver.seed, 2)))
+            found = self._call(descent_on(part), x, lambda at: True, ROUGH)
+            x = np.asarray(samples.device.get(found.at.x))
+            self.start_gradients = found.passes * count
+        return {"x": x}
 
-    def solved(self, problem: DeviceProblem, x: Array, enough: float) -> tuple[Array, float]:
-        lbfgs = DeviceQuasiNewton(DeviceNewton(problem, self.solver.seed), self.solver.seed)
-        found = lbfgs.descend(x, not x.any(), lambda at: True, enough)
-        return found.at.x, found.passes
+    def _call(self, descent: QuasiNewton, x: Array, enough: Any, tol: float) -> Descended:
+        at_zero = abs(self.problem.datafit.at_zero or 1.0)
+        return descent.descend(descent.second_order.array(x), False, enough, tol * at_zero)
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
-        """One call, which ends where the duality gap is small enough. Of the first one at zero all classes share a block."""
-        tol, calls = self.solver.tol, float(state["calls"][0])
+        """One call: until the duality gap is small enough, or no step lowers P."""
+        x, tol = state["x"], float(self.solver.tol)
+        found = self._call(self.descent, x, lambda at: self._gap(at) <= tol, tol)
+        new = np.asarray(self.problem.datafit.device.get(found.at.x))
+        self._last = new, found.at
+        stalled = STALLED if not found.iterations and not self._gap(found.at) <= tol else ""
+        return Epoch({"x": new}, found.passes * self.problem.n, found.iterations, 1.0, stalled)
 
-        def enough(at: Linearisation) -> bool:
-            return bool(self.certify({"x": at.x}).value <= tol)
+    def _gap(self, at: Linearisation) -> float:
+        """The certificate, by the slopes of the pass that was made at a point."""
+        get = self.problem.datafit.device.get
+        x, gradient = np.asarray(get(at.x)), np.asarray(get(at.gradient))
+        value = at.value + self.problem.ridge_at(x)
+        return self.measure.from_slopes(x, at.slopes, gradient, lambda: value)
 
-        target = tol * abs(self.newton.samples.at_zero)
-        found = self.lbfgs.descend(state["x"], calls == 0.0, enough, target)
-        stalled = "" if found.iterations else STALLED
-        new = {"x": found.at.x, "calls": np.array([calls + 1.0])}
-        return Epoch(new, found.passes * self.problem.n, found.iterations, 1.0, stalled)
+    def certify(self, state: State) -> Check:
+        return Check(self._gap(self._at(state["x"])), 0, 1, state)
 
-    def columns(self, state: State) -> dict[str, float]:
-        return {}
+    def objective(self, state: State) -> float:
+        value = self._at(state["x"]).value + self.problem.ridge_at(state["x"])
+        return self.problem.objective(state["x"], value)
 
-
-def check_output_steps(problem: Problem | DeviceProblem) -> None:
-    """Refuse a penalty that no steps on a device know with several outputs, and too many coordinates for Newton's model."""
-    known = all(ability(problem.penalty, name) is not None for name in ABILITIES)
-    if not known or problem.form_with_ridge is None:
-        raise InputError(
-            f"penalty {problem.penalty!r} is not known to the solver of models that losses of several outputs need on a device: leave out device"
-        )
-    if _many(problem) and not _is_ridge(problem):
-        raise InputError(
-            f"on a device a loss of several outputs has at most {MANY} coordinates (features times outputs), of which Newton's model is "
-            f"minimised on the processor, or any number with a ridge alone; got {_size(problem)} with {problem.penalty!r}: leave out device"
-        )
-
-
-def method_on_device(solver: ExactProxRR, problem: DeviceProblem) -> NewtonOnDevice:
-    """Newton steps, or L-BFGS for many coordinates of several outputs."""
-    wide = bool(problem.datafit.outputs) and _many(problem)
-    return LBFGSOnDevice(solver, problem) if wide else NewtonOnDevice(solver, problem)
+    def _at(self, x: Array) -> Linearisation:
+        """f at x, which the end of the last call needs no new pass for."""
+        if self._last is None or not np.array_equal(self._last[0], x):
+            order = self.descent.second_order
+            self._last = x, order.linearise(order.array(x))
+        return self._last[1]
 
 
-def _size(problem: Problem | DeviceProblem) -> int:
-    return problem.features * prod(problem.datafit.outputs)
+def descent_on(problem: DeviceProblem) -> QuasiNewton:
+    """L-BFGS on the rows of a problem."""
+    own: Any = problem  # it has what QuasiNewton asks of a Problem
+    return QuasiNewton(own, DeviceSecondOrder(wide(problem.datafit)))
 
 
-def _many(problem: Problem | DeviceProblem) -> bool:
-    return _size(problem) > MANY
-
-
-def _is_ridge(problem: Problem | DeviceProblem) -> bool:
-    """Whether ψ is (l2/2)x² with l2 > 0 in every coordinate."""
-    form = problem.form_with_ridge
-    each = None if form is None else form.one_by_one
-    if each is None:
-        return False
-    free = not each.l1.any() and np.all(each.low == -np.inf) and np.all(each.high == np.inf)
-    return bool(free and np.all(each.l2 > 0.0))
+def method_on_device(solver: ExactProxRR, problem: DeviceProblem) -> Method:
+    """The method for a problem on a device."""
+    if problem.datafit.outputs:
+        many = has_many_coordinates(problem)
+        return OutputsByLBFGS(solver, problem) if many else NewtonOnDevice(solver, problem)
+    if way_on_device(problem) == "lbfgs":
+        return LBFGSOnDevice(solver, problem)
+    return NewtonOnDevice(solver, problem)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reshuffle.device_problem import DeviceProblem
+from reshuffle.device_problem import DeviceProblem, SamplesOnDevice
 from reshuffle.errors import InputError
 from reshuffle.gpu import StreamedSamples
 from reshuffle.objective import Array
@@ -39,7 +39,7 @@ class NewtonOnDevice(Method):
     def __init__(self, solver: ExactProxRR, problem: DeviceProblem) -> None:
         super().__init__(problem, solver)
         self.problem: DeviceProblem = problem
-        self.schedule = _whole_step
+        self.schedule = whole_step
         self.newton = device_newton_of(problem, solver.seed)
         self.header = {
             "step": "Newton's",
@@ -49,10 +49,7 @@ class NewtonOnDevice(Method):
 
     def start(self, x0: Array) -> State:
         """At x0, or (from zero) at the minimiser of a sample."""
-        if not np.isfinite(self.newton.samples.at_zero):
-            raise InputError(
-                f"f(0) is {self.newton.samples.at_zero}: the losses overflow; bring y (or the columns of X) nearer to 1"
-            )
+        check_overflow(self.newton.samples)
         x, form = x0.copy(), self.problem.form_with_ridge
         if form is not None:
             x = within(form, x)
@@ -120,5 +117,14 @@ class NewtonOnDevice(Method):
         return found
 
 
-def _whole_step(epoch: int) -> float:
+def check_overflow(samples: SamplesOnDevice) -> None:
+    """Refuse a problem whose losses are infinite at zero."""
+    if not np.isfinite(samples.at_zero):
+        raise InputError(
+            f"f(0) is {samples.at_zero}: the losses overflow; bring y (or the columns of X) nearer to 1"
+        )
+
+
+def whole_step(epoch: int) -> float:
+    """Newton steps are whole ones."""
     return 1.0

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.objective import Array
 from reshuffle.problem import Problem
@@ -76,13 +77,19 @@ def squares_of(problem: Problem | DeviceProblem) -> Array:
 class QuasiNewton:
     """Calls of L-BFGS on one problem, whose ridge holds every coordinate but for an intercept."""
 
-    def __init__(self, problem: Problem) -> None:
-        fit = problem.datafit
+    def __init__(self, problem: Problem, second_order: SecondOrder | None = None) -> None:
         self.problem: Problem | DeviceProblem = problem
-        self.second_order = SecondOrder(fit, origin=np.zeros(fit.features))
-        self.l2 = squares_of(problem)
-        self.block_cost = costs.block_passes(fit)
+        self._fit = problem.datafit
+        if second_order is None:
+            second_order = SecondOrder(problem.datafit, origin=np.zeros(problem.features))
+        self.second_order, self.held = second_order, squares_of(problem)
+        self.l2 = second_order.array(self.held)
+        """l2 of each coordinate, where x lies; ``held`` is in the memory of the processor."""
+
+    @cached_property
+    def block_cost(self) -> float:
         """Passes that a block costs."""
+        return costs.block_passes(self._fit)
 
     @property
     def one_output(self) -> bool:
@@ -123,13 +130,13 @@ class QuasiNewton:
             d = -self._times(metric, g, steps)
             if self.one_output and not steps:
                 d *= self._length(at, g, d)
-            slope = float(np.vdot(g, d))
+            slope = self.dot(g, d)
             found = self._search(at, value, slope, d)
             if found is None:
                 break
             new, value, then = found
             step, change = new.x - at.x, then - g
-            bent = float(np.vdot(step, change))
+            bent = self.dot(step, change)
             if bent > 0.0:
                 steps = [*steps[1 - PAIRS :], (step, change, bent)]
             at, g, iterations = new, then, iterations + 1
@@ -148,17 +155,20 @@ class QuasiNewton:
 
     def _length(self, at: Linearisation, g: Array, d: Array) -> float:
         """The length of the step d that is the best where P is a parabola; 1 where it has no curvature along d."""
-        scales = self.second_order.weights * at.curvatures
-        bent = float(np.vdot(d, self.second_order.product(scales, d) + self.l2 * d))
-        return -float(np.vdot(g, d)) / bent if bent > 0.0 else 1.0
+        bent = self.dot(d, self.second_order.hessian_product(at, d) + self.l2 * d)
+        return -self.dot(g, d) / bent if bent > 0.0 else 1.0
+
+    def dot(self, a: Array, b: Array) -> float:
+        """⟨a, b⟩, a number of the processor."""
+        return self.second_order.dot(a, b)
 
     def _whole(self, at: Linearisation) -> tuple[float, Array]:
         """P and its gradient."""
-        return at.value + 0.5 * float(np.vdot(self.l2 * at.x, at.x)), at.gradient + self.l2 * at.x
+        return at.value + 0.5 * self.dot(self.l2 * at.x, at.x), at.gradient + self.l2 * at.x
 
     def _estimate(self, g: Array) -> float:
         features = self.problem.features
-        return 0.5 * float(np.sum(g[:features] ** 2 / self.l2[:features]))
+        return 0.5 * float((g[:features] ** 2 / self.l2[:features]).sum())
 
     def _search(
         self, at: Linearisation, value: float, slope: float, d: Array
@@ -169,9 +179,7 @@ class QuasiNewton:
             new = self.linearise(at.x + t * d)
             then, g = self._whole(new)
             # near the end values are rounded; slopes still tell
-            flat = abs(float(np.vdot(g, d))) <= 0.5 * -slope and then <= value + ROUNDING * abs(
-                value
-            )
+            flat = abs(self.dot(g, d)) <= 0.5 * -slope and then <= value + ROUNDING * abs(value)
             if then <= value + ARMIJO * t * slope or flat:
                 return new, then, g
             t *= 0.5
@@ -182,7 +190,7 @@ class QuasiNewton:
     def metric(self, at: Linearisation, shared: bool) -> Callable[[Array], Array]:
         """The inverse of the blocks at x, one that all classes share or one for each, times a gradient."""
         if self.one_output:
-            inverse = 1.0 / np.maximum(self._diagonal(at), TINY)
+            inverse = self.second_order.array(1.0 / np.maximum(self._diagonal(at), TINY))
             return lambda g: inverse * g
         if not self.has_metric:
             return np.copy
@@ -193,10 +201,9 @@ class QuasiNewton:
 
     def _diagonal(self, at: Linearisation) -> Array:
         """About the diagonal of the Hessian: the mean curvature of the rows times the mean squares of the columns."""
-        fit = self.second_order.fit
-        mean = float(np.vdot(self.second_order.weights, at.curvatures)) / fit.n
+        fit, mean = self.problem.datafit, self.second_order.mean_curvature(at)
         squares = np.append(fit.column_squares, 1.0) if fit.bias else fit.column_squares
-        return mean * squares + self.l2
+        return mean * squares + self.held
 
     def blocks(self, at: Linearisation, shared: bool) -> Array:
         """The inverses of the blocks at x: one that all classes share, or one for each."""
@@ -226,14 +233,14 @@ class QuasiNewton:
         """The inverse of the quasi-Newton matrix times g: two loops over the remembered pairs."""
         q, shares = g.copy(), []
         for step, change, bent in reversed(steps):
-            shares.append(float(np.vdot(step, q)) / bent)
+            shares.append(self.dot(step, q) / bent)
             q -= shares[-1] * change
         d = metric(q)
         if steps:  # the scale of the metric is that of the last change
             _, change, bent = steps[-1]
-            d *= bent / float(np.vdot(change, metric(change)))
+            d *= bent / self.dot(change, metric(change))
         for (step, change, bent), share in zip(steps, reversed(shares), strict=True):
-            d += (share - float(np.vdot(change, d)) / bent) * step
+            d += (share - self.dot(change, d) / bent) * step
         return d
 
 

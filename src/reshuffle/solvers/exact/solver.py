@@ -17,7 +17,8 @@ from reshuffle.solvers.exact.accelerated import Accelerated
 from reshuffle.solvers.exact.device_checks import check_device, check_for_device, device_of
 from reshuffle.solvers.exact.device_ways import way_on_device
 from reshuffle.solvers.exact.lbfgs import LBFGS
-from reshuffle.solvers.exact.lbfgs_on_device import check_output_steps, method_on_device
+from reshuffle.solvers.exact.lbfgs_of_outputs import check_output_steps
+from reshuffle.solvers.exact.lbfgs_on_device import method_on_device
 from reshuffle.solvers.exact.method import ExactMethod
 from reshuffle.solvers.exact.newton import Newton
 from reshuffle.solvers.exact.newton_alone import NewtonAlone
@@ -79,8 +80,8 @@ class ExactProxRR(Solver):
     device : ``"cuda"``: the passes over all rows are made on the graphics card of this computer (extra ``gpu``), to which the rows are copied
         unless they are there (``DeviceProblem``); rows of shards that do not fit there come to it in every pass. A ``reshuffle.gpu.CudaDevice`` may be
         given in its place. Newton steps are made alone, with a Hessian of a sample of the rows, and the
-        certificate is the duality gap where there is one, computed in float64. For at most 4,000 features; features times outputs are at
-        most 4,000 too, unless the penalty is a ridge, for which L-BFGS steps are made.
+        certificate is the duality gap where there is one, computed in float64. With more than 4,000 features, for penalties that hold features
+        at zero and for a ridge, which L-BFGS minimises; with several outputs and more than 4,000 coordinates, for a ridge.
     threads : of the passes over all rows in storage order (certificates, Newton steps), where there are
         several thousand rows or more. The bits do not depend on the number; without one, sums are made in one piece.
 

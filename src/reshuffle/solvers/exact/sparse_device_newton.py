@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from reshuffle.arrays import Visits
 from reshuffle.cached import cached_property
+from reshuffle.core import native
 from reshuffle.device_problem import DeviceProblem, SamplesOnDevice
 from reshuffle.gpu.samples import Pass
-from reshuffle.gpu.wide_samples import MANY, WideSamples
+from reshuffle.gpu.wide_samples import MANY, WideSamples, wide
 from reshuffle.objective import Array
 from reshuffle.penalties.abilities import as_able
 from reshuffle.penalties.forms import Form
@@ -42,7 +43,8 @@ class SparseDeviceNewton(DeviceNewton):
     def columns(self) -> int:
         """About the columns of the last models: those that would leave zero at once."""
         zero = np.zeros(self.samples.width)
-        return int(np.count_nonzero(self.sets.wanted(zero, self.at(zero).gradient))) + self.samples.bias  # fmt: skip
+        wanted = self._wanted(zero, self.at(zero).gradient)
+        return int(np.count_nonzero(wanted)) + self.samples.bias
 
     def step(self, x: Array, model: HessianAt) -> NewtonStep:
         g = self.at(x).gradient
@@ -56,7 +58,11 @@ class SparseDeviceNewton(DeviceNewton):
             rows = max(model.rows, self.rows_for(kept.size + self.samples.bias))
             model = model._replace(x=x, rows=rows, promised=np.inf, features=kept)
         done = super().step(x, model)
-        if done.stuck and self.sets.missing(x, g, matter):
+        before = self.height(x)
+        ended = (
+            before - done.height <= native.ROUNDING * abs(before) and model.rows >= self.samples.n
+        )
+        if ended and self.sets.missing(x, g, matter):  # there is no room for those that are missing
             raise self.sets.too_wide(kept.size + 1)
         return done
 
@@ -66,8 +72,7 @@ class SparseDeviceNewton(DeviceNewton):
         return found if found.any() else self.sets.with_others(np.arange(found.size) == 0)
 
     def _hessian(self, samples: SamplesOnDevice, model: HessianAt, extra: float) -> Array:
-        assert isinstance(samples, WideSamples)
-        return samples.hessian_of(model.features, model.x, extra)
+        return wide(samples).hessian_of(model.features, model.x, extra)
 
     def _squares(self, samples: SamplesOnDevice, model: HessianAt) -> Array:
         return samples.column_squares[model.features]
@@ -99,5 +104,5 @@ def sets_of(problem: DeviceProblem) -> ActiveFeatures:
 
 def device_newton_of(problem: DeviceProblem, seed: int) -> DeviceNewton:
     """Steps in all features where a Hessian has room for them, else in those that matter."""
-    wide = isinstance(problem.datafit, WideSamples)
-    return SparseDeviceNewton(problem, seed) if wide else DeviceNewton(problem, seed)
+    many = isinstance(problem.datafit, WideSamples)
+    return SparseDeviceNewton(problem, seed) if many else DeviceNewton(problem, seed)

@@ -1,0 +1,134 @@
+"""The exact method on a graphics card for losses of several outputs: Newton steps, or L-BFGS where there are many coordinates.
+
+Newton's model of features × outputs coordinates is minimised on the processor. Beyond ``MANY`` of them a ridge is needed: L-BFGS
+in the metric of one block for each output (``quasi_newton``), which a sample of rows gives, with passes on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reshuffle.device_problem import DeviceProblem
+from reshuffle.errors import InputError
+from reshuffle.gpu import DeviceOutputs
+from reshuffle.gpu.wide_samples import MANY
+from reshuffle.objective import Array
+from reshuffle.penalties import ability
+from reshuffle.problem import Problem
+from reshuffle.solvers.exact.decrement import STALLED
+from reshuffle.solvers.exact.device_newton import SMALL, DeviceNewton, key_of
+from reshuffle.solvers.exact.device_ways import is_ridge
+from reshuffle.solvers.exact.newton_on_device import NewtonOnDevice
+from reshuffle.solvers.exact.newton_steps import ABILITIES
+from reshuffle.solvers.exact.quasi_newton import QuasiNewton, squares_of
+from reshuffle.solvers.method import Epoch, State
+from reshuffle.solvers.second_order import Linearisation
+
+if TYPE_CHECKING:
+    from reshuffle.solvers.exact.solver import ExactProxRR
+
+ROWS_OF_BLOCKS = 100
+"""Rows for each column that the blocks of a metric are made of: they are then off by a tenth, and an iteration costs more than they do."""
+NOTHING = np.empty(0)
+
+
+class DeviceQuasiNewton(QuasiNewton):
+    """Calls of L-BFGS whose passes are made on the device."""
+
+    block_cost = 0.0
+    """Of a sample of rows: blocks cost less than a pass."""
+
+    def __init__(self, newton: DeviceNewton, seed: int) -> None:
+        self.problem, self.newton, self.seed = newton.problem, newton, seed
+        self.l2 = self.held = squares_of(newton.problem)
+        self._made = 0
+
+    @property
+    def passes(self) -> int:
+        return self._made
+
+    def dot(self, a: Array, b: Array) -> float:
+        return float(np.vdot(a, b))
+
+    def linearise(self, x: Array) -> Linearisation:
+        at = self.newton.at(x)
+        self._made += 1
+        return Linearisation(x, NOTHING, at.slopes, NOTHING, at.gradient, at.value)
+
+    def grams(self, at: Linearisation, shared: bool) -> Iterator[Array]:
+        samples = self.newton.samples
+        if not isinstance(samples, DeviceOutputs):
+            raise TypeError("a metric of blocks is for several outputs")
+        wanted = ROWS_OF_BLOCKS * samples.width
+        if not samples.loss.quadratic and 2 * wanted <= samples.n:
+            samples = samples.sample(wanted, key_of(self.seed, 1))
+        found = samples.blocks(at.x)
+        if len(found) == 1 and not shared:
+            return (found[0].copy() for _ in range(self.l2.shape[1]))
+        return iter(found.mean(axis=0, keepdims=True) if shared else found)
+
+    def inverse(self, H: Array) -> Array:
+        if len(H) <= SMALL:
+            return super().inverse(H)
+        return self.newton.samples.device.solve(H, np.eye(len(H)))
+
+
+class OutputsByLBFGS(NewtonOnDevice):
+    """``ExactProxRR`` on a device, where ψ is a ridge: an epoch is a call of L-BFGS. The state: x, and the calls so far."""
+
+    def __init__(self, solver: ExactProxRR, problem: DeviceProblem) -> None:
+        super().__init__(solver, problem)
+        self.header |= {"step": "L-BFGS's", "phases": "lbfgs on the device"}
+        self.lbfgs = DeviceQuasiNewton(self.newton, solver.seed)
+
+    def start(self, x0: Array) -> State:
+        x = super().start(x0)["x"]
+        return {"x": x, "calls": np.array([0.0 if not x.any() else 1.0])}
+
+    def solved(self, problem: DeviceProblem, x: Array, enough: float) -> tuple[Array, float]:
+        lbfgs = DeviceQuasiNewton(DeviceNewton(problem, self.solver.seed), self.solver.seed)
+        found = lbfgs.descend(x, not x.any(), lambda at: True, enough)
+        return found.at.x, found.passes
+
+    def advance(self, state: State, epoch: int, step: float) -> Epoch:
+        """One call, which ends where the duality gap is small enough. Of the first one at zero all classes share a block."""
+        tol, calls = self.solver.tol, float(state["calls"][0])
+
+        def enough(at: Linearisation) -> bool:
+            return bool(self.certify({"x": at.x}).value <= tol)
+
+        target = tol * abs(self.newton.samples.at_zero)
+        found = self.lbfgs.descend(state["x"], calls == 0.0, enough, target)
+        stalled = "" if found.iterations else STALLED
+        new = {"x": found.at.x, "calls": np.array([calls + 1.0])}
+        return Epoch(new, found.passes * self.problem.n, found.iterations, 1.0, stalled)
+
+    def columns(self, state: State) -> dict[str, float]:
+        return {}
+
+
+def check_output_steps(problem: Problem | DeviceProblem) -> None:
+    """Refuse a penalty that no steps on a device know with several outputs, and too many coordinates for Newton's model."""
+    known = all(ability(problem.penalty, name) is not None for name in ABILITIES)
+    if not known or problem.form_with_ridge is None:
+        raise InputError(
+            f"penalty {problem.penalty!r} is not known to the solver of models that losses of several outputs need on a device: leave out device"
+        )
+    if has_many_coordinates(problem) and not is_ridge(problem.form_with_ridge):
+        raise InputError(
+            f"on a device a loss of several outputs has at most {MANY} coordinates (features times outputs), of which Newton's model is "
+            f"minimised on the processor, or any number with a ridge alone; got {_size(problem)} with {problem.penalty!r}: leave out device"
+        )
+
+
+def _size(problem: Problem | DeviceProblem) -> int:
+    return problem.features * prod(problem.datafit.outputs)
+
+
+def has_many_coordinates(problem: Problem | DeviceProblem) -> bool:
+    """Whether Newton's model would be too large."""
+    return _size(problem) > MANY
