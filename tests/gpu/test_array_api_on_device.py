@@ -194,6 +194,13 @@ def test_without_dispatch_arrays_of_a_card_are_refused_and_others_are_numpys() -
         model.predict(Foreign(X, CARD))
 
 
+def test_names_of_columns_are_not_taken_for_attributes() -> None:
+    pandas = pytest.importorskip("pandas")
+    X, y = random_data(rs.losses.Logistic(), n=60)
+    table = pandas.DataFrame(X[:, :3], columns=["format", "device", "get"])
+    assert rs.RRClassifier().fit(table, y).predict(table).shape == (60,)
+
+
 @pytest.mark.usefixtures("dispatching")
 @pytest.mark.skipif(bool(missing_card()), reason="there is no card")
 @pytest.mark.parametrize("number", ["float64", "float32"])

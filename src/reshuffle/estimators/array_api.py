@@ -30,8 +30,8 @@ def is_foreign(X: object) -> bool:
 
 
 def is_on_card(X: Any) -> bool:
-    """Whether X lies in the memory of a graphics card; a CSR matrix of CuPy does too."""
-    if getattr(X, "format", None) == "csr" and type(X).__module__.startswith("cupyx"):
+    """Whether X lies in the memory of a graphics card; a sparse matrix of CuPy does too."""
+    if type(X).__module__.startswith("cupyx.scipy.sparse"):
         return True
     return is_foreign(X) and int(X.__dlpack_device__()[0]) == DLPACK_CUDA
 

@@ -16,7 +16,7 @@ from reshuffle.datasets.chunks import listed
 from reshuffle.datasets.frames import is_table
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.errors import InputError, shown, warn_user
-from reshuffle.estimators.array_api import check_card, here, is_on_card
+from reshuffle.estimators.array_api import check_card, here, is_foreign, is_on_card
 from reshuffle.labels import classes_of
 from reshuffle.losses import Loss
 from reshuffle.losses.offsets import check_offsets
@@ -184,7 +184,7 @@ def _on_card(estimator: Any, X: Any, reset: bool) -> Any:
         raise InputError(
             f"X has {X.shape[1]} features, but the model has {estimator.n_features_in_}"
         )
-    return X
+    return X if is_foreign(X) else X.tocsr()  # a sparse matrix of CuPy of any format
 
 
 def _encoded(estimator: Any, X: Any) -> DataMatrix:
