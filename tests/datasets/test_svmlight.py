@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import lzma
 import os
 import re
 from pathlib import Path
@@ -28,7 +29,11 @@ def test_what_the_format_allows_is_read(tmp_path: Path) -> None:
     X, y = load(tmp_path, TEXT)
     assert X.tolist() == [[1, 0, 0.5], [0, 2e-3, 0], [0.25, 1, 0], [0, 0, 0]]
     assert y.tolist() == [1, -1, 1, -1]
-    for packed in (gzip.compress(TEXT), bz2.compress(TEXT)):  # whatever the file is called
+    for packed in (
+        gzip.compress(TEXT),
+        bz2.compress(TEXT),
+        lzma.compress(TEXT),
+    ):  # whatever the file is called
         assert np.array_equal(load(tmp_path, packed)[0], X)
     assert load(tmp_path, TEXT, n_features=7)[0].shape == (4, 7)
 
@@ -108,7 +113,7 @@ def test_an_index_that_no_array_has_is_refused(index: int, tmp_path: Path) -> No
         load(tmp_path, b"+1 1:1\n-1 %d:2\n" % index, max_features=2**70)
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
 def test_a_damaged_archive_is_named(pack: object, tmp_path: Path) -> None:
     """Every byte of it changed, and every end cut off: the same numbers or an 'InputError'."""
     text = b"".join(b"%d 1:%d 2:0.%d\n" % (2 * (k % 2) - 1, k, k) for k in range(60))
@@ -128,8 +133,9 @@ def test_a_bomb_is_left_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(svmlight, "SMALL", 1 << 16)
     with pytest.raises(rs.InputError, match="unpacks to more than"):
         load(tmp_path, bz2.compress(b"+1 1:1\n" * 200_000))
-    with pytest.raises(rs.InputError, match="unpacks to more than"):
-        load(tmp_path, gzip.compress(b"1" * 10**7, 9))
+    for pack in (gzip.compress, lzma.compress):
+        with pytest.raises(rs.InputError, match="unpacks to more than"):
+            load(tmp_path, pack(b"1" * 10**7))
 
 
 def test_only_files_are_read(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ have a bound.
 
 from __future__ import annotations
 
-import zlib
 from os import fstat
 
 import numpy as np
@@ -14,8 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray
+from reshuffle.datasets import source
 from reshuffle.datasets.libsvm_blocks import LARGEST, MOST_FEATURES, libsvm_blocks
-from reshuffle.datasets.source import unpacked
 from reshuffle.errors import InputError
 from reshuffle.files import Location, opened
 from reshuffle.shards import Block
@@ -23,7 +22,7 @@ from reshuffle.shards import Block
 PACKED = 200
 """A text may be at most this many times as large as its compressed file; numbers compress to between a fifth and a twentieth."""
 SMALL = 1 << 26  # A decompressed file may have this many bytes in any case.
-DAMAGE = (ValueError, OSError, EOFError, OverflowError, zlib.error, MemoryError)
+DAMAGE = (*source.DAMAGE, ValueError, OverflowError, MemoryError)
 """The errors that reading a damaged file may raise."""
 
 
@@ -36,7 +35,7 @@ def read_svmlight(
     """
     with opened(path) as file:
         try:
-            with unpacked(file) as stream:
+            with source.unpacked(file) as stream:
                 most = PACKED * fstat(file.fileno()).st_size + SMALL
                 blocks = libsvm_blocks(stream, str(path), largest=LARGEST, most=most)
                 found = [block.rows for block in blocks if block.rows.rows]

@@ -59,7 +59,7 @@ def load(
 ) -> SiteTable:
     """The table that a source stands for.
 
-    - a file in LIBSVM format (also packed with gzip or bzip2);
+    - a file in LIBSVM format (also packed with gzip, bzip2 or xz);
     - ``.npz``: arrays X, y and, where wanted, sample_weight, names, offset and exposure; a sparse X as scipy's ``save_npz``
       names its parts (data, indices, indptr, shape);
     - ``.csv``, ``.tsv`` or ``.parquet``, packed or not: columns with names; ``target`` names the one to predict (the
