@@ -19,6 +19,7 @@ from reshuffle.objective import Array, FiniteSum
 from reshuffle.penalties import ability
 from reshuffle.penalties.forms import native_form
 from reshuffle.problem import Problem
+from reshuffle.solvers.exact import costs
 from reshuffle.solvers.exact.newton_steps import (
     ABILITIES,
     Ended,
@@ -42,6 +43,12 @@ STRONG = 25.0
 """ψ counts as strong where the gradient at zero is at most this many times its strength; see benchmarks/NOTES.md."""
 TALL = 2
 """Rows for each feature: beyond, an epoch over the rows costs less than a model."""
+LIGHT = 6e5
+"""Nanoseconds of a light Newton step: the few that are needed take as long as twenty epochs on such a set and their certificates."""
+UNITS = 1000
+"""Rows and outputs of a strongly held set with several outputs at most: about as many coordinates may come into its models."""
+SHORT = 1 << 15
+"""Stored values of sparse rows that are strongly held at most: epochs on more of them find the features that matter sooner."""
 STEPS = 100
 """Steps of one call at most; between two calls a run listens for interruption."""
 
@@ -68,14 +75,31 @@ def is_small_with(fit: Datafit, features: int, part: int = PART) -> bool:
     return few and pairs * fit.n * width**2 <= most
 
 
+def is_light(problem: FiniteSum) -> TypeGuard[Problem]:
+    """Whether all steps are Newton's since each is light even in all features, as on a few thousand short sparse rows.
+
+    One call makes them, so that the Python around a step does not count. With more features than rows a model may take
+    many sweeps, which no count tells in advance.
+    """
+    fit = problem.datafit
+    if fit is None or fit.outputs or fit.features > min(fit.n, WIDEST) or not can_finish(problem):
+        return False
+    step = costs.newton(problem, np.zeros(fit.shape), 1.0, fit.features) - costs.STEP_CALLS
+    return step <= LIGHT
+
+
 def is_strongly_held(problem: FiniteSum) -> TypeGuard[Problem]:
-    """Whether all steps are Newton's on dense rows that are not small: where ψ will hold most features at zero.
+    """Whether all steps are Newton's on wide rows that are not small: where ψ will hold most features at zero.
 
     It holds most where no gradient at zero exceeds its strength more than ``STRONG`` times (λ ≥ λ_max/25 for ℓ1): models
     then look at a few hundred features, found by their own working sets. With smaller strengths epochs find them sooner.
     """
     fit = problem.datafit
-    if fit is None or fit.outputs or not fit.rows.dense or fit.n > TALL * fit.features:
+    if fit is None or fit.n > TALL * fit.features:
+        return False
+    if fit.outputs and fit.n * prod(fit.outputs) > UNITS:
+        return False
+    if not fit.rows.dense and fit.rows.stored > SHORT:
         return False
     held = ability(problem.penalty, "holds_at_zero")
     if held is None or not can_finish(problem):
