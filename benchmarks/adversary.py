@@ -145,6 +145,19 @@ def _wide_rows(rng: Rng, size: int) -> Size:
     return Size(1700, 20 * size, 1, 20 * 1700)
 
 
+def _wide_stored(rng: Rng, size: int) -> Size:
+    """More columns than rows, of which a strong penalty holds most at zero."""
+    rows = int(rng.integers(100, 400))
+    return Size(rows, rows + int(rng.integers(200, 900)), 1, size)
+
+
+def _few_rows_of_outputs(rng: Rng, size: int) -> Size:
+    """Rows times outputs, on fewer rows than columns."""
+    outputs = int(rng.choice([2, 3, 5]))
+    rows = max(size // outputs, 2)
+    return Size(rows, rows + int(rng.integers(5, 60)), outputs)
+
+
 def _clients(rng: Rng, size: int) -> Size:
     return Size(size * 3, int(rng.integers(1, 9)), clients=size)
 
@@ -163,6 +176,8 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "solvers/exact/newton_compiled.PRODUCTS": (_products, _fewer_products),
     "solvers/exact/newton_compiled.ENTRIES": (_dense_entries,),
     "solvers/exact/newton_compiled.WIDEST": (_unknowns, _columns),
+    "solvers/exact/newton_compiled.SHORT": (_wide_stored,),
+    "solvers/exact/newton_compiled.UNITS": (_few_rows_of_outputs,),
     "solvers/exact/working_sets.SMALL": (_stored, _dense_entries),
     "solvers/exact/working_sets.WIDE": (_wide_rows,),
     "solvers/exact/working_sets.FIRST": (_columns,),
@@ -207,7 +222,7 @@ EXEMPT: dict[str, str] = {
         (
             "solvers/exact/device_newton.WORK_PER_BYTE",
             "solvers/exact/device_newton.MORE", "solvers/exact/device_newton.HALVINGS", "solvers/exact/device_newton.SMALL", "solvers/exact/newton_on_device.GROWS",
-            "solvers/exact/newton_on_device.FEWEST", "solvers/exact/newton_on_device.SMALLEST", "solvers/exact/newton_on_device.STEPS", "solvers/exact/sparse_device_newton.SPARE",
+            "solvers/exact/newton_on_device.FEWEST", "solvers/exact/newton_on_device.SMALLEST", "solvers/exact/newton_on_device.STEPS", "solvers/exact/sparse_device_newton.SPARE", "solvers/exact/lbfgs_of_outputs.ROWS_OF_BLOCKS",
         ),
         "It matters on a graphics card alone, where the duality gap certifies on both sides of it.",
     ),

@@ -26,7 +26,7 @@ def is_foreign(X: object) -> bool:
     """Whether X is an array of another library than numpy."""
     if isinstance(X, np.ndarray) or not hasattr(X, "__dlpack_device__"):
         return False
-    return hasattr(X, "__array_namespace__") or _is_tensor(X)
+    return hasattr(X, "__array_namespace__") or _is_tensor(X) or _is_of_cupy(X)
 
 
 def is_on_card(X: Any) -> bool:
@@ -74,9 +74,9 @@ def there(found: AnyArray, X: Any) -> Any:
     """Numbers of the processor as an array like X; texts, which other libraries have not, stay as they are."""
     if found.dtype.kind not in "biuf":
         return found
-    if type(X).__module__.startswith("cupy"):  # whose asarray takes no device
+    if _is_of_cupy(X):  # whose asarray takes no device
         with X.device:
-            return X.__array_namespace__().asarray(found)
+            return _namespace(X).asarray(found)
     return _namespace(X).asarray(found, device=X.device)
 
 
@@ -86,7 +86,7 @@ def product(X: Any, coef: Array) -> Array:
         found: Array = here(X) @ coef
         return found
     if not is_foreign(X):  # a sparse matrix
-        xp: Any = X.data.__array_namespace__()
+        xp: Any = _namespace(X.data)
         return np.asarray((X @ xp.asarray(coef)).get())
     xp, weights = _namespace(X), there(coef, X)
     rows = max(1, BLOCK // max(X.shape[1], 1))
@@ -102,9 +102,18 @@ def _is_tensor(X: object) -> bool:
     return any(kind.__module__ == "torch" and kind.__name__ == "Tensor" for kind in type(X).__mro__)
 
 
+def _is_of_cupy(X: object) -> bool:
+    """Whether X is an array of CuPy, which has no ``__array_namespace__`` before version 14."""
+    return type(X).__module__.split(".")[0] == "cupy"
+
+
 def _namespace(X: Any) -> Any:
     if _is_tensor(X):
         import torch
 
         return torch
+    if _is_of_cupy(X):
+        import cupy
+
+        return cupy
     return X.__array_namespace__()
