@@ -44,6 +44,8 @@ SMALL = 500
 """Columns up to which the processor solves a linear system itself, in less time than the device takes to begin."""
 EASES, LEAST = 10.0, 1e-3
 """Damping falls by this factor after a step that it helped, and below this share of the largest curvature it ends."""
+UNSOLVED = 0.1
+"""A step with the Hessian of m rows leaves about d/m of P(x) - P*: solving its model to this share of that leaves little more, and sweeps over the coordinates mostly reach it without a factorisation."""
 SEEN = 0.5
 """A column of which a sample has less than this share of the squares that it should have is given the mean curvature of columns."""
 
@@ -235,7 +237,13 @@ class DeviceNewton:
             if solution is not None:
                 u = solution.reshape(x.shape)
                 return u, self._promised(x, u, at.gradient, H), 1
-        return descended(form, H, at.gradient, at.value, x)
+        return descended(form, H, at.gradient, at.value, x, self._accuracy(H, model))
+
+    def _accuracy(self, H: Array, model: HessianAt) -> float:
+        """The share of its decrease that the minimiser of a model may leave: much less than a sample of rows leaves itself."""
+        if model.rows >= self.samples.n:
+            return native.FINE
+        return max(native.FINE, UNSOLVED * len(H) / model.rows)
 
     def _promised(self, x: Array, u: Array, g: Array, H: Array) -> float:
         d, psi = u - x, self.problem.penalty.value
@@ -266,10 +274,12 @@ class DeviceNewton:
         return u if np.isfinite(u).all() else None
 
 
-def descended(form: Form, H: Array, g: Array, value: float, x: Array) -> tuple[Array, float, int]:
+def descended(
+    form: Form, H: Array, g: Array, value: float, x: Array, accuracy: float
+) -> tuple[Array, float, int]:
     """The minimiser of a model as far as f shows it, what it promises, and the rounds that it took; x where that fails."""
     u, floor = x.copy(), native.TRACE * native.EPSILON * abs(value)
-    solved = descend(form, H, g, x.reshape(-1), u.reshape(-1), native.FINE, floor)
+    solved = descend(form, H, g, x.reshape(-1), u.reshape(-1), accuracy, floor)
     good = np.isfinite(solved.gained) and np.isfinite(u).all()
     return (u, solved.gained, solved.rounds) if good else (x, 0.0, solved.rounds)
 

@@ -82,7 +82,8 @@ class SparseDeviceNewton(DeviceNewton):
     ) -> tuple[Array, float, int]:
         d, kept = self.problem.features, model.features
         own, g = (np.append(a[kept], a[d:]) for a in (x, at.gradient))
-        found, promised, rounds = descended(self._form_on(kept), H, g, at.value, own)
+        accuracy = self._accuracy(H, model)
+        found, promised, rounds = descended(self._form_on(kept), H, g, at.value, own, accuracy)
         u = np.zeros_like(x)
         u[kept], u[d:] = found[: kept.size], found[kept.size :]
         return u, promised, rounds
