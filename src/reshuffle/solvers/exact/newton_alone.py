@@ -16,6 +16,7 @@ from reshuffle.solvers.exact.decrement import STALLED, stalled_at
 from reshuffle.solvers.exact.newton import LOOSEST
 from reshuffle.solvers.exact.newton_bound import certified
 from reshuffle.solvers.exact.newton_drivers import NewtonDriver
+from reshuffle.solvers.exact.newton_on_sample import can_begin_at_sample, minimiser_of_sample
 from reshuffle.solvers.exact.newton_steps import Ended, Progress
 from reshuffle.solvers.exact.rest import PRECISION
 from reshuffle.solvers.method import Check, Epoch, Method, State
@@ -65,7 +66,8 @@ class NewtonAlone(Method):
         least = PRECISION * at_zero
         target = max(min(self.solver.tol, LOOSEST) * at_zero, least)
         most = 1 if self.watched else self.solver.epochs - epoch
-        end = self.driver.run(state.inner, state.progress, target, at_zero, most)
+        begin, visited = self._begin(state)
+        end = self.driver.run(begin, state.progress, target, at_zero, most)
         if not end.progress.bound <= target and self._is_lost(state, end):
             zero = self.driver.inner(np.zeros(self.problem.shape))
             end = self.driver.run(zero, Progress(), target, at_zero, most)
@@ -78,8 +80,18 @@ class NewtonAlone(Method):
             stalled = stalled_at(self.problem, end.at, self._at_zero)
         elif done:
             stalled = STALLED
-        work = end.passes * self.problem.n
+        work = end.passes * self.problem.n + visited
         return Epoch(new, work, end.rounds, step, stalled, epochs=end.steps)
+
+    def _begin(self, state: NewtonRun) -> tuple[Array, int]:
+        """Where the steps begin, and how many rows were visited to find it: from zero, near the minimum of a sample."""
+        if state.made or not self.proves or not can_begin_at_sample(self.problem, state.x):
+            return state.inner, 0
+        found = minimiser_of_sample(self.problem, self.solver.seed, self.solver.tol)
+        visited = found.visits + self.problem.n
+        at_zero = self.problem.objective(state.x, self.driver.at_zero)
+        lower = self.problem.objective(found.x) < at_zero
+        return (self.driver.inner(found.x) if lower else state.inner), visited
 
     def _is_lost(self, state: NewtonRun, end: Ended) -> bool:
         """Whether no step leads on from x, which is worse than zero: a start so far out that f has no slope."""

@@ -36,6 +36,8 @@ SETTLED = 2
 """The same for a run that began near the end."""
 SAME_FACE = 0.05
 """A face on which an epoch changes more than this share of the coordinates is not the last one: steps on it are lost."""
+ANY_FACE = 0.2
+"""The same share where epochs do not come nearer at all: such a step brings more than the epochs that would settle the face."""
 STEADY = 0.75
 """Where an epoch leaves more than this share of the movement, steps on the face take less time."""
 VISIBLE = 1e-7
@@ -69,7 +71,8 @@ class NewtonCG(Phase):
         begun = view.second_order_steps > 0
         slow = view.warm or view.state.monitor.falls() > STEADY
         found = view.epoch >= (SETTLED if view.warm else FOUND)
-        same = view.state.newton.changed <= SAME_FACE
+        most = SAME_FACE if view.epochs_left < np.inf else ANY_FACE
+        same = view.state.newton.changed <= most
         if view.resting or not (found and same) or not (begun or slow) or self._pays_back(view):
             return False
         return view.warm or self.cost(view) <= view.work_left
