@@ -88,7 +88,7 @@ class HostDevice:
     def get(self, array: Any) -> NDArray[Any]:
         return np.array(array)
 
-    def order(self, array: NDArray[Any]) -> NDArray[Any]:
+    def order(self, array: Any) -> NDArray[Any]:
         return np.argsort(array, kind="stable")
 
     def solve(self, matrix: NDArray[Any], vector: NDArray[Any]) -> NDArray[Any]:

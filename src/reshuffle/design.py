@@ -68,7 +68,7 @@ def _check_sparse(X: Any) -> tuple[Rows, int, int]:
     return rows, *X.shape
 
 
-def _check_csr(X: Any) -> None:
+def _check_csr(X: sp.csr_matrix) -> None:
     """Check that indices are in range. (scipy's own check "prunes" the caller's arrays, which may copy them.)"""
     indptr, stored = X.indptr, int(X.indptr[-1])
     if indptr.size != X.shape[0] + 1 or indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
@@ -82,7 +82,7 @@ def _check_csr(X: Any) -> None:
     raise InputError(f"X is not a valid CSR matrix: {fault}")
 
 
-def _unsigned(index: AnyArray, X: Any) -> AnyArray:
+def _unsigned(index: AnyArray, X: sp.csr_matrix) -> AnyArray:
     """Indices as unsigned 32-bit integers: int32 is only reinterpreted, int64 is narrowed by a copy if it fits."""
     if index.dtype == np.int32:
         return read_only(np.ascontiguousarray(index).view(np.uint32))

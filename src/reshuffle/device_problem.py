@@ -22,6 +22,7 @@ from reshuffle.gpu import (
     samples_of_shards,
     samples_on_device,
 )
+from reshuffle.gpu.arrays import DeviceArray
 from reshuffle.gpu.device import is_device
 from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
 from reshuffle.gpu.output_placing import check_output_targets
@@ -56,12 +57,12 @@ class DeviceProblem(Objective):
         self,
         X: Any,
         y: Any,
-        loss: Any = None,
-        penalty: Any = None,
+        loss: object = None,
+        penalty: Penalty | None = None,
         ridge: float = 0.0,
-        sample_weight: Any = None,
+        sample_weight: object = None,
         fit_intercept: bool = False,
-        offset: Any = None,
+        offset: object = None,
         *,
         features: int | None = None,
         device: Device | None = None,
@@ -83,7 +84,8 @@ class DeviceProblem(Objective):
             targets, outputs = check_output_targets(where, y, n, loss)
         else:
             targets, outputs = check_device_targets(where, y, n, loss), 0
-        weights, offsets = np.empty(0), np.empty(0)
+        weights: DeviceArray = np.empty(0)
+        offsets: DeviceArray = np.empty(0)
         if sample_weight is not None:
             weights = check_device_vector(where, "sample_weight", sample_weight, n)
             if float(weights.min()) < 0.0 or not float(weights.max()) > 0.0:
@@ -100,7 +102,7 @@ class DeviceProblem(Objective):
             samples = samples_on_device(where, rows, targets, weights, offsets, loss, d, bias)
         self._take(samples, penalty, float(ridge))
 
-    def _take(self, samples: SamplesOnDevice, penalty: Any, ridge: float) -> None:
+    def _take(self, samples: SamplesOnDevice, penalty: Penalty | None, ridge: float) -> None:
         self.datafit: SamplesOnDevice = samples
         self.penalty, self.ridge = check_penalty(penalty), ridge
         self.n, self.shape = samples.n, samples.shape
@@ -124,7 +126,7 @@ class DeviceProblem(Objective):
         return keep(made, fingerprint=problem.fingerprint)
 
     def with_samples(
-        self, samples: SamplesOnDevice, penalty: Any = None, ridge: float | None = None
+        self, samples: SamplesOnDevice, penalty: Penalty | None = None, ridge: float | None = None
     ) -> Self:
         """Other samples, with the same penalty and ridge or with others."""
         made = type(self).__new__(type(self))
@@ -197,7 +199,8 @@ class DeviceProblem(Objective):
             return False
         z = fit.margins(x)
         away = falls(z, fit.targets, CLEAR * float(abs(z).max()))
-        return bool((away | (fit.weights == 0.0)).all() if len(fit.weights) else away.all())
+        weights: Any = fit.weights
+        return bool((away | (weights == 0.0)).all() if len(weights) else away.all())
 
     def contents(self) -> Mapping[str, str]:
         """The digests of arrays that are copied from the card, one after the other."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.arrays import Hasher
+from reshuffle.arrays import AnyArray, Hasher
 from reshuffle.cached import cached_property
 from reshuffle.code_identity import code_parts
 
@@ -43,7 +43,7 @@ def _feed(hasher: Hasher, value: object, above: set[int]) -> None:
     hasher.update(b"\0")
 
 
-def _feed_array(hasher: Hasher, array: Any, above: set[int]) -> None:
+def _feed_array(hasher: Hasher, array: AnyArray, above: set[int]) -> None:
     hasher.update(f"{array.dtype.str}{array.shape}".encode())
     if array.dtype == object:
         _feed(hasher, array.tolist(), above)
@@ -87,7 +87,7 @@ def _attributes(value: object) -> dict[str, object]:
     """The fields of a dataclass; of other objects their attributes, without cached properties."""
     if is_dataclass(value):
         return {f.name: getattr(value, f.name) for f in fields(value) if f.init}
-    kind: Any = type(value)
+    kind: type = type(value)
     kinds, computed = kind.__mro__, on_demand(kind)
     held = getattr(value, "__dict__", {})
     slots = [n for kind in kinds for n in getattr(kind, "__slots__", ()) if hasattr(value, n)]

@@ -35,7 +35,7 @@ class Smoothness:
     dim: int = 0
     known: tuple[float, float] | None = None
     """L_max and L̄, if they are known without a pass over the data."""
-    _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+    _kept: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
 
     def require(self) -> Smoothness:
         """These constants; refused if no step can be derived from them."""

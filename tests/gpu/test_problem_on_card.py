@@ -58,7 +58,7 @@ def test_a_pass_is_that_of_the_core(d: int, stored: int, number: str) -> None:
     np.testing.assert_allclose(there.gradient(x), problem.gradient(x), rtol=0, atol=1e-11)
     slopes, _ = fit.slopes(x)
     found, _ = there.datafit.slopes(x)
-    np.testing.assert_allclose(found.get(), slopes, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(there.datafit.device.get(found), slopes, rtol=0, atol=1e-12)
     assert there.datafit.conjugates(found, 0.7) == pytest.approx(fit.conjugates(slopes, 0.7))
     np.testing.assert_allclose(there.datafit.column_squares, fit.column_squares, rtol=1e-9)
     assert there.gradient(x).tobytes() == there.gradient(x).tobytes()

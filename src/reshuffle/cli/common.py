@@ -29,7 +29,7 @@ NOT_CONVERGED = 3
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as in shells. By then ``fit`` has written the model so far."""
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 
 class Folder(click.Path):

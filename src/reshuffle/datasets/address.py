@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import (
     HTTPDefaultErrorHandler,
@@ -17,6 +17,9 @@ from urllib.request import (
 )
 
 from reshuffle.errors import InputError, shown
+
+if TYPE_CHECKING:
+    from http.client import HTTPMessage
 
 ASKED = "RESHUFFLE_HTTP"
 """The environment variable that, set to 1, allows unencrypted addresses."""
@@ -46,7 +49,7 @@ def check_address(url: str) -> None:
 
 class _Redirects(HTTPRedirectHandler):
     def redirect_request(
-        self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
         if urlsplit(newurl).scheme != urlsplit(req.full_url).scheme:
             raise Refused(f"the server points to {shown(newurl)}, with another scheme")

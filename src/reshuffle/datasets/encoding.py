@@ -264,7 +264,7 @@ def _refuse_unseen(column: Column, values: int) -> None:
         )
 
 
-def _dense(encoded: list[Any], starts: AnyArray, shape: tuple[int, int]) -> Array:
+def _dense(encoded: list[AnyArray], starts: AnyArray, shape: tuple[int, int]) -> Array:
     X = np.zeros(shape)
     for values, start in zip(encoded, starts, strict=False):
         if values.dtype == np.float64:
@@ -275,7 +275,7 @@ def _dense(encoded: list[Any], starts: AnyArray, shape: tuple[int, int]) -> Arra
     return X
 
 
-def _sparse(encoded: list[Any], starts: AnyArray, shape: tuple[int, int]) -> sp.csr_matrix:
+def _sparse(encoded: list[AnyArray], starts: AnyArray, shape: tuple[int, int]) -> sp.csr_matrix:
     rows, columns, data = [], [], []
     for values, start in zip(encoded, starts, strict=False):
         number = values.dtype == np.float64

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import inf
-from typing import Any, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from reshuffle.core import native
 from reshuffle.errors import InputError
@@ -33,7 +33,7 @@ class LibsvmBlock(NamedTuple):
 
 
 def libsvm_blocks(
-    file: Any,
+    file: BinaryIO,
     where: str,
     *,
     largest: int = MOST_FEATURES,
@@ -58,7 +58,7 @@ def libsvm_blocks(
         offset, lines = offset + len(text), lines + line
 
 
-def _whole_lines(file: Any, where: str, most: float) -> Iterator[bytes]:
+def _whole_lines(file: BinaryIO, where: str, most: float) -> Iterator[bytes]:
     """Whole lines, as many as a piece holds, or a longer one alone."""
     held: list[bytes] = []
     read = length = 0

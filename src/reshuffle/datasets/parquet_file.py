@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from reshuffle.datasets.chunks import ROWS, Chunk, Values, check_names
 from reshuffle.errors import InputError, extra
+
+if TYPE_CHECKING:
+    from pyarrow import ChunkedArray
 
 INDEX = re.compile(r"__index_level_\d+__")
 """The name that pandas gives to an unnamed index: row numbers, which pandas does not treat as a column either."""
@@ -68,7 +71,7 @@ def _seekable(file: BinaryIO) -> object:
     return file if plain else io.BytesIO(file.read())
 
 
-def _values(column: Any, name: str, where: str, as_date: bool, as_text: bool) -> Values:
+def _values(column: ChunkedArray, name: str, where: str, as_date: bool, as_text: bool) -> Values:
     from pyarrow import compute, timestamp, types
 
     kind = column.type

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from reshuffle.arrays import AnyArray
+from reshuffle.arrays import AnyArray, DataMatrix
 from reshuffle.datasets.catalogue import CATALOGUE
 from reshuffle.datasets.chunks import Chunk, Values, listed, several
 from reshuffle.datasets.columns import Column
@@ -186,9 +186,9 @@ def _of_shards(path: str | os.PathLike[str], encoding: Encoding) -> Iterator[Par
 class Part(NamedTuple):
     """Some rows of a file in the form that the model takes, with the columns kept aside and the labels if known."""
 
-    X: Any
+    X: DataMatrix
     aside: Mapping[str, Values]
-    y: Any = None
+    y: AnyArray | None = None
     chunk: Chunk | None = None
     """The rows as they are in the table."""
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from reshuffle.errors import InputError
 
 STDIN = "-"
-PACKED: dict[bytes, Callable[[Any], Any]] = {
+PACKED: dict[bytes, Callable[[BinaryIO], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
@@ -43,7 +43,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise InputError(f"cannot read {told(path)}: {error or 'it ends too early'}") from None
 
 
-def unpacked(file: Any) -> AbstractContextManager[Any]:
+def unpacked(file: BinaryIO) -> AbstractContextManager[Any]:
     """The content of an open file, decompressed if its first bytes say that it is compressed."""
     unpack = next((u for magic, u in PACKED.items() if first_bytes(file, magic)), nullcontext)
     return unpack(file)
@@ -66,7 +66,7 @@ def first_bytes(file: BinaryIO, wanted: bytes) -> bool:
 
 
 @contextmanager
-def _raw(path: str | os.PathLike[str]) -> Iterator[Any]:
+def _raw(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     if str(path) == STDIN:
         yield sys.stdin.buffer
     else:

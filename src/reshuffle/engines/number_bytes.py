@@ -6,12 +6,9 @@ by at most 2^-(8w - 11) of itself, zero stays zero and no number overflows that 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from reshuffle.arrays import Array
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError
 
 WHOLE = 8
@@ -46,7 +43,7 @@ def width_of(x: Array) -> int:
     return width
 
 
-def written(x: Array, width: int) -> NDArray[Any]:
+def written(x: Array, width: int) -> AnyArray:
     """The leading bytes of each number, along a last axis; the numbers themselves where all bytes are needed."""
     if width >= WHOLE:
         return x
@@ -55,7 +52,7 @@ def written(x: Array, width: int) -> NDArray[Any]:
     )
 
 
-def read(sent: NDArray[Any]) -> Array:
+def read(sent: AnyArray) -> Array:
     """The numbers that ``written`` wrote."""
     if sent.dtype != np.uint8:
         return sent

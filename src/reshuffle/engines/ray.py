@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
+from types import ModuleType
 from typing import Any
 
 from reshuffle.engines.base import Failure, Host, Reply, Task, balanced
@@ -53,11 +54,13 @@ class Ray:
             CLUSTER.leave()
             raise
 
-    def _groups(self, ray: Any, sizes: Sequence[int]) -> list[tuple[dict[str, Any], list[int]]]:
+    def _groups(
+        self, ray: ModuleType, sizes: Sequence[int]
+    ) -> list[tuple[dict[str, object], list[int]]]:
         """Groups of clients that share a host, and the place where each host must run."""
         if self.places is None:
             count = self.hosts or max(int(ray.cluster_resources().get("CPU", 1)), 1)
-            spread = {"scheduling_strategy": "SPREAD"}
+            spread: dict[str, object] = {"scheduling_strategy": "SPREAD"}
             return [(spread, group) for group in balanced(sizes, count)]
         if len(self.places) != len(sizes):
             raise InputError(
@@ -79,7 +82,7 @@ class RaySession:
     """An actor for each host."""
 
     def __init__(
-        self, ray: Any, hosts: Sequence[tuple[dict[str, Any], Host]], restarts: int
+        self, ray: ModuleType, hosts: Sequence[tuple[dict[str, object], Host]], restarts: int
     ) -> None:
         self.ray = ray
         common = {"max_restarts": restarts, "max_task_retries": restarts, "num_cpus": 0}
@@ -138,7 +141,7 @@ class RaySession:
         CLUSTER.leave()
 
 
-def _patience(parts: Sequence[tuple[Any, Any, Task]], timeout: float | None) -> float | None:
+def _patience(parts: Sequence[tuple[object, object, Task]], timeout: float | None) -> float | None:
     """The seconds that a host may take: the time limit once for each of its clients, and once for itself."""
     return None if timeout is None else timeout * (1 + max(len(part.clients) for *_, part in parts))
 
@@ -153,7 +156,7 @@ class Cluster:
     def __init__(self) -> None:
         self.lock, self.sessions, self.ours, self.bound = Lock(), 0, False, False
 
-    def enter(self, address: str | None) -> object:
+    def enter(self, address: str | None) -> ModuleType:
         """Connect to Ray for one more session."""
         with self.lock, self._variables(address is None):
             ray, started = _connect(address, self.bound)
@@ -192,7 +195,7 @@ class Cluster:
 CLUSTER = Cluster()
 
 
-def _connect(address: str | None, bound: bool) -> tuple[object, bool]:
+def _connect(address: str | None, bound: bool) -> tuple[ModuleType, bool]:
     """Ray, and whether this call has connected to it; ``bound`` says that it was imported with ``LOOPBACK`` set."""
     with extra("ray", "ray", 'engine "ray"'):
         import ray
@@ -213,7 +216,7 @@ def _connect(address: str | None, bound: bool) -> tuple[object, bool]:
     return ray, True
 
 
-def _check_address(ray: Any, address: str | None) -> None:
+def _check_address(ray: ModuleType, address: str | None) -> None:
     """Refuse an address of another cluster than the one that this process is connected to."""
     connected = ray.get_runtime_context().gcs_address
     if address is not None and address not in ("auto", connected):

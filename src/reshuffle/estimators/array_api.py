@@ -19,7 +19,7 @@ from reshuffle.gpu.cuda import DLPACK_CUDA
 
 BLOCK = 1 << 24
 """Entries of X that are turned into float64 at a time, 128 MB, where a product is made on a graphics card."""
-Method = TypeVar("Method", bound=Callable[..., Any])
+Method = TypeVar("Method", bound=Callable[..., AnyArray])
 
 
 def is_foreign(X: object) -> bool:
@@ -62,7 +62,7 @@ def answers_in_kind(method: Method) -> Method:
     """A method of X whose answer is an array of the same library as X, on the same device, where scikit-learn dispatches."""
 
     @functools.wraps(method)
-    def answer(self: Any, X: Any, *others: Any, **named: Any) -> Any:
+    def answer(self: object, X: object, *others: object, **named: object) -> object:
         check_card("X", X)
         found = method(self, X, *others, **named)
         return there(found, X) if is_foreign(X) and get_config()["array_api_dispatch"] else found

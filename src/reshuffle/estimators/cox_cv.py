@@ -15,7 +15,7 @@ from reshuffle.estimators.cross_validation import CHOSEN, RULES, chosen, in_thre
 from reshuffle.estimators.folds import Fold, Paired, folds_of, paired
 from reshuffle.estimators.outcome import certificate_of
 from reshuffle.estimators.paths import Path, strengths_of, unit_penalty
-from reshuffle.estimators.solver_names import ALONG_A_PATH, seed_of
+from reshuffle.estimators.solver_names import ALONG_A_PATH, FittingSolver, seed_of
 from reshuffle.inference import Inference
 from reshuffle.survival import CoxProblem, concordance
 
@@ -130,7 +130,7 @@ class RRCoxCV(CoxModel):
         data: Survival,
         whole: CoxProblem,
         rows: Fold,
-        solver: object,
+        solver: FittingSolver,
         given_up: Callable[[], bool],
     ) -> Array:
         """Minus the score of the held-out rows at each λ."""

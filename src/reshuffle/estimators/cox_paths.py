@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from reshuffle.estimators.paths import (
     walk,
 )
 from reshuffle.estimators.scaling import scaling
-from reshuffle.estimators.solver_names import ALONG_A_PATH
+from reshuffle.estimators.solver_names import ALONG_A_PATH, FittingSolver
 from reshuffle.interruption import listen
 from reshuffle.penalties.forms import native_form
 from reshuffle.survival import CoxProblem
@@ -88,7 +88,12 @@ class InTheCore(NamedTuple):
 
 
 def path_along(
-    problem: CoxProblem, strengths: Array, name: object, method: Any, model: object, who: str
+    problem: CoxProblem,
+    strengths: Array,
+    name: object,
+    method: FittingSolver,
+    model: object,
+    who: str,
 ) -> Path:
     """The path at these strengths; ``name`` is the solver as it was given, and ``method`` the solver that this means."""
     found = in_the_core(problem, strengths, name, method)
@@ -124,7 +129,11 @@ def path_along(
 
 
 def points_along(
-    problem: CoxProblem, strengths: Array, name: object, method: Any, given_up: Callable[[], bool]
+    problem: CoxProblem,
+    strengths: Array,
+    name: object,
+    method: FittingSolver,
+    given_up: Callable[[], bool],
 ) -> list[Array]:
     """The minimisers alone, for the folds of a cross-validation; fewer of them where it was given up."""
     found = in_the_core(problem, strengths, name, method, given_up)
@@ -139,7 +148,7 @@ def points_along(
 
 
 def result_at(
-    problem: CoxProblem, strength: float, method: Any, x: Array
+    problem: CoxProblem, strength: float, method: FittingSolver, x: Array
 ) -> tuple[CoxProblem, Result]:
     """The run at one strength, from its minimiser."""
     own = problem.with_penalty(scaling(problem.penalty, problem.shape)(strength))
@@ -151,7 +160,7 @@ def in_the_core(
     problem: CoxProblem,
     strengths: Array,
     name: object,
-    method: Any,
+    method: FittingSolver,
     given_up: Callable[[], bool] = lambda: False,
 ) -> InTheCore | None:
     """The path of a dense problem whose penalty holds every feature by itself; None for others, and where it was given up."""
@@ -184,5 +193,5 @@ def in_the_core(
     return InTheCore(points, values + psi, bounds / reference, steps.astype(np.int64))
 
 
-def _attributes(x: Array) -> dict[str, Any]:
+def _attributes(x: Array) -> dict[str, object]:
     return {"coef_": x + 0.0, "intercept_": 0.0}

@@ -26,6 +26,7 @@ from reshuffle.estimators.paths import Path, follow, path_of, strengths_of, unit
 from reshuffle.estimators.scaling import scaled
 from reshuffle.estimators.solver_names import (
     ALONG_A_PATH,
+    FittingSolver,
     check_on_device,
     seed_of,
     solver_of,
@@ -134,7 +135,7 @@ class CrossValidated(Linear, Nested):
         data: Prepared,
         whole: Problem,
         rows: Fold,
-        solver: object,
+        solver: FittingSolver,
         given_up: Callable[[], bool],
     ) -> Array:
         """The mean loss of the held-out rows at each λ, or minus their score; None if the work was given up."""
@@ -161,7 +162,7 @@ class CrossValidated(Linear, Nested):
         weights = {} if data.weights is None else {"sample_weight": data.weights}
         return float(check_scoring(model, self.scoring)(model, X, y, **weights))
 
-    def _keep(self, whole: Problem, results: list[Result], k: int, solver: Any) -> None:
+    def _keep(self, whole: Problem, results: list[Result], k: int, solver: FittingSolver) -> None:
         result, self.lambda_ = results[k], float(self.lambdas_[k])
         self.__dict__.update(self.attributes_of(result.x))
         self.n_iter_, self.converged_, self.message_ = (

@@ -11,10 +11,12 @@ from reshuffle.estimators.loss_names import MEANS, sigmoid, softmax
 from reshuffle.estimators.summary import dense
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from reshuffle.estimators.linear import Linear
 
 
-def to_sklearn(model: Linear) -> Any:
+def to_sklearn(model: Linear) -> BaseEstimator:
     """A fitted model of scikit-learn with the same coefficients, and so the same predictions.
 
     It is fitted to one made-up row per class, so that it has every attribute of its version of scikit-learn, and

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from reshuffle.arrays import Array
 from reshuffle.callbacks import Callback
 from reshuffle.trace import Result
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
         _init_callback_context: Any
 
-    Method = TypeVar("Method", bound=Callable[..., Any])
+    Method = TypeVar("Method", bound=Callable[..., object])
 
     def with_callbacks(method: Method) -> Method:
         """scikit-learn's, where it has it."""
@@ -40,7 +41,7 @@ class Hooks(CallbackSupportMixin):
     def _tasks(
         self,
         epochs: int,
-        attributes: Callable[[Any], dict[str, object]],
+        attributes: Callable[[Array], dict[str, object]],
         data: Mapping[str, object],
     ) -> Tasks:
         """The tasks of which scikit-learn's callbacks are told; None if there is no callback."""
@@ -60,7 +61,7 @@ class Tasks:
         self,
         whole: Any,
         estimator: object,
-        attributes: Callable[[object], dict[str, object]],
+        attributes: Callable[[Array], dict[str, object]],
         data: Mapping[str, object],
     ) -> None:
         self.whole, self.estimator, self.attributes, self.data = whole, estimator, attributes, data
@@ -89,7 +90,7 @@ class Tasks:
     def callbacks(self) -> list[Callback]:
         return [] if self.whole is None else [self]
 
-    def end(self, x: object) -> None:
+    def end(self, x: Array) -> None:
         """End the fit, and the task of the epoch that was not made."""
         if self.whole is None:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +24,9 @@ from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
 from reshuffle.shards import Shards
 from reshuffle.validation import check_finite
+
+if TYPE_CHECKING:
+    from reshuffle.gpu import Device
 
 KINDS = (np.float64, np.float32)
 
@@ -51,7 +54,9 @@ class Prepared(NamedTuple):
             offset=self._known,
         )  # fmt: skip
 
-    def on_card(self, penalty: Penalty, fit_intercept: bool, device: Any) -> DeviceProblem:
+    def on_card(
+        self, penalty: Penalty, fit_intercept: bool, device: Device | str | None
+    ) -> DeviceProblem:
         """The same for rows that lie on a graphics card, and stay there."""
         where = None if isinstance(device, str) else device
         return DeviceProblem(

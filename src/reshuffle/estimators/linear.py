@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from copy import copy
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +22,9 @@ from reshuffle.losses import Loss
 from reshuffle.penalties import Penalty
 from reshuffle.privacy import Guarantee
 from reshuffle.trace import Trace
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 
 class Linear:
@@ -155,7 +158,7 @@ class Linear:
         check_is_fitted(self)
         return inference_of(self, covariance, method, level)
 
-    def to_sklearn(self) -> Any:
+    def to_sklearn(self) -> BaseEstimator:
         """A fitted model of scikit-learn with the same predictions, for ONNX converters, skops and the like."""
         from reshuffle.estimators.export import to_sklearn
 

@@ -17,6 +17,10 @@ from reshuffle.estimators.linear import Linear, for_encoded_rows
 from reshuffle.estimators.onnx_graph import onnx_graph
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from onnx import ModelProto
+
+    from reshuffle.datasets.chunks import Values
     from reshuffle.estimators.linear import Linear
 
 NEAR = 1e-9
@@ -40,7 +44,7 @@ class OnnxAgreement:
         return f"{self.rows:,} rows agree, the largest relative difference is {self.difference:.1g}{ties}"
 
 
-def to_onnx(model: object, rows: object) -> Any:
+def to_onnx(model: object, rows: object) -> ModelProto:
     """An ONNX model (``onnx.ModelProto``) with the predictions of ``model``, checked on ``rows``.
 
     Parameters
@@ -73,7 +77,7 @@ def to_onnx(model: object, rows: object) -> Any:
     return pipeline_graph(model, rows)
 
 
-def agreement(graph: object, model: object, rows: object) -> OnnxAgreement:
+def agreement(graph: ModelProto, model: object, rows: object) -> OnnxAgreement:
     """Run the graph on rows and compare; raises ``InputError`` if its predictions differ."""
     encoding = getattr(model, "encoding_", None)
     if isinstance(encoding, TableEncoding):
@@ -90,7 +94,7 @@ def agreement(graph: object, model: object, rows: object) -> OnnxAgreement:
     return compared(run(graph, feeds), model, X, NEAR)
 
 
-def run(graph: Any, feeds: dict[str, AnyArray]) -> dict[str, AnyArray]:
+def run(graph: ModelProto, feeds: dict[str, AnyArray]) -> dict[str, AnyArray]:
     """The outputs of a graph, by name."""
     with extra("export", "onnxruntime", "a graph is checked by running it, which"):
         import onnxruntime
@@ -131,7 +135,7 @@ def compared(found: dict[str, AnyArray], model: Any, X: object, near: float) -> 
     return OnnxAgreement(len(predicted), worst, labels)
 
 
-def _labels(values: Any) -> AnyArray:
+def _labels(values: ArrayLike) -> AnyArray:
     """Labels as text; a graph writes True and False as 1 and 0."""
     array = np.ravel(values)
     array = array.astype(np.int64) if array.dtype.kind == "b" else array
@@ -174,7 +178,7 @@ def made_up(encoding: TableEncoding, rows: int = 200, seed: int = 0) -> Chunk:
     """Rows to check with if the user gives none: every category, an unknown one, and missing values
     if the model fills them in."""
     rng = np.random.default_rng(seed)
-    columns: dict[str, Any] = {}
+    columns: dict[str, Values] = {}
     for part in encoding.columns:
         if isinstance(part, Category):
             known = [*part.levels, "no such category"]

@@ -24,7 +24,10 @@ from reshuffle.estimators.summary import dense
 from reshuffle.losses.native import built_in
 
 if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
+
     from reshuffle.estimators.linear import Linear
+    from reshuffle.losses import Loss
 
 OPSET, ML_OPSET, IR = 17, 3, 9
 """Versions of the operators and of the format: those of 2022, so that older runtimes read them, too."""
@@ -34,9 +37,9 @@ class Graph:
     """The nodes and constants of a graph; every method adds some and returns the name of its result."""
 
     def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-        self.inputs: list[Any] = []
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
+        self.inputs: list[ValueInfoProto] = []
 
     def constant(self, values: object) -> str:
         """Add a constant tensor."""
@@ -80,7 +83,7 @@ def element_type(kind: str) -> int:
     return int(types[kind])
 
 
-def onnx_graph(model: Linear) -> Any:
+def onnx_graph(model: Linear) -> ModelProto:
     """The ONNX model of a fitted estimator, with its encoder where it has one."""
     with extra("export", "onnx", "export to ONNX"):
         from onnx import checker, helper
@@ -197,7 +200,7 @@ def _classes(graph: Graph, model: Linear, margins: str) -> Outputs:
     return [*found, ("decision", "number", [None, 1 if count == 2 else count])]
 
 
-def _probability(graph: Graph, loss: Any) -> Callable[[str], str]:
+def _probability(graph: Graph, loss: Loss) -> Callable[[str], str]:
     """The operations that turn a margin into the probability of the second class."""
     kind = built_in(type(loss))
     if kind == "probit":

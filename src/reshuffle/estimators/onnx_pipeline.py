@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,8 +11,13 @@ from reshuffle.errors import InputError, extra
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.onnx_export import NEAR_SINGLE, compared, run
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+    from skl2onnx.common.data_types import DataType
+    from sklearn.pipeline import Pipeline
 
-def pipeline_graph(pipeline: Any, rows: object) -> object:
+
+def pipeline_graph(pipeline: Pipeline, rows: object) -> ModelProto:
     """The graph of a fitted pipeline, checked on rows."""
     with extra("export", "skl2onnx", "export of a pipeline"):
         import skl2onnx
@@ -28,7 +33,7 @@ def pipeline_graph(pipeline: Any, rows: object) -> object:
     last = plain.steps[-1][1]
     options = {id(last): {"zipmap": False}} if hasattr(last, "predict_proba") else None
     try:
-        graph = skl2onnx.to_onnx(plain, initial_types=inputs, options=options)
+        graph: ModelProto = skl2onnx.to_onnx(plain, initial_types=inputs, options=options)
     except Exception as error:
         names = ", ".join(f"{name} ({type(step).__name__})" for name, step in steps[:-1])
         raise InputError(
@@ -39,7 +44,7 @@ def pipeline_graph(pipeline: Any, rows: object) -> object:
     return graph
 
 
-def _inputs(rows: Any) -> tuple[list[Any], dict[str, AnyArray]]:
+def _inputs(rows: Any) -> tuple[list[tuple[str, DataType]], dict[str, AnyArray]]:
     """The inputs of a graph in the form that skl2onnx takes, and these rows as its feeds: one input per column."""
     from skl2onnx.common.data_types import FloatTensorType, StringTensorType
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from reshuffle.errors import Held, InputError, held_warnings, not_converged, sho
 from reshuffle.estimators.outcome import Certificate, certificate_of, stalled
 from reshuffle.estimators.penalty_names import penalty_of
 from reshuffle.estimators.scaling import scaling
+from reshuffle.estimators.solver_names import FittingSolver
 from reshuffle.html_tables import ends, html_table
 from reshuffle.penalties import Penalty, ability
 from reshuffle.problem import Problem
@@ -114,7 +115,7 @@ def strengths_of(problem: Walkable, lambdas: object, smallest: object) -> Array:
     return np.sort(given.astype(np.float64))[::-1]
 
 
-def follow(problem: Walkable, lambdas: Array, solver: Any) -> Iterator[Result]:
+def follow(problem: Walkable, lambdas: Array, solver: FittingSolver) -> Iterator[Result]:
     """The result at each λ. Each run starts at the extrapolation of the last two results; the first has an intercept only.
 
     ``problem`` has ψ at λ = 1.
@@ -131,7 +132,7 @@ def follow(problem: Walkable, lambdas: Array, solver: Any) -> Iterator[Result]:
         yield result
 
 
-def _placed(problem: Walkable, solver: Any) -> Walkable | DeviceProblem:
+def _placed(problem: Walkable, solver: FittingSolver) -> Walkable | DeviceProblem:
     """The problem where the solver works: rows are copied to a graphics card once for all strengths."""
     device = getattr(solver, "device", None)
     if device is None:
@@ -155,7 +156,7 @@ def _ahead(problem: Walkable, before: Array, x: Array, lambdas: Array) -> Array:
     return ahead if np.isfinite(problem.penalty.value(ahead[used])) else x
 
 
-def walk(problem: Walkable, lambdas: Array, solver: object, name: str) -> list[Result]:
+def walk(problem: Walkable, lambdas: Array, solver: FittingSolver, name: str) -> list[Result]:
     """The results of a path, with one warning for all strengths that did not converge."""
     with held_warnings() as held:
         results = list(follow(problem, lambdas, solver))
@@ -164,7 +165,11 @@ def walk(problem: Walkable, lambdas: Array, solver: object, name: str) -> list[R
 
 
 def path_of(
-    results: list[Result], lambdas: Array, solver: Any, model: object, attributes: Any
+    results: list[Result],
+    lambdas: Array,
+    solver: FittingSolver,
+    model: object,
+    attributes: Callable[[Array], Mapping[str, object]],
 ) -> Path:
     """Results as a path; ``attributes`` turns a solution into coefficients."""
     found = [attributes(result.x) for result in results]
@@ -182,7 +187,7 @@ def path_of(
 
 
 def retell_path(
-    held: Held, name: str, lambdas: Array, results: list[Result], solver: Any, count: int
+    held: Held, name: str, lambdas: Array, results: list[Result], solver: FittingSolver, count: int
 ) -> None:
     """Give the warnings of these runs again as one, for a path of so many strengths."""
     for message, category in dict.fromkeys(held):

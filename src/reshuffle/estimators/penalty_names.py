@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
 from reshuffle.objective import check_penalty
 from reshuffle.penalties import ElasticNet, NonNegative, Penalty, Zero
@@ -61,7 +62,7 @@ def _strength(name: str, strength: str, value: Any) -> Any:
     return float(value)
 
 
-def _factors(given: object, shape: tuple[int, ...]) -> Any:
+def _factors(given: object, shape: tuple[int, ...]) -> Array:
     factors = as_array("penalty_factors", given)
     if factors.shape != shape[:1] or factors.dtype.kind not in "fiub":
         raise InputError(

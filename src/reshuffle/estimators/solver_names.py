@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
 from reshuffle.estimators.private_fit import refuse_private
+from reshuffle.objective import Objective
 from reshuffle.problem import Problem
 from reshuffle.solvers import FISTA, ExactProxRR, ProxRR, ProxSGD
 from reshuffle.solvers.exact.newton_compiled import is_small
 from reshuffle.solvers.exact.newton_steps import can_step
 from reshuffle.solvers.solver import Solver
+from reshuffle.trace import Result
 from reshuffle.validation import check_positive
+
+
+class FittingSolver(Protocol):
+    """What estimators and paths ask of a solver, which may be a user's own."""
+
+    @property
+    def tol(self) -> float: ...
+    @property
+    def epochs(self) -> int: ...
+    @property
+    def limit(self) -> int: ...
+    def check_problem(self, problem: Objective, /) -> None: ...
+    def solve(self, problem: Objective, x0: Array, /) -> Result: ...
+
 
 SOLVERS: dict[str, type[Solver]] = {
     "exact": ExactProxRR,
@@ -96,7 +113,7 @@ def solver_of(
     return given
 
 
-def check_on_device(solver: Any, problem: Problem) -> None:
+def check_on_device(solver: FittingSolver, problem: Problem) -> None:
     """Refuse a problem that a graphics card cannot take, or a card that is not there, before any work."""
     if getattr(solver, "device", None) is not None:
         solver.check_problem(problem)

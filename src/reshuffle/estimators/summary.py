@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from reshuffle.arrays import Array
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError
 from reshuffle.estimators.loss_names import loss_words
 from reshuffle.estimators.outcome import ended, endless
 
 if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
     from reshuffle.estimators.linear import Linear
 
 LONGEST = 80
@@ -59,7 +61,7 @@ def names_of(names: Any) -> list[str]:
     return [str(name) for name in names]
 
 
-def summary(pipeline: Any, largest: int = 10) -> str:
+def summary(pipeline: Pipeline, largest: int = 10) -> str:
     """The ``summary`` of a model at the end of a fitted Pipeline, with the names that the steps before it give.
 
     Examples
@@ -115,6 +117,7 @@ def _short(text: str, most: int = 100) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def dense(matrix: object) -> Any:
+def dense(matrix: object) -> AnyArray:
     """A sparse matrix as an array, an array as it is."""
-    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)  # type: ignore[attr-defined]
+    found: AnyArray = matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)  # type: ignore[attr-defined]
+    return found

@@ -101,7 +101,7 @@ def agree(
     )
 
 
-def _same(name: str, values: Mapping[int, Any], called: Callable[[int], str]) -> None:
+def _same(name: str, values: Mapping[int, object], called: Callable[[int], str]) -> None:
     (first, wanted), *others = values.items()
     for client, value in others:
         if value != wanted:

@@ -7,11 +7,11 @@ arrays, so that a run resumes; the device keeps its copies of those that the nex
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.engines import Plain, Task
 from reshuffle.errors import InputError
 from reshuffle.federated.client_state_server import ClientStateServer
@@ -69,7 +69,7 @@ class DeviceServer(ClientStateServer):
         found = rounds.residuals(z, x, task.step, task.round, chosen)
         _, start, stop = state["kept"].tolist()
         images, residuals = [*images[start:stop], found.image], residuals[start:stop]
-        said: dict[str, Any] = {"square": 0.0}
+        said: dict[str, float | Array] = {"square": 0.0}
         if self.memory:
             residuals = [*residuals, found.residual]
             said = _products(rounds, residuals)
@@ -147,7 +147,7 @@ class DeviceServer(ClientStateServer):
             for anchors, rows, coefs, margins, total in self._slots(state, RESIDUAL)
         ]
 
-    def _slots(self, state: State, parts: tuple[str, ...]) -> list[list[Any]]:
+    def _slots(self, state: State, parts: tuple[str, ...]) -> list[list[AnyArray]]:
         """The parts of each round that the state remembers."""
         used = [k for k in range(self._held) if len(state[f"{parts[2]}{k}"])]
         return [[state[f"{part}{k}"] for part in parts] for k in used]
@@ -161,8 +161,8 @@ class DeviceServer(ClientStateServer):
     ) -> State:
         """What is remembered as entries of a state; free slots hold arrays of length 0."""
         no_vector, no_rows = np.empty((0, width)), np.empty(0, dtype=np.int32)
-        no_numbers, filled = np.empty((0, self.samples)), list[tuple[Any, ...]]()
-        kept = list[tuple[Any, ...]]()
+        no_numbers, filled = np.empty((0, self.samples)), list[tuple[AnyArray, ...]]()
+        kept = list[tuple[AnyArray, ...]]()
         if rounds is not None:
             here = rounds.copies.here
             filled = [(*image[:2], here(image.coefs)) for image in images]
@@ -183,7 +183,7 @@ class DeviceServer(ClientStateServer):
         return state
 
 
-def _products(rounds: DeviceExactRounds, residuals: list[Residual]) -> dict[str, Any]:
+def _products(rounds: DeviceExactRounds, residuals: list[Residual]) -> dict[str, float | Array]:
     """‖r‖² of the newest residual, its products with all changes, and those of the newest change with all changes."""
     newest, pairs = residuals[-1], pairwise(residuals)
     changes = [combined([1.0, -1.0], [after.points, before.points]) for before, after in pairs]

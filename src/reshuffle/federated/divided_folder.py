@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ class ShardRange:
     identity: str
     """A digest of the entries of the driver's manifest for these shards, so that a host with another folder is refused."""
 
-    def __call__(self) -> tuple[Any, ...]:
+    def __call__(self) -> tuple[object, ...]:
         """X, y, no weights, and the names of the columns where there are some."""
         X, y = open_part(Path(self.folder), self.first, self.last, self.memory, self.identity)
         return X, y, None, X.manifest.names or None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reshuffle.federated.replies import Gatherer, Gathering
 
 
-def _settings(client: FiniteSum, penalty: bool) -> dict[str, Any]:
+def _settings(client: FiniteSum, penalty: bool) -> dict[str, object]:
     """The settings that all clients must have in common."""
     settings = {
         "features": client.features,
@@ -37,7 +37,7 @@ def _settings(client: FiniteSum, penalty: bool) -> dict[str, Any]:
     return settings | ({"penalty": client.penalty} if penalty else {})
 
 
-def check_alike(name: str, first: tuple[object, Any], other: tuple[object, Any]) -> None:
+def check_alike(name: str, first: tuple[object, object], other: tuple[object, object]) -> None:
     """Refuse clients that disagree, with a message that names both and their values."""
     one, two = first[1], other[1]
     plain = isinstance(one, (str, float, int, tuple)) and one == two

@@ -48,7 +48,7 @@ KINDS: dict[str, type[Any]] = {}
 ORDERS: Mapping[str, type[Order]] = {
     kind.__name__: kind for kind in (Reshuffle, ShuffleOnce, Cyclic, Allocation)
 }
-DEVICE_ORDERS: Mapping[type[Any], str] = {
+DEVICE_ORDERS: Mapping[type[Order], str] = {
     Reshuffle: "shuffle",
     ShuffleOnce: "shuffle",
     Cyclic: "cyclic",

@@ -158,7 +158,7 @@ class Model:
         check_offsets(table.offset, table.exposure, n, self.loss)
         return record | more
 
-    def _rows(self, table: SiteTable) -> tuple[tuple[int, int, Any, bool], tuple[Any, ...]]:
+    def _rows(self, table: SiteTable) -> tuple[tuple[int, int, AnyArray, bool], tuple[object, ...]]:
         """The numbers of samples and features, the weights and whether rows are dense; and the contents of the rows."""
         rows, n, features = check_rows(table.X)
         parts = (rows.identity,) if isinstance(rows, Shards) else tuple(rows)

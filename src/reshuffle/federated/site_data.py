@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +20,10 @@ from reshuffle.federated.columns import Cells, SiteColumns, read
 from reshuffle.files import opened
 from reshuffle.shards import is_shard_folder
 
-Given = tuple[Any, ...] | Mapping[str, Any]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Given = tuple[object, ...] | Mapping[str, object]
 Source = str | os.PathLike[str] | Callable[[], Given] | Given
 PARTS = ("X", "y", "sample_weight", "names")
 SHIFTS = ("offset", "exposure")
@@ -177,7 +180,7 @@ def _sparse(given: Mapping[str, Any]) -> object:
     return X
 
 
-def _names(given: Any, X: Any) -> tuple[str, ...]:
+def _names(given: Iterable[object] | None, X: ArrayLike) -> tuple[str, ...]:
     """One name for each column, if there are names."""
     if given is None:
         return ()

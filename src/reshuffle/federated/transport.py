@@ -50,7 +50,7 @@ class Digits:
     kind: str
     dithered: bool = False
 
-    KINDS: ClassVar[Mapping[str, Any]] = {"float32": np.float32, "bfloat16": np.uint16}
+    KINDS: ClassVar[Mapping[str, type[np.generic]]] = {"float32": np.float32, "bfloat16": np.uint16}
 
     def pack(self, residual: Array, number: int) -> Packed:
         values = residual.ravel()
@@ -213,11 +213,11 @@ def read(values: AnyArray) -> Array:
     return found
 
 
-def _places(size: int) -> Any:
+def _places(size: int) -> type[np.uint16] | type[np.uint32]:
     return np.uint16 if size <= 1 << 16 else np.uint32
 
 
-def _part(parts: Mapping[str, object], name: str, dtype: Any, size: int) -> AnyArray:
+def _part(parts: Mapping[str, object], name: str, dtype: type[np.generic], size: int) -> AnyArray:
     found = parts.get(name)
     if not isinstance(found, np.ndarray) or found.dtype != dtype or found.shape != (size,):
         raise ValueError(f"its part {name!r} must be {np.dtype(dtype)} of length {size}")

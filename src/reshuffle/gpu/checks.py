@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError
+from reshuffle.gpu.arrays import DeviceArray
 
 PIECE = 1 << 26
 """Columns are compared this many at a time, so that the comparison takes 64 MB and not as much as the matrix."""
@@ -28,7 +27,7 @@ def check_first(first: NDArray[np.int64], n: int) -> None:
         raise InputError(f"a device takes fewer than 2^32 samples at a time, got {n}")
 
 
-def check_sparse(columns: Any, starts: Any, n: int, features: int) -> None:
+def check_sparse(columns: DeviceArray, starts: DeviceArray, n: int, features: int) -> None:
     """Check CSR arrays on any device: starts rise up to the number of stored entries, and columns rise within each row."""
     if len(starts) != n + 1 or int(starts[0]) != 0 or bool((starts[1:] < starts[:-1]).any()):
         raise InputError(f"rows: indptr must rise from 0 in {n + 1} entries, got {len(starts)}")

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError
+from reshuffle.gpu.arrays import DeviceArray, DeviceRows
 from reshuffle.gpu.checks import check_first, check_sparse
 from reshuffle.gpu.device import Device, Geometry, Launch, geometry, stride_of
 from reshuffle.gpu.source import LOSSES
@@ -70,8 +71,8 @@ class DeviceClients:
         self,
         device: Device,
         rows: Rows,
-        targets: Any,
-        weights: Any,
+        targets: DeviceArray,
+        weights: DeviceArray,
         loss: Loss,
         first: NDArray[np.int64],
         features: int,
@@ -104,14 +105,14 @@ class DeviceClients:
             rows = rows._replace(
                 values=rows.values if rows.unit else one.astype(values), indices=one
             )
-        self.rows_on_device = (  # These are values, columns and starts, with None for an array that is missing.
-            None if rows.unit else device.put(rows.values, values),
-            None if rows.dense else device.put(rows.indices, np.uint32),
-            None if rows.dense else device.put(rows.indptr, start),
-        )
+        columns: Any = None if rows.dense else device.put(rows.indices, np.uint32)
+        starts: Any = None if rows.dense else device.put(rows.indptr, start)
+        self.rows_on_device: DeviceRows = (
+            None if rows.unit else device.put(rows.values, values), columns, starts
+        )  # fmt: skip
         if not rows.dense:
-            check_sparse(self.rows_on_device[1], self.rows_on_device[2], n, features)
-        self.longest = features if rows.dense else _longest(device, self.rows_on_device[2])
+            check_sparse(columns, starts, n, features)
+        self.longest = features if rows.dense else _longest(device, starts)
         self.targets_on_device = device.put(targets, self.number)
         self.weights_on_device = device.put(weights, self.number) if len(weights) else None
         self.first_on_device = device.put(first, np.int64)
@@ -142,11 +143,11 @@ class DeviceClients:
         self._largest = int(np.diff(first).max())
         self._jumps = device.put(jumps(), np.uint64)
         self.out = device.room(self.width, np.float64)
-        self._room: dict[str, Any] = {}
+        self._room: dict[str, DeviceArray] = {}
 
     # --- visits ----------------------------------------------------------------------------------
 
-    def bounds(self, counts: NDArray[np.int64]) -> Any:
+    def bounds(self, counts: NDArray[np.int64]) -> DeviceArray:
         """Where the visits of each client begin and end, on the device."""
         return self.device.put(np.concatenate([[0], np.cumsum(counts)]), np.int64)
 
@@ -217,7 +218,7 @@ class DeviceClients:
         averages: object,
         batch: int = 1,
         chosen: NDArray[np.int64] | None = None,
-    ) -> object:
+    ) -> DeviceArray:
         """The same for an x on the device; returns the array on the device that will hold the sum."""
         count = self.clients if chosen is None else len(chosen)
         at, device, real = self.layout, self.device, self.number.type
@@ -247,7 +248,7 @@ class DeviceClients:
         )
         return self.add_blocks(sums, blocks)
 
-    def add_blocks(self, sums: object, blocks: int) -> Any:
+    def add_blocks(self, sums: object, blocks: int) -> DeviceArray:
         """Start the sum of the blocks' sums; returns the array on the device that will hold it."""
         self.kernels.run(
             "sum_of_blocks",
@@ -259,7 +260,7 @@ class DeviceClients:
         )
         return self.out
 
-    def room_for(self, count: int) -> tuple[int, Any, Any]:
+    def room_for(self, count: int) -> tuple[int, DeviceArray | None, DeviceArray]:
         """The blocks for this many clients, room for vectors that shared memory has no room for, and for the blocks' sums."""
         at, device = self.layout, self.device
         blocks = min(device.processors * at.resident, -(-count // at.groups))
@@ -267,13 +268,13 @@ class DeviceClients:
         models = None if at.shared else self.kept_room("models", size, self.number)
         return blocks, models, self.kept_room("sums", blocks * self.stride, self.number)
 
-    def kept_room(self, name: str, size: int, dtype: object) -> Any:
+    def kept_room(self, name: str, size: int, dtype: object) -> DeviceArray:
         """An array on the device that is kept for the next round."""
         if name not in self._room or self._room[name].size < size:
             self._room[name] = self.device.room(size, dtype)
         return self._room[name]
 
 
-def _longest(device: Device, starts: Any) -> int:
+def _longest(device: Device, starts: DeviceArray) -> int:
     """The largest number of entries of a row."""
     return int(device.get((starts[1:] - starts[:-1]).max()))

@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from reshuffle.arrays import AnyArray
+from reshuffle.gpu.arrays import DeviceArray, DeviceRows
 from reshuffle.gpu.checks import check_sparse
 from reshuffle.gpu.device import Device
 from reshuffle.interruption import listen
@@ -27,8 +28,6 @@ SLOTS = READERS + 2
 SPARE = 8
 """Buffers are larger by one over this number than the piece they were made for: pieces of sparse rows differ in size."""
 
-DeviceRows = tuple[Any, Any, Any]
-"""Values, columns and starts on the device; None for what is not there."""
 Work = Callable[[int, int, int, DeviceRows], None]
 """What is done with a piece: its number, its first row, the one after its last, and its rows."""
 
@@ -41,7 +40,7 @@ class Slot:
         self.here = Buffers(lambda size, dtype: device.pinned(size + size // SPARE, dtype))
         self.there = Buffers(self._room)
 
-    def _room(self, size: int, dtype: Any) -> Any:
+    def _room(self, size: int, dtype: object) -> DeviceArray:
         """New memory, which kernels that were started before may still have used for something else."""
         made = self.device.room(size + size // SPARE, dtype)
         self.device.finish()
@@ -58,8 +57,8 @@ class Slot:
         self.channel.wait()
         return values, columns, starts
 
-    def _copied(self, name: str, array: Any) -> Any:
-        into = self.there.room(name, array.shape, array.dtype)
+    def _copied(self, name: str, array: AnyArray) -> DeviceArray:
+        into: DeviceArray = self.there.room(name, array.shape, array.dtype)
         self.channel.copy(array, into)
         return into
 

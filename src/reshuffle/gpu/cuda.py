@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError, extra
+from reshuffle.gpu.arrays import DeviceArray
 from reshuffle.gpu.device import Launch
 from reshuffle.gpu.source import kernel_source
 from reshuffle.validation import check_positive
@@ -25,7 +27,7 @@ DLPACK_CUDA = 2
 """The number of CUDA devices in DLPack."""
 
 
-def load_cupy(purpose: str) -> Any:
+def load_cupy(purpose: str) -> ModuleType:
     """CuPy, if it is installed and sees a card; otherwise an error says which of the two is missing."""
     with extra("gpu", "cupy", purpose):
         import cupy
@@ -37,7 +39,8 @@ def load_cupy(purpose: str) -> Any:
         ) from None
     if count == 0:
         raise InputError(f"{purpose} needs an NVIDIA graphics card; CUDA found none")
-    return cupy
+    found: ModuleType = cupy
+    return found
 
 
 class CudaModule:
@@ -60,7 +63,7 @@ class CudaModule:
 class CudaChannel:
     """A stream of copies that waits for no other stream."""
 
-    def __init__(self, cupy: Any, card: int) -> None:
+    def __init__(self, cupy: ModuleType, card: int) -> None:
         self._card = cupy.cuda.Device(card)
         with self._card:
             self._stream = cupy.cuda.Stream(non_blocking=True)
@@ -135,22 +138,25 @@ class CudaDevice:
         with self._card:
             self.cupy.cuda.get_current_stream().synchronize()
 
-    def put(self, array: Any, dtype: object) -> Any:
+    def put(self, array: object, dtype: object) -> DeviceArray:
         if not hasattr(array, "__cuda_array_interface__") and hasattr(array, "__dlpack_device__"):
             kind, _ = array.__dlpack_device__()
             array = self.cupy.from_dlpack(array) if int(kind) == DLPACK_CUDA else array
-        return self.cupy.ascontiguousarray(self.cupy.asarray(array, dtype=dtype))
+        found: DeviceArray = self.cupy.ascontiguousarray(self.cupy.asarray(array, dtype=dtype))
+        return found
 
-    def room(self, size: int, dtype: object) -> Any:
+    def room(self, size: int, dtype: object) -> DeviceArray:
         with self._card:
-            return self.cupy.empty(max(size, 1), dtype=dtype)
+            found: DeviceArray = self.cupy.empty(max(size, 1), dtype=dtype)
+        return found
 
     def get(self, array: object) -> AnyArray:
         found: AnyArray = self.cupy.asnumpy(array)
         return found
 
-    def order(self, array: Any) -> Any:
-        return self.cupy.argsort(array)  # CuPy has no other sort than a stable one
+    def order(self, array: DeviceArray) -> DeviceArray:
+        found: DeviceArray = self.cupy.argsort(array)  # CuPy has no other sort than a stable one
+        return found
 
     def solve(self, matrix: Array, vector: Array) -> Array:
         return self.get(self.cupy.linalg.solve(*map(self.cupy.asarray, (matrix, vector))))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, TypeGuard
+from typing import NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
 from reshuffle.arrays import AnyArray, Array
+from reshuffle.gpu.arrays import DeviceArray
 
 
 class Launch(NamedTuple):
@@ -29,7 +30,7 @@ class Kernels(Protocol):
 class Channel(Protocol):
     """A way from the processor's memory to a device, on which copies run while kernels work."""
 
-    def copy(self, array: AnyArray, into: Any) -> None:
+    def copy(self, array: AnyArray, into: DeviceArray) -> None:
         """Begin to copy an array into one of the device, of the same shape and type; both stay as they are until ``wait`` returns."""
         ...
 
@@ -81,11 +82,11 @@ class Device(Protocol):
         """Return when all kernels that were started have ended."""
         ...
 
-    def put(self, array: object, dtype: object) -> Any:
+    def put(self, array: object, dtype: object) -> DeviceArray:
         """The array on the device, of this type or (None) of its own; it is not copied if it is there already with this type."""
         ...
 
-    def room(self, size: int, dtype: object) -> Any:
+    def room(self, size: int, dtype: object) -> DeviceArray:
         """A new array on the device, whose contents are arbitrary."""
         ...
 
@@ -93,7 +94,7 @@ class Device(Protocol):
         """The array in the memory of the processor."""
         ...
 
-    def order(self, array: Any) -> Any:
+    def order(self, array: DeviceArray) -> DeviceArray:
         """The places of the numbers of an array of the device in rising order; equal ones keep theirs."""
         ...
 

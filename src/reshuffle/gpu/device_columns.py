@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from reshuffle.errors import InputError
+from reshuffle.gpu.arrays import DeviceArray, DeviceRows
 from reshuffle.gpu.device import Device, Kernels, Launch
 from reshuffle.gpu.pass_layout import THREADS
 
@@ -23,7 +22,7 @@ class DeviceColumns:
     """
 
     def __init__(
-        self, device: Device, kernels: Kernels, rows: tuple[Any, Any, Any], n: int, features: int
+        self, device: Device, kernels: Kernels, rows: DeviceRows, n: int, features: int
     ) -> None:
         if n >= 2**32:
             raise InputError(f"a device takes fewer than 2^32 sparse rows at a time, got {n}")
@@ -51,7 +50,7 @@ class DeviceColumns:
         self.stretches = int(first[-1])
         self.first, self.bounds = device.put(first, np.int64), device.put(bounds, np.int64)
 
-    def combined(self, slopes: Any) -> Any:
+    def combined(self, slopes: DeviceArray) -> DeviceArray:
         """Σ_i a_i s_iᵀ, a matrix of the device with a row for each column and a column for each output."""
         outputs = int(slopes.shape[1])
         parts = self.device.room(self.stretches * outputs, np.float64)

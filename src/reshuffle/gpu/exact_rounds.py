@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError
+from reshuffle.gpu.arrays import DeviceArray
 from reshuffle.gpu.checks import check_passes, check_positions
 from reshuffle.gpu.clients import DeviceClients, LocalPasses
 from reshuffle.gpu.device import Launch
@@ -24,7 +25,7 @@ class Residual(NamedTuple):
 
     points: Points
     """Of clients that did not take part it says nothing. Where no products are wanted, ``coefs`` is None."""
-    margins: Any
+    margins: DeviceArray
     """a_iᵀ(T_m(z) - z_m) of every row, on the device, where products are wanted."""
     total: Array
     """Σ_m (T_m(z) - z_m) over the clients that took part."""
@@ -123,7 +124,7 @@ class DeviceExactRounds:
         coefs: object,
         margins: object,
         chosen: NDArray[np.int64] | None = None,
-    ) -> Any:
+    ) -> DeviceArray:
         """The kernels of a round, for an x on the device: fills ``coefs`` and ``margins``; returns the array that will hold the sum of residuals."""
         clients, device, real = self.clients, self.clients.device, self.clients.number.type
         order = self._everyone if chosen is None else self._by_size(chosen)
@@ -144,7 +145,7 @@ class DeviceExactRounds:
         )  # fmt: skip
         return clients.add_blocks(sums, blocks)
 
-    def visits(self, number: int) -> Any:
+    def visits(self, number: int) -> object:
         """The visits of all passes of a round, on the device."""
         return self._drawn(number) if self._fixed is None else self._fixed
 
@@ -166,13 +167,12 @@ class DeviceExactRounds:
             found += float(np.sum((one.anchors[one.anchor_of[m]] - one.anchors[0]) * own))
         return found
 
-    def spread(self, client: int, coefs: Any) -> Array:
+    def spread(self, client: int, coefs: DeviceArray) -> Array:
         """A_mᵀ c_m of one client, on the processor."""
         clients, get = self.clients, self.clients.device.get
         first, last = clients.first[client : client + 2].tolist()
         own = np.asarray(get(coefs[first:last]), dtype=np.float64)
-        rows: tuple[Any, Any, Any] = clients.rows_on_device
-        values, columns, starts = rows
+        values, columns, starts = clients.rows_on_device
         out = np.zeros(clients.width)
         if columns is None:
             out[: clients.features] = np.sum(own[:, None] * get(values[first:last]), axis=0)
@@ -190,7 +190,7 @@ class DeviceExactRounds:
     # --- details ---------------------------------------------------------------------------------
 
     def _settled(
-        self, z: Points, x: Array, coefs: Any, margins: Any, total: Array,
+        self, z: Points, x: Array, coefs: DeviceArray, margins: DeviceArray, total: Array,
         chosen: NDArray[np.int64] | None, blind: NDArray[np.int64],
     ) -> RoundImage:  # fmt: skip
         """The points after the kernels: image and residual, with anchors of their own where a plain step was made."""
@@ -211,12 +211,12 @@ class DeviceExactRounds:
         """The largest clients first, because the clients of a block wait for each other."""
         return chosen[np.argsort(-self.passes.visits[chosen], kind="stable")]
 
-    def _drawn(self, number: int) -> Any:
+    def _drawn(self, number: int) -> object:
         count, clients = self.passes.passes, self.clients
         if self.passes.order == "cyclic":
             rows = np.tile(np.arange(self.samples, dtype=np.uint32), count)
             return clients.device.put(rows, np.uint32)
-        found: Any = None
+        found: object = None
         for bounds, positions in zip(self._bounds, self._positions, strict=True):
             found = clients.drawn(
                 "shuffle", bounds, positions, count * self.samples, self.seed, number

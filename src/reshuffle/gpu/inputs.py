@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.errors import InputError, shown
+from reshuffle.gpu.arrays import DeviceArray
 from reshuffle.gpu.device import Device
 from reshuffle.losses import Loss
 from reshuffle.rows import Rows
@@ -19,6 +20,7 @@ NO_INDEX = np.empty(0, dtype=np.uint32)
 
 def check_device_rows(device: Device, X: Any, features: int | None) -> tuple[Rows, int, int]:
     """The rows of X on the device, their number and that of the columns."""
+    values: Any
     if isinstance(X, Rows):
         if features is None:
             raise InputError("features must be given where X is Rows(values, columns, starts)")
@@ -38,14 +40,15 @@ def check_device_rows(device: Device, X: Any, features: int | None) -> tuple[Row
     return Rows(values, NO_INDEX, NO_INDEX), int(values.shape[0]), int(values.shape[1])
 
 
-def check_device_targets(device: Device, y: Any, n: int, loss: Loss) -> Any:
+def check_device_targets(device: Device, y: object, n: int, loss: Loss) -> DeviceArray:
     """Targets on the device as the loss takes them."""
     found = check_device_vector(device, "y", y, n)
     if loss.targets == "signs":
+        numbers: Any = found
         least, most = float(found.min()), float(found.max())
-        if (least, most) == (0.0, 1.0) and bool(((found == 0.0) | (found == 1.0)).all()):
+        if (least, most) == (0.0, 1.0) and bool(((numbers == 0.0) | (numbers == 1.0)).all()):
             return found * 2.0 - 1.0
-        if (least, most) != (-1.0, 1.0) or not bool((abs(found) == 1.0).all()):
+        if (least, most) != (-1.0, 1.0) or not bool((abs(numbers) == 1.0).all()):
             raise InputError(
                 f"y must be -1 and +1, or 0 and 1, and have both; it goes from {least:g} to {most:g}"
             )
@@ -54,7 +57,7 @@ def check_device_targets(device: Device, y: Any, n: int, loss: Loss) -> Any:
     return found
 
 
-def check_device_vector(device: Device, name: str, given: Any, n: int) -> Any:
+def check_device_vector(device: Device, name: str, given: object, n: int) -> DeviceArray:
     """n finite numbers on the device, float32 or float64."""
     found = _floats(device, name, given, 1)
     if len(found) != n:
@@ -62,12 +65,12 @@ def check_device_vector(device: Device, name: str, given: Any, n: int) -> Any:
     return found
 
 
-def check_device_matrix(device: Device, name: str, given: Any) -> Any:
+def check_device_matrix(device: Device, name: str, given: object) -> DeviceArray:
     """A matrix of finite numbers on the device, float32 or float64."""
     return _floats(device, name, given, 2)
 
 
-def _floats(device: Device, name: str, given: Any, dimensions: int) -> Any:
+def _floats(device: Device, name: str, given: object, dimensions: int) -> DeviceArray:
     """An array of this many dimensions, used where it lies if it is float32 or float64 and row by row."""
     shape = getattr(given, "shape", None)
     if shape is None or len(shape) != dimensions or 0 in tuple(shape):
@@ -77,16 +80,16 @@ def _floats(device: Device, name: str, given: Any, dimensions: int) -> Any:
     array = device.put(given, None)
     if array.dtype not in FLOATS:
         raise InputError(f"{name} must be float32 or float64, got {array.dtype}")
-    flat = array.reshape(-1)
+    flat: Any = array.reshape(-1)
     for begin in range(0, flat.size, PIECE):
         if not bool(np.isfinite(flat[begin : begin + PIECE]).all()):
             raise InputError(f"{name} must be finite, got NaN or infinity")
     return array
 
 
-def _unsigned(device: Device, index: Any) -> Any:
+def _unsigned(device: Device, index: object) -> Any:
     """Signed indices as unsigned ones, of the same bytes."""
-    found = device.put(index, None)
+    found: Any = device.put(index, None)
     if found.dtype == np.int32:
         return found.view(np.uint32)
     return found.view(np.uint64) if found.dtype == np.int64 else found

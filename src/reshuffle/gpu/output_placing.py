@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.errors import InputError
+from reshuffle.gpu.arrays import DeviceArray
 from reshuffle.gpu.clients import NUMBERS
 from reshuffle.gpu.device import Device
 from reshuffle.gpu.inputs import check_device_matrix
@@ -31,7 +32,7 @@ def check_outputs_on_device(loss: Loss) -> str:
 
 
 def outputs_on_device(
-    device: Device, rows: Rows, targets: Any, weights: Any, loss: Loss, features: int, bias: bool, outputs: tuple[int, ...],
+    device: Device, rows: Rows, targets: DeviceArray, weights: DeviceArray, loss: Loss, features: int, bias: bool, outputs: tuple[int, ...],
 ) -> DeviceOutputs:  # fmt: skip
     """Samples for passes on the device: arrays that lie there, in a type that the kernels read, are not copied."""
     name, n = check_outputs_on_device(loss), len(targets)
@@ -53,7 +54,7 @@ def outputs_on_device(
     return DeviceOutputs(base, kernels, device.put(targets, kind), loss, (int(outputs[0]),))
 
 
-def check_output_targets(device: Device, y: Any, n: int, loss: Loss) -> tuple[Any, int]:
+def check_output_targets(device: Device, y: object, n: int, loss: Loss) -> tuple[DeviceArray, int]:
     """Targets on the device as a loss of several outputs takes them, and the number of outputs."""
     if loss.targets == "rows":
         rows = check_device_matrix(device, "y", y)
@@ -67,7 +68,7 @@ def check_output_targets(device: Device, y: Any, n: int, loss: Loss) -> tuple[An
         )
     if given.dtype.kind not in "fiub" or not bool((given >= 0).all() & (given < LARGEST).all()):
         raise InputError(f"y must hold the classes 0 … K-1 as numbers; {ENCODE}")
-    found = given.astype(np.int32)
+    found: Any = given.astype(np.int32)
     count = int(found.max()) + 1
     if count > n or bool((found != given).any()) or not np.bincount(device.get(found)).all():
         raise InputError(f"y must hold the classes 0 … K-1, each at least once; {ENCODE}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from reshuffle.arrays import Array
 from reshuffle.cached import cached_property
+from reshuffle.gpu.arrays import DeviceArray, DeviceRows
 from reshuffle.gpu.device import Device, Kernels, Launch
 from reshuffle.gpu.device_columns import DeviceColumns, launch
 from reshuffle.gpu.samples import BLOCK, DeviceSamples, Pass, spread_rows
@@ -29,7 +30,7 @@ class DeviceOutputs:
     base: DeviceSamples
     """The rows and weights, with targets that nobody reads."""
     kernels: Kernels
-    targets: Any
+    targets: DeviceArray
     """Classes (int32), or a row of K numbers for each sample."""
     loss: Loss
     outputs: tuple[int]
@@ -42,11 +43,11 @@ class DeviceOutputs:
         return self.base.device
 
     @property
-    def rows(self) -> tuple[Any, Any, Any]:
+    def rows(self) -> DeviceRows:
         return self.base.rows
 
     @property
-    def weights(self) -> Any:
+    def weights(self) -> DeviceArray:
         return self.base.weights
 
     @property
@@ -100,7 +101,7 @@ class DeviceOutputs:
         """Σ_i w_i·l(xᵀa_i + b, y_i)."""
         return self.at(x).value * self.n
 
-    def margins(self, x: Array) -> Any:
+    def margins(self, x: Array) -> DeviceArray:
         """xᵀa_i + b, on the device."""
         found, to = self._table(), self.device.put(x, np.float64)
         if self.dense:
@@ -111,12 +112,12 @@ class DeviceOutputs:
             self._sparse_margins(to, found)
         return found
 
-    def slopes(self, x: Array) -> tuple[Any, Array]:
+    def slopes(self, x: Array) -> tuple[DeviceArray, Array]:
         """The slopes at x, on the device, and the mean gradient."""
         found = self.at(x)
         return found.slopes, found.gradient
 
-    def combined(self, slopes: Any) -> Array:
+    def combined(self, slopes: DeviceArray) -> Array:
         """(1/n) Σ w_i a_i s_iᵀ, with a row of sums of slopes where there is an intercept."""
         slopes, total = self.device.put(slopes, np.float64), self._zeros()
         if self.dense:
@@ -132,7 +133,7 @@ class DeviceOutputs:
         found: Array = self.device.get(total) / self.n
         return found
 
-    def conjugates(self, slopes: Any, scale: float) -> float:
+    def conjugates(self, slopes: DeviceArray, scale: float) -> float:
         """Σ_i w_i·l*(scale·s_i, y_i)."""
         scaled = slopes if scale == 1.0 else slopes * scale
         how = launch(self.device, self.n, summing=True)
@@ -155,7 +156,7 @@ class DeviceOutputs:
         """(1/n) Σ w_i a_ij² of each feature."""
         return self.base.column_squares
 
-    def _slopes(self, table: Any, first: int, count: int) -> float:
+    def _slopes(self, table: DeviceArray, first: int, count: int) -> float:
         """Σ w_i l_i over some rows from their margins, which become slopes."""
         how = launch(self.device, count, summing=True)
         sums = self.device.room(how.blocks, np.float64)
@@ -165,7 +166,7 @@ class DeviceOutputs:
         )  # fmt: skip
         return float(self.device.get(sums)[: how.blocks].sum())
 
-    def _across(self, block: Any, table: Any) -> Any:
+    def _across(self, block: DeviceArray, table: DeviceArray) -> DeviceArray:
         """blockᵀ·table: as a sum over equal pieces of rows, which are multiplied at the same time.
 
         The product has few rows and columns, and would occupy few of a card's processors. Of the two the table, which is smaller,
@@ -180,25 +181,25 @@ class DeviceOutputs:
         total = (tables.transpose(0, 2, 1) @ blocks).sum(axis=0).T
         return total if most == len(block) else total + block[most:].T @ table[most:]
 
-    def _sparse_margins(self, x: Any, out: Any) -> None:
+    def _sparse_margins(self, x: DeviceArray, out: DeviceArray) -> None:
         self.kernels.run(
             "margins_of_outputs", launch(self.device, self.n * self.outputs[0]), *self.rows, np.int64(self.n),
             np.int32(self.features), x, np.int32(self.outputs[0]), out,
         )  # fmt: skip
 
-    def _table(self) -> Any:
+    def _table(self) -> DeviceArray:
         return self.device.room(self.n * self.outputs[0], np.float64).reshape(
             self.n, self.outputs[0]
         )
 
-    def _zeros(self) -> Any:
+    def _zeros(self) -> DeviceArray:
         return self.device.put(np.zeros(self.shape), np.float64)
 
     @property
-    def _given_weights(self) -> Any:
+    def _given_weights(self) -> DeviceArray | None:
         return self.weights if len(self.weights) else None
 
-    def _weighted(self, part: Any, first: int) -> Any:
+    def _weighted(self, part: DeviceArray, first: int) -> DeviceArray:
         """Rows of a table from ``first`` on, times their weights."""
         return part * self.weights[first : first + len(part), None] if len(self.weights) else part
 
@@ -206,7 +207,7 @@ class DeviceOutputs:
     def _columns(self) -> DeviceColumns:
         return DeviceColumns(self.device, self.kernels, self.rows, self.n, self.features)
 
-    def _blocks(self, numbers: int) -> Iterator[tuple[int, Any]]:
+    def _blocks(self, numbers: int) -> Iterator[tuple[int, DeviceArray]]:
         """Blocks (a_i, 1) of dense float64 rows, each with the number of its first: as many as give ``BLOCK`` of these numbers for each row."""
         most, room = max(1, min(self.n, BLOCK // numbers)), None
         for first in range(0, self.n, most):
@@ -258,14 +259,14 @@ class DeviceOutputs:
         p = self._probabilities(x)
         return self._grams(p * (1.0 - p))
 
-    def _probabilities(self, x: Array) -> Any:
+    def _probabilities(self, x: Array) -> DeviceArray:
         found = self.margins(x)
         self.kernels.run(
             "bends_of_outputs", launch(self.device, self.n), np.int64(self.n), np.int32(self.outputs[0]), found
         )  # fmt: skip
         return found
 
-    def _grams(self, factors: Any) -> Array:
+    def _grams(self, factors: DeviceArray | None) -> Array:
         """(1/n) Σ w_i c_ik a_i a_iᵀ for the factors in each column k of a table; without a table, c = 1."""
         count, width = 1 if factors is None else int(factors.shape[1]), self.width
         total = self.device.put(np.zeros((count, width, width)), np.float64)
@@ -284,7 +285,7 @@ class DeviceOutputs:
         """``count`` rows, one at random from each of as many stretches; the key decides which."""
         return self.take(spread_rows(self.device, self.base.kernels, self.n, count, key))
 
-    def take(self, chosen: Any) -> Self:
+    def take(self, chosen: DeviceArray) -> Self:
         """These rows alone, copied on the device; the weights stay as they are."""
         at = self.device.put(chosen, np.int64)
         return replace(self, base=self.base.take(at), targets=self.targets[at])

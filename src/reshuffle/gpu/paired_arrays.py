@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from reshuffle.arrays import AnyArray
+from reshuffle.gpu.arrays import DeviceArray
 from reshuffle.gpu.device import Device
 
 
 class PairedArrays:
     """Pairs of an array of the processor with one row and the same numbers on the device."""
 
-    def __init__(self, device: Device, number: np.dtype[Any]) -> None:
+    def __init__(self, device: Device, number: np.dtype[np.generic]) -> None:
         self.device, self.number = device, number
-        self._pairs: list[tuple[AnyArray, Any]] = []
+        self._pairs: list[tuple[AnyArray, DeviceArray]] = []
 
-    def there(self, array: AnyArray) -> Any:
+    def there(self, array: AnyArray) -> DeviceArray:
         """The array on the device."""
         for here, there in self._pairs:
             if here is array:
@@ -27,7 +27,7 @@ class PairedArrays:
         self._pairs.append((array, there))
         return there
 
-    def here(self, array: Any) -> AnyArray:
+    def here(self, array: DeviceArray) -> AnyArray:
         """The array on the processor, as float64 and with one row."""
         for here, there in self._pairs:
             if there is array:

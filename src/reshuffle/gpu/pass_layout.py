@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class PassLayout(NamedTuple):
 
 
 def pass_layout(
-    device: Device, value: np.dtype[Any], column: int, dense: bool, features: int, mean: float, longest: int, aligned: bool,
+    device: Device, value: np.dtype[np.generic], column: int, dense: bool, features: int, mean: float, longest: int, aligned: bool,
     scaled: bool,
 ) -> PassLayout:  # fmt: skip
     """The layout for rows of this mean and largest length; ``column`` are the bytes of an index, 0 where there are none."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError
+from reshuffle.gpu.arrays import DeviceArray, DeviceRows
 from reshuffle.gpu.checks import check_sparse
 from reshuffle.gpu.clients import NUMBERS, check_loss_on_device
 from reshuffle.gpu.device import Device, Kernels, Launch
@@ -32,9 +34,9 @@ LARGEST_EXPONENT = 500
 def samples_on_device(
     device: Device,
     rows: Rows,
-    targets: Any,
-    weights: Any,
-    offsets: Any,
+    targets: DeviceArray,
+    weights: DeviceArray,
+    offsets: DeviceArray,
     loss: Loss,
     features: int,
     bias: bool,
@@ -87,9 +89,9 @@ def samples_on_device(
 class RowKind(NamedTuple):
     """The types of rows that kernels are compiled for; dense rows have no columns, and rows of ones values of type bool."""
 
-    value: np.dtype[Any]
-    column: np.dtype[Any] | None
-    start: np.dtype[Any]
+    value: np.dtype[np.generic]
+    column: np.dtype[np.generic] | None
+    start: np.dtype[np.generic]
     features: int
 
     @property
@@ -109,7 +111,7 @@ class RowKind(NamedTuple):
 def kernels_of(
     device: Device,
     kind: RowKind,
-    target: np.dtype[Any],
+    target: np.dtype[np.generic],
     loss: Loss,
     bias: bool,
     mean: float,
@@ -135,7 +137,7 @@ def kernels_of(
     return layout, device.compile(settings, "problem")
 
 
-def type_of_targets(targets: Any) -> np.dtype[Any]:
+def type_of_targets(targets: DeviceArray) -> np.dtype[np.generic]:
     """float32 where the targets have it, or come from the processor and are the same in it; else float64."""
     if np.dtype(targets.dtype) == np.float32:
         return np.dtype(np.float32)
@@ -144,7 +146,7 @@ def type_of_targets(targets: Any) -> np.dtype[Any]:
     return np.dtype(np.float64)
 
 
-def scales_of(device: Device, exponents: NDArray[np.int32]) -> tuple[Any, int]:
+def scales_of(device: Device, exponents: NDArray[np.int32]) -> tuple[DeviceArray | None, int]:
     """Powers of two for columns of different sizes (None where one is enough), and e with |a_ij·scale_j| < 2^e."""
     seen = exponents[exponents > NOTHING]
     exponent = int(seen.max(initial=0))
@@ -157,7 +159,7 @@ def scales_of(device: Device, exponents: NDArray[np.int32]) -> tuple[Any, int]:
 
 
 def exponents_of_columns(
-    device: Device, kernels: Kernels, rows: tuple[Any, Any, Any], n: int, features: int
+    device: Device, kernels: Kernels, rows: DeviceRows, n: int, features: int
 ) -> NDArray[np.int32]:
     """The exponent of the largest entry of each column."""
     found = device.put(np.full(features, NOTHING), np.int32)
@@ -168,12 +170,12 @@ def exponents_of_columns(
     return device.get(found)
 
 
-def _is_here(array: Any) -> bool:
+def _is_here(array: object) -> TypeGuard[AnyArray]:
     """Whether an array lies in the memory of the processor."""
     return isinstance(array, np.ndarray)
 
 
-def _address(array: Any) -> int:
+def _address(array: DeviceArray) -> int:
     data = getattr(array, "data", None)
     pointer: int = array.ctypes.data if isinstance(array, np.ndarray) else data.ptr  # type: ignore[union-attr]
     return pointer

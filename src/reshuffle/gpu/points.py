@@ -22,7 +22,7 @@ class Points(NamedTuple):
     anchor_of: NDArray[np.int32]
     """The row of each client's anchor; empty if all have the first."""
     coefs: Any
-    """c, on the device."""
+    """c, on the device; None where no products are wanted."""
 
     def rows(self, clients: int) -> NDArray[np.int32]:
         """The row of each client's anchor, written out."""
@@ -55,5 +55,5 @@ def combined(weights: Sequence[float], points: Sequence[Points]) -> Points:
     return Points(np.asarray(anchors), _shortest(found.reshape(-1), rows.shape[1]), coefs)
 
 
-def _shortest(rows: NDArray[Any], count: int) -> NDArray[np.int32]:
+def _shortest(rows: NDArray[np.signedinteger], count: int) -> NDArray[np.int32]:
     return np.empty(0, dtype=np.int32) if count == 1 else rows.astype(np.int32)

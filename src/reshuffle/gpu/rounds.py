@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import Array
+from reshuffle.gpu.arrays import DeviceArray
 from reshuffle.gpu.checks import check_passes, check_positions
 from reshuffle.gpu.clients import DeviceClients, LocalPasses
 
@@ -50,14 +49,14 @@ class DeviceRounds:
         count = self.clients.clients if chosen is None else len(chosen)
         return x + changes.reshape(x.shape) / count
 
-    def start(self, x: object, step: float, number: int) -> Any:
+    def start(self, x: object, step: float, number: int) -> DeviceArray:
         """A round of all clients from an x on the device; returns the array that will hold Σ_m (x_m - x)."""
         visits = self.visits(number)
         return self.clients.start_passes(
             x, step, visits, self._bounds, self._averages, self.passes.batch, self._everyone
         )
 
-    def visits(self, number: int) -> Any:
+    def visits(self, number: int) -> object:
         """The visits of a round, on the device."""
         return self._drawn(number) if self._fixed is None else self._fixed
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from reshuffle.arrays import Array
 from reshuffle.cached import cached_property
+from reshuffle.gpu.arrays import DeviceArray, DeviceRows
 from reshuffle.gpu.device import Device, Kernels, Launch
 from reshuffle.gpu.pass_layout import THREADS, PassLayout
 from reshuffle.losses import Loss
@@ -30,6 +31,7 @@ class Pass(NamedTuple):
     value: float
     gradient: Array
     slopes: Any
+    """An array of the device, where certificates have one of the processor otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +44,16 @@ class DeviceSamples:
     device: Device
     kernels: Kernels
     layout: PassLayout
-    rows: tuple[Any, Any, Any]
+    rows: DeviceRows
     """Values, columns and starts on the device; None for what is not there."""
-    targets: Any
-    weights: Any
+    targets: DeviceArray
+    weights: DeviceArray
     """On the device; empty where all are 1."""
-    offsets: Any
+    offsets: DeviceArray
     loss: Loss
     features: int
     bias: bool
-    scales: Any
+    scales: DeviceArray | None
     """Powers of two for columns of different sizes, on the device; None where one is enough."""
     exponent: int
     """|a_ij·scale_j| < 2^exponent."""
@@ -94,22 +96,22 @@ class DeviceSamples:
         """Σ_i w_i·l(a_iᵀx + b + o_i, y_i)."""
         return self.at(x).value * self.n
 
-    def margins(self, x: Array) -> Any:
+    def margins(self, x: Array) -> DeviceArray:
         """a_iᵀx + b, on the device."""
         found = self.device.room(self.n, np.float64)
         self._pass(x, margins=found)
         return found
 
-    def slopes(self, x: Array) -> tuple[Any, Array]:
+    def slopes(self, x: Array) -> tuple[DeviceArray, Array]:
         """The slopes at x, on the device, and the mean gradient."""
         found = self.at(x)
         return found.slopes, found.gradient
 
-    def combined(self, slopes: Any) -> Array:
+    def combined(self, slopes: DeviceArray) -> Array:
         """(1/n) Σ w_i slopes_i a_i."""
         return self._pass(np.zeros(self.width), given=slopes)[: self.width] / self.n
 
-    def conjugates(self, slopes: Any, scale: float) -> float:
+    def conjugates(self, slopes: DeviceArray, scale: float) -> float:
         """Σ_i w_i·l*(scale·slopes_i, y_i)."""
         threads = THREADS if max(self.device.lanes) > 1 else 1
         blocks = max(1, min(8 * self.device.processors, -(-self.n // threads)))
@@ -144,7 +146,13 @@ class DeviceSamples:
         )  # fmt: skip
         return self._finished(sums, blocks, self.features + 3)[: self.features]
 
-    def _pass(self, x: Array, slopes: Any = None, margins: Any = None, given: Any = None) -> Array:
+    def _pass(
+        self,
+        x: Array,
+        slopes: DeviceArray | None = None,
+        margins: DeviceArray | None = None,
+        given: DeviceArray | None = None,
+    ) -> Array:
         """The sums of a pass: again, with more room or less, where slopes do not fit into what there was for them."""
         blocks, wanted = self.layout.blocks(self.device, self.n), self.features + 3
         sums, at = self.device.room(blocks * wanted, np.float64), self.device.put(x, np.float64)
@@ -164,7 +172,7 @@ class DeviceSamples:
                 return total
             self.bound[0] = ROOM * most
 
-    def _finished(self, sums: Any, blocks: int, count: int) -> Array:
+    def _finished(self, sums: DeviceArray, blocks: int, count: int) -> Array:
         out = self.device.room(count, np.float64)
         threads = min(32, max(self.device.lanes))
         self.kernels.run(
@@ -172,10 +180,10 @@ class DeviceSamples:
         )  # fmt: skip
         return self.device.get(out)[:count]
 
-    def _given(self, array: Any) -> Any:
+    def _given(self, array: DeviceArray) -> DeviceArray | None:
         return array if len(array) else None
 
-    def _samples(self) -> tuple[Any, ...]:
+    def _samples(self) -> tuple[object, ...]:
         others = self.targets, self._given(self.weights), self._given(self.offsets)
         return (*self.rows, *others, np.int64(self.n), np.int32(self.features))
 
@@ -187,7 +195,7 @@ class DeviceSamples:
         found: Array = self.device.get((total + total.T) * (0.5 / self.n))
         return found
 
-    def bent_squares(self, x: Array, extra: float) -> Any:
+    def bent_squares(self, x: Array, extra: float) -> DeviceArray:
         """n times the Hessian, on the device: products of matrices in blocks of rows."""
         most = max(1, min(self.n, BLOCK // self.width))
         room, at = self.device.room(most * self.width, np.float64), self.device.put(x, np.float64)
@@ -215,11 +223,11 @@ class DeviceSamples:
         """``count`` rows, one at random from each of as many stretches; the key decides which."""
         return self.take(spread_rows(self.device, self.kernels, self.n, count, key))
 
-    def take(self, chosen: Any) -> Self:
+    def take(self, chosen: DeviceArray) -> Self:
         """These rows alone, copied on the device; the weights stay as they are."""
         device, at = self.device, self.device.put(chosen, np.int64)
         weights, offsets = (a[at] if len(a) else a for a in (self.weights, self.offsets))
-        rows: tuple[Any, Any, Any]
+        rows: DeviceRows
         if self.dense:
             rows = self.rows[0][at], None, None
         else:
@@ -241,7 +249,7 @@ class DeviceSamples:
         return replace(self, rows=rows, targets=self.targets[at], weights=weights, offsets=offsets)
 
 
-def spread_rows(device: Device, kernels: Kernels, n: int, count: int, key: int) -> Any:
+def spread_rows(device: Device, kernels: Kernels, n: int, count: int, key: int) -> DeviceArray:
     """The numbers of ``count`` rows out of n, which do not fall: one at random from each of as many stretches."""
     threads = THREADS if max(device.lanes) > 1 else 1
     blocks = max(1, min(8 * device.processors, -(-count // threads)))

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError
-from reshuffle.gpu.conveyor import Conveyor, DeviceRows
+from reshuffle.gpu.arrays import DeviceArray, DeviceRows
+from reshuffle.gpu.conveyor import Conveyor
 from reshuffle.gpu.device import Device, Kernels
 from reshuffle.gpu.pass_layout import PassLayout
 from reshuffle.gpu.placing import (
@@ -82,7 +84,7 @@ def _bytes_there(shards: Shards, features: int) -> int:
     return (each + _narrowest(features).itemsize) * shards.stored + 8 * shards.shape[0]
 
 
-def _narrowest(features: int) -> np.dtype[Any]:
+def _narrowest(features: int) -> np.dtype[np.generic]:
     return np.dtype(np.uint16 if features <= 2**16 else np.uint32)
 
 
@@ -90,6 +92,8 @@ def _loaded(conveyor: Conveyor, n: int, features: int) -> Rows:
     """All rows, on the device."""
     device, shards = conveyor.device, conveyor.shards
     values: Any = UNIT
+    columns: Any
+    starts: Any
     if shards.dense:
         values = device.room(n * features, shards.dtype)[: n * features].reshape(n, features)
         columns = starts = np.empty(0, np.uint32)
@@ -153,7 +157,7 @@ class _Survey:
             self.device, self.kind, self.target, self.loss, self.bias, self.mean, longest, True, scaled
         )  # fmt: skip
 
-    def _table(self, given: AnyArray, dtype: Any) -> Any:
+    def _table(self, given: AnyArray, dtype: DTypeLike) -> DeviceArray:
         there = self.tables_there and given.size
         return self.device.put(given, dtype) if there else np.ascontiguousarray(given, dtype=dtype)
 

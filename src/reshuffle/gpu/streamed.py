@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
-from reshuffle.arrays import Array
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
-from reshuffle.gpu.conveyor import Conveyor, DeviceRows
+from reshuffle.gpu.arrays import DeviceArray, DeviceRows
+from reshuffle.gpu.conveyor import Conveyor
 from reshuffle.gpu.device import Device
 from reshuffle.gpu.samples import DeviceSamples, Pass, spread_rows
 from reshuffle.losses import Loss
@@ -75,15 +76,15 @@ class StreamedSamples:
         return self.bare.shape
 
     @property
-    def targets(self) -> Any:
+    def targets(self) -> DeviceArray:
         return self.bare.targets
 
     @property
-    def weights(self) -> Any:
+    def weights(self) -> DeviceArray:
         return self.bare.weights
 
     @property
-    def offsets(self) -> Any:
+    def offsets(self) -> DeviceArray:
         return self.bare.offsets
 
     @property
@@ -133,7 +134,7 @@ class StreamedSamples:
         """Σ_i w_i·l(a_iᵀx + b + o_i, y_i)."""
         return self.at(x).value * self.n
 
-    def margins(self, x: Array) -> Any:
+    def margins(self, x: Array) -> DeviceArray:
         """a_iᵀx + b, where tables lie."""
         found = self._table()
         self._over_pieces(
@@ -141,12 +142,12 @@ class StreamedSamples:
         )
         return found
 
-    def slopes(self, x: Array) -> tuple[Any, Array]:
+    def slopes(self, x: Array) -> tuple[DeviceArray, Array]:
         """The slopes at x and the mean gradient."""
         found = self.at(x)
         return found.slopes, found.gradient
 
-    def combined(self, slopes: Any) -> Array:
+    def combined(self, slopes: DeviceArray) -> Array:
         """(1/n) Σ w_i slopes_i a_i."""
         total = np.zeros(self.width)
 
@@ -157,7 +158,7 @@ class StreamedSamples:
         self._over_pieces(work)
         return total / self.n
 
-    def conjugates(self, slopes: Any, scale: float) -> float:
+    def conjugates(self, slopes: DeviceArray, scale: float) -> float:
         """Σ_i w_i·l*(scale·slopes_i, y_i), without a pass over rows."""
         total = 0.0
         for begin in range(0, self.n, CHUNK):
@@ -194,7 +195,7 @@ class StreamedSamples:
         count = min(count, self.largest)
         return self.take(spread_rows(self.device, self.bare.kernels, self.n, count, key))
 
-    def take(self, chosen: Any) -> DeviceSamples:
+    def take(self, chosen: DeviceArray) -> DeviceSamples:
         """These rows alone, on the device, by one pass; their numbers must not fall."""
         at = np.asarray(self.device.get(chosen))
         if at.ndim != 1 or not at.size or at[0] < 0 or at[-1] >= self.n or np.any(np.diff(at) < 0):
@@ -216,13 +217,13 @@ class StreamedSamples:
     def _samples(self, begin: int, end: int, rows: DeviceRows, bound: list[float]) -> DeviceSamples:
         return piece_of(self.bare, begin, end, rows, bound)
 
-    def _table(self) -> Any:
+    def _table(self) -> DeviceArray:
         return self.device.room(self.n, np.float64) if self.tables_there else np.empty(self.n)
 
-    def _store(self, table: Any, begin: int, end: int, found: Any) -> None:
+    def _store(self, table: DeviceArray, begin: int, end: int, found: DeviceArray) -> None:
         table[begin:end] = found if self.tables_there else self.device.get(found)
 
-    def _part(self, table: Any, begin: int, end: int) -> Any:
+    def _part(self, table: DeviceArray, begin: int, end: int) -> DeviceArray:
         return self.device.put(table[begin:end], np.float64)
 
 
@@ -237,7 +238,7 @@ def piece_of(
     return replace(bare, rows=rows, targets=targets, weights=weights, offsets=offsets, bound=bound)
 
 
-def part_of(piece: DeviceSamples, chosen: Any, begin: int, end: int) -> list[DeviceSamples]:
+def part_of(piece: DeviceSamples, chosen: AnyArray, begin: int, end: int) -> list[DeviceSamples]:
     """Those of the chosen rows that lie in this piece."""
     first, last = np.searchsorted(chosen, [begin, end])
     return [piece.take(chosen[first:last] - begin)] if last > first else []
@@ -247,7 +248,7 @@ def joined(bare: DeviceSamples, parts: list[DeviceSamples]) -> DeviceSamples:
     """The samples of all parts, one after the other, with the kernels and scales of ``bare``."""
     device, n = bare.device, sum(part.n for part in parts)
 
-    def together(arrays: list[Any]) -> Any:
+    def together(arrays: list[DeviceArray]) -> DeviceArray:
         size = 0 if arrays[0] is None else sum(len(array) for array in arrays)
         if not size:
             return arrays[0]

@@ -7,10 +7,11 @@ would be rounded.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from reshuffle.gpu.arrays import DeviceArray, DeviceRows
 from reshuffle.gpu.device import Device, Kernels, Launch
 from reshuffle.gpu.pass_layout import THREADS
 
@@ -21,19 +22,19 @@ PIECE = 8192
 class Transposed(NamedTuple):
     """The entries of a matrix by columns, and the pieces that columns are cut into; all of it on the device."""
 
-    values: Any
+    values: DeviceArray | None
     """None where all are 1."""
-    rows: Any
-    starts: Any
-    begins: Any
+    rows: DeviceArray
+    starts: DeviceArray
+    begins: DeviceArray
     """The pieces of column j are begins[j] … begins[j + 1]."""
-    owners: Any
+    owners: DeviceArray
     """The column of each piece."""
     pieces: int
 
 
 def transposed(
-    device: Device, kernels: Kernels, rows: tuple[Any, Any, Any], n: int, features: int
+    device: Device, kernels: Kernels, rows: DeviceRows, n: int, features: int
 ) -> Transposed:
     """The rows by columns: entries are sorted by their columns, those of one column in the order of the rows."""
     values, columns, starts = rows

@@ -9,6 +9,7 @@ import numpy as np
 
 from reshuffle.arrays import Array, Visits
 from reshuffle.cached import cached_property
+from reshuffle.gpu.arrays import DeviceArray
 from reshuffle.gpu.device import Device, Launch
 from reshuffle.gpu.pass_layout import LONG, THREADS, PassLayout
 from reshuffle.gpu.samples import BLOCK, DeviceSamples
@@ -35,7 +36,13 @@ class WideSamples(DeviceSamples):
 
     # --- passes ----------------------------------------------------------------------------------
 
-    def _pass(self, x: Array, slopes: Any = None, margins: Any = None, given: Any = None) -> Array:
+    def _pass(
+        self,
+        x: Array,
+        slopes: DeviceArray | None = None,
+        margins: DeviceArray | None = None,
+        given: DeviceArray | None = None,
+    ) -> Array:
         """The sums of the columns, of the intercept and of the losses, and the largest w_i |s_i|; of ``margins`` none of the columns."""
         if slopes is None and given is None and margins is None:
             slopes = self.device.room(self.n, np.float64)
@@ -45,12 +52,20 @@ class WideSamples(DeviceSamples):
         if not np.isfinite(sums[-1]):
             total[:-2] = np.nan
         elif margins is None:
+            numbers: Any = slopes if given is None else given
             total[: self.features] = self.device.get(
-                self._by_columns("columns_pass", self.weighted(slopes if given is None else given))
+                self._by_columns("columns_pass", self.weighted(numbers))
             )
         return total
 
-    def _rows_pass(self, x: Any, slopes: Any, margins: Any, bends: Any, given: Any) -> Array:
+    def _rows_pass(
+        self,
+        x: object,
+        slopes: DeviceArray | None,
+        margins: DeviceArray | None,
+        bends: DeviceArray | None,
+        given: DeviceArray | None,
+    ) -> Array:
         """Σ w_i s_i, Σ w_i l_i and the largest w_i |s_i|; slopes, margins and curvatures go where they are wanted."""
         blocks = self.layout.blocks(self.device, self.n)
         sums, at = self.device.room(3 * blocks, np.float64), self.device.put(x, np.float64)
@@ -59,7 +74,7 @@ class WideSamples(DeviceSamples):
         )  # fmt: skip
         return self._finished(sums, blocks, 3)
 
-    def linearised(self, x: Any) -> tuple[float, Any, Any, Any]:
+    def linearised(self, x: object) -> tuple[float, DeviceArray, DeviceArray, DeviceArray]:
         """f at x, and on the device, where x may be too: its gradient, slopes and curvatures of the rows."""
         slopes, bends = (self.device.room(self.n, np.float64) for _ in range(2))
         sums = self._rows_pass(x, slopes, None, bends, None)
@@ -70,14 +85,14 @@ class WideSamples(DeviceSamples):
             bends,
         )
 
-    def product(self, bends: Any, v: Any) -> Any:
+    def product(self, bends: DeviceArray, v: object) -> DeviceArray:
         """(1/n) Σ w_i bends_i a_i a_iᵀ v, on the device; rows have a 1 where there is an intercept."""
         moved = self.device.room(self.n, np.float64)
         self._rows_pass(v, None, moved, None, None)
         moved *= self.weighted(bends)
         return self._mean(moved, float(moved.sum()))
 
-    def _mean(self, coefs: Any, total: float) -> Any:
+    def _mean(self, coefs: DeviceArray, total: float) -> DeviceArray:
         """(1/n) Σ coef_i a_i, on the device; ``total`` is that of the intercept."""
         found = self.device.room(self.width, np.float64)
         found[: self.features] = self._by_columns("columns_pass", coefs)
@@ -85,7 +100,7 @@ class WideSamples(DeviceSamples):
         found /= self.n
         return found
 
-    def weighted(self, numbers: Any) -> Any:
+    def weighted(self, numbers: DeviceArray) -> DeviceArray:
         """w_i times numbers of the rows."""
         return numbers * self.weights if len(self.weights) else numbers
 
@@ -93,7 +108,7 @@ class WideSamples(DeviceSamples):
         weights = self.weights if len(self.weights) else None
         return self.device.get(self._by_columns("column_squares_pass", weights))
 
-    def _by_columns(self, kernel: str, coefs: Any) -> Any:
+    def _by_columns(self, kernel: str, coefs: DeviceArray | None) -> DeviceArray:
         """Σ_i coef_i a_ij of each column, or of a_ij²: of ones where there are no ``coefs``."""
         device, d = self.device, np.int32(self.features)
         out, begins = device.room(self.features, np.float64), None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from reshuffle.arrays import Labels
 from reshuffle.errors import InputError, shown
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 COLUMNS = "columns"
 """The value of ``groups`` by which an estimator makes a group of each column, from the names of the features."""
@@ -42,7 +45,7 @@ def column_groups(source: Any, separator: str = "=") -> Labels:
     return _numbered(_of_encoder(source, None))
 
 
-def _of_names(names: list[Any], separator: str) -> Labels:
+def _of_names(names: list[str], separator: str) -> Labels:
     if not any(separator in name for name in names):
         raise InputError(
             f"column_groups: no name holds the separator {separator!r} (the first names are {shown(names[:3])}), so that "
@@ -57,7 +60,7 @@ def _numbered(owners: Iterable[object]) -> Labels:
     return np.array([seen.setdefault(owner, len(seen)) for owner in owners], dtype=np.int64)
 
 
-def _of_encoder(encoder: object, columns: list[object] | None) -> list[Any]:
+def _of_encoder(encoder: object, columns: list[object] | None) -> list[object]:
     """The column of each output of an encoder; ``columns`` names its inputs, if they are known."""
     if hasattr(encoder, "columns") and hasattr(
         encoder, "feature_names"
@@ -74,7 +77,7 @@ def _of_encoder(encoder: object, columns: list[object] | None) -> list[Any]:
             raise InputError("column_groups: the Pipeline has no step that makes features")
         return found
     count = int(getattr(encoder, "n_features_in_", 0))
-    names = list(range(count)) if columns is None else columns
+    names: list[object] = list(range(count)) if columns is None else columns
     if hasattr(encoder, "categories_") and hasattr(encoder, "get_feature_names_out"):
         return _of_categories(encoder, names)
     if not hasattr(encoder, "get_feature_names_out") or not count:
@@ -90,7 +93,7 @@ def _of_encoder(encoder: object, columns: list[object] | None) -> list[Any]:
     )
 
 
-def _of_categories(encoder: Any, names: list[Any]) -> list[object]:
+def _of_categories(encoder: BaseEstimator, names: list[object]) -> list[object]:
     """The column of each output of a OneHotEncoder, which may drop categories and merge rare ones."""
     plain = copy(encoder)
     if "feature_names_in_" in vars(plain):
@@ -103,7 +106,7 @@ def _of_categories(encoder: Any, names: list[Any]) -> list[object]:
     return [names[int(output.partition("_")[0])] for output in outputs]
 
 
-def _of_transformers(encoder: Any) -> list[object]:
+def _of_transformers(encoder: BaseEstimator) -> list[object]:
     """The column of each output of a ColumnTransformer; each part knows where its outputs are."""
     known = list(getattr(encoder, "feature_names_in_", range(encoder.n_features_in_)))
     width = sum(part.stop - part.start for part in encoder.output_indices_.values())

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ from reshuffle.rows import UNIT, Rows
 from reshuffle.shards.layout import REMEDY, Manifest, Shard, StoredFile
 from reshuffle.validation import read_only
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
 PIECE = 8 << 20
 """Bytes that one call reads: large enough for the disk to read ahead, small enough that Ctrl-C is heard."""
 NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
@@ -35,11 +38,11 @@ NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
 class Buffers:
     """Arrays by name that are filled again and again; one is made anew only where the old one is too small."""
 
-    def __init__(self, empty: Callable[[int, Any], Any] = np.empty) -> None:
+    def __init__(self, empty: Callable[[int, np.dtype[np.generic]], Any] = np.empty) -> None:
         self._empty = empty
         self._arrays: dict[str, Any] = {}
 
-    def room(self, name: str, shape: tuple[int, ...], kind: Any) -> Any:
+    def room(self, name: str, shape: tuple[int, ...], kind: DTypeLike) -> Any:
         """An array of this shape, whose contents are arbitrary."""
         size, dtype = int(np.prod(shape)), np.dtype(kind)
         old = self._arrays.get(name)

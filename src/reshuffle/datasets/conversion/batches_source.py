@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
 
 from reshuffle.datasets.conversion.source import Source
 from reshuffle.datasets.conversion.table_source import BATCH, TableSource
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch, Schema, Table
 
 
 class RowBatches(Protocol):
     """The part of ``ray.data.Dataset`` that is used here."""
 
-    def schema(self) -> Any: ...
+    def schema(self) -> Schema: ...
 
-    def iter_batches(self, *, batch_size: int, batch_format: str) -> Any: ...
+    def iter_batches(self, *, batch_size: int, batch_format: str) -> Iterable[Table]: ...
 
 
 class BatchesSource(TableSource):
@@ -40,7 +43,7 @@ class BatchesSource(TableSource):
     def _column_names(self) -> list[str]:
         return list(self.dataset.schema().names)
 
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self) -> Iterator[RecordBatch]:
         wanted = [*self.names, self.target]
         for table in self.dataset.iter_batches(batch_size=BATCH, batch_format="pyarrow"):
             yield from table.select(wanted).combine_chunks().to_batches()

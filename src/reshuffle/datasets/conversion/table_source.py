@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,10 @@ from reshuffle.datasets.conversion.source import Place, Placed, Source, identity
 from reshuffle.datasets.unfit import quoted
 from reshuffle.errors import InputError
 from reshuffle.shards import Block
+
+if TYPE_CHECKING:
+    from pyarrow import Array as ArrowArray
+    from pyarrow import NativeFile, RecordBatch, Schema
 
 BATCH = 1 << 16
 """Rows of a batch of a Parquet file."""
@@ -88,7 +92,7 @@ class TableSource:
 
     # --- what pyarrow gives ------------------------------------------------------------------------
 
-    def _opened(self) -> Any:
+    def _opened(self) -> NativeFile:
         import pyarrow
 
         raw = pyarrow.OSFile(self.path)
@@ -99,7 +103,7 @@ class TableSource:
     def _column_names(self) -> list[str]:
         return list(self._schema().names)
 
-    def _schema(self) -> Any:
+    def _schema(self) -> Schema:
         import pyarrow
         from pyarrow import csv, parquet
 
@@ -114,7 +118,7 @@ class TableSource:
             text = str(error).split("\n")[0]
             raise InputError(f"{self.path} cannot be read as {self.kind}: {text}") from None
 
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self) -> Iterator[RecordBatch]:
         import pyarrow
         from pyarrow import csv, dataset
 
@@ -136,14 +140,14 @@ class TableSource:
         ) as stream:
             yield from stream
 
-    def _block(self, batch: Any, first: int) -> Block:
+    def _block(self, batch: RecordBatch, first: int) -> Block:
         values = np.empty((batch.num_rows, len(self.names)), dtype=self.number)
         for j, name in enumerate(self.names):
             values[:, j] = self._numbers(batch.column(j), name, first)
         column = batch.column(len(self.names))
         return Block(values, None, None, self._targets(column, first))
 
-    def _numbers(self, column: Any, name: str, first: int) -> NDArray[np.float64]:
+    def _numbers(self, column: ArrowArray, name: str, first: int) -> NDArray[np.float64]:
         from pyarrow import compute, types
 
         kind = column.type
@@ -169,7 +173,7 @@ class TableSource:
             )
         return found
 
-    def _targets(self, column: Any, first: int) -> NDArray[np.float64]:
+    def _targets(self, column: ArrowArray, first: int) -> NDArray[np.float64]:
         from pyarrow import types
 
         if types.is_dictionary(column.type):

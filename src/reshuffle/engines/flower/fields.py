@@ -18,16 +18,16 @@ MOST = 2**53
 """The largest count that is accepted, because larger integers are not all floating-point numbers."""
 
 
-def _number(value: Any) -> bool:
+def _number(value: object) -> bool:
     return type(value) in (int, float)
 
 
-def _array(value: Any, kinds: str = "f") -> bool:
+def _array(value: object, kinds: str = "f") -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind in kinds
 
 
-def _json(kind: type) -> Callable[[Any], bool]:
-    def is_kind(value: Any) -> bool:
+def _json(kind: type) -> Callable[[object], bool]:
+    def is_kind(value: object) -> bool:
         try:
             return type(value) is str and isinstance(json.loads(value), kind)
         except (ValueError, RecursionError):
@@ -163,7 +163,7 @@ def _shaped(shape: tuple[int, ...], kinds: str = "f") -> Rule:
     return f"an array of shape {shape}", holds
 
 
-def _told(value: Any) -> str:
+def _told(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype} of shape {value.shape}"
     return shown(value)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from reshuffle.arrays import Array
-from reshuffle.gpu.wide_samples import WideSamples
 from reshuffle.interruption import listen
 from reshuffle.solvers.second_order import Linearisation, SecondOrder
 
@@ -24,9 +23,9 @@ class DeviceSecondOrder(SecondOrder):
     """Passes over all rows, so far."""
 
     @property
-    def samples(self) -> WideSamples:
-        found: WideSamples = self.fit
-        return found
+    def samples(self) -> Any:
+        """``WideSamples``, whose arrays of the device take the place of arrays of the processor."""
+        return self.fit
 
     @property
     def passes(self) -> int:
@@ -45,7 +44,8 @@ class DeviceSecondOrder(SecondOrder):
         return found
 
     def mean_curvature(self, at: Linearisation) -> float:
-        return float(self.samples.weighted(at.curvatures).sum()) / self.samples.n
+        total, n = float(self.samples.weighted(at.curvatures).sum()), int(self.samples.n)
+        return total / n
 
     def array(self, numbers: Array) -> Array:
         found: Array = self.samples.device.put(numbers, np.float64)

@@ -71,7 +71,7 @@ class RunContext:
     """1/(2L), a step with which no epoch is known to diverge."""
     first_step: float = 0.0
     """γ of the first epoch."""
-    tools: dict[Callable[[Problem], Any], tuple[Problem, Any]] = field(default_factory=dict)
+    tools: dict[Callable[[Problem], object], tuple[Problem, Any]] = field(default_factory=dict)
 
     @property
     def table(self) -> SlopeTable:
