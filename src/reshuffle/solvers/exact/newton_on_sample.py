@@ -54,7 +54,8 @@ def minimiser_of_sample(problem: Problem, seed: int, tol: float) -> SampleMinimi
     """Newton steps from zero on one random row out of each ``SHARE``; zero where they fail."""
     count = problem.n // SHARE
     places = np.arange(count, dtype=np.int64) * SHARE
-    part = problem.take(places + generator(seed, 0).integers(SHARE, size=count))
+    chosen = places + generator(seed, 0).integers(SHARE, size=count)
+    part = problem.take(chosen.astype(np.uint32))
     driver, zero = newton_driver(part), np.zeros(problem.shape)
     at_zero = abs(driver.at_zero) or 1.0
     target = max(tol, LOOSEST) * at_zero
