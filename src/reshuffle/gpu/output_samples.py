@@ -35,6 +35,7 @@ class DeviceOutputs:
     outputs: tuple[int]
 
     on_disk = False
+    rounded = False
     offsets = np.empty(0)
 
     @property

@@ -24,6 +24,7 @@ from reshuffle.objective import Array
 from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form
 from reshuffle.randomness import generator
+from reshuffle.solvers.exact.device_search import Searched, searched
 from reshuffle.solvers.exact.newton_on_disk import Expansion, model_minimiser
 from reshuffle.solvers.exact.newton_steps import ABILITIES
 from reshuffle.solvers.newton_model import descend
@@ -36,14 +37,24 @@ MORE = 4
 """How many times as many rows the next Hessian has after a step that gained too little."""
 HALVINGS = 6
 """Steps shorter than 1/64 of Newton's are not tried before the next Hessian."""
+MOST_HALVINGS = 60
+"""The same where the Hessian is that of all rows."""
 SHRINKS = 0.1
 """A step that promises more than this share of what the last one did shows that H is too coarse, or too old."""
 FAR = 1e-2
 """After a step that promised more than this share of f(0) the Hessian is taken anew: the last one was that of another place."""
 SMALL = 500
 """Columns up to which the processor solves a linear system itself, in less time than the device takes to begin."""
-EASES, LEAST = 10.0, 1e-3
-"""Damping falls by this factor after a step that it helped, and below this share of the largest curvature it ends."""
+SOLVED = 1e-6
+"""A linear system is solved where it leaves no more than this share of its right side."""
+FIRST, RISES, EASES, LEAST = 1e-3, 30.0, 10.0, 1e-6
+"""The first damping, as a share of the largest curvature; its growth after a step that failed; its fall after one that it helped; where it ends."""
+SHORT, STIFFENS = 0.2, 4.0
+"""A step shorter than this share of the model's shows that the model promised too much, and damping grows by this factor."""
+STIFFEST = 1e6
+"""Damping at most, in units of the mean curvature, where the curvature of the loss has no bound."""
+FAINT = native.EPSILON**2
+"""Promises below this share of P are rounding of the slopes themselves."""
 SEEN = 0.5
 """A column of which a sample has less than this share of the squares that it should have is given the mean curvature of columns."""
 
@@ -56,6 +67,8 @@ class HessianAt(NamedTuple):
     promised: float = np.inf
     damping: float = 0.0
     """The share of the loss's largest curvature that is added to every row."""
+    hidden: float = np.inf
+    """What the last step promised, where P was too coarse to show it: such steps promise less and less, so that they end."""
     features: Visits = np.empty(0, dtype=np.uint32)
     """The features of the model, where there are more than a model has (``SparseDeviceNewton``)."""
 
@@ -145,31 +158,55 @@ class DeviceNewton:
         u, promised, rounds = self._minimiser(x, at, H, model)
         passes = model.rows / n
         hidden = not promised > native.ROUNDING * abs(height)  # P shows nothing of it: slopes do
-        if hidden and not 0.0 < promised < SHRINKS * model.promised:
+        known = min(model.promised, model.hidden)
+        if hidden and not FAINT * abs(height) < promised < SHRINKS * known:
             return self._failed(x, height, model, passes, rounds)
-        for k in range(HALVINGS + 1):
-            to = u if k == 0 else x + 0.5**k * (u - x)
-            reached = self.height(to)
-            passes += 1.0
-            if reached < height or (hidden and np.isfinite(reached)):
-                slow = k > 0 or promised > SHRINKS * model.promised
-                then = model
-                if promised > FAR * abs(self.samples.at_zero):
-                    then = model.moved(to, model.rows)
-                elif slow and not whole:
-                    then = model.moved(to, min(n, MORE * model.rows))
-                damping = model.damping / EASES if model.damping > LEAST else 0.0
-                then = then._replace(promised=promised, damping=damping)
-                return NewtonStep(to, reached, then, False, passes, rounds)
-        return self._failed(x, height, model, passes, rounds)
+        found = self._searched(x, u, at, hidden, HALVINGS if not whole else MOST_HALVINGS)
+        passes += found.passes
+        if not found.length:
+            return self._failed(x, height, model, passes, rounds)
+        then = model
+        if promised > FAR * abs(self.samples.at_zero):
+            then = model.moved(found.x, model.rows)
+        elif not whole and (found.length < 1.0 or promised > SHRINKS * model.promised):
+            then = model.moved(found.x, min(n, MORE * model.rows))
+        then = then._replace(
+            promised=promised,
+            damping=self._adapted(model.damping, found.length),
+            hidden=promised if hidden else np.inf,
+        )
+        return NewtonStep(found.x, found.height, then, False, passes, rounds)
+
+    def _searched(self, x: Array, u: Array, at: Pass, hidden: bool, halvings: int) -> Searched:
+        """The search along the step to u; one of which P shows nothing is taken as it is, unless P shows a rise."""
+        if not hidden:
+            return searched(self.height, x, u, self._promised(x, u, at.gradient), halvings)
+        before, there = self.height(x), self.height(u)
+        stays = there <= before + native.ROUNDING * abs(before)
+        return Searched(u, 1.0, there, 1) if stays else Searched(x, 0.0, before, 1)
+
+    def _adapted(self, damping: float, t: float) -> float:
+        """Damping after a step of length t."""
+        if t < SHORT and self._can_damp:
+            return min(max(STIFFENS * damping, FIRST), self._most_damping)
+        return damping / (EASES * t) if t >= 1.0 and damping > LEAST else damping * (t < 1.0)
+
+    @property
+    def _can_damp(self) -> bool:
+        return not self.samples.loss.quadratic
+
+    @property
+    def _most_damping(self) -> float:
+        return 1.0 if float(self.samples.loss.curvature) < np.inf else STIFFEST
 
     def _failed(
         self, x: Array, height: float, model: HessianAt, passes: float, rounds: int
     ) -> NewtonStep:
         """After a model whose minimiser lowers P by nothing: a flat place of the loss, a coarse Hessian, or the end."""
-        n, bounded = self.samples.n, float(self.samples.loss.curvature) < np.inf
-        if model.damping < 1.0 and bounded and not self.samples.loss.quadratic:
-            then, stuck = model.moved(x, model.rows)._replace(damping=1.0), False
+        n = self.samples.n
+        if model.damping < self._most_damping and self._can_damp:
+            damping = min(max(RISES * model.damping, FIRST), self._most_damping)
+            then, stuck = model.moved(x, model.rows)._replace(damping=damping), False
         elif model.rows < n:
             then, stuck = model.moved(x, min(n, MORE * model.rows)), False
         else:
@@ -182,7 +219,7 @@ class DeviceNewton:
             return self._bent[1]
         listen()
         samples = self.samples
-        extra = model.damping * float(samples.loss.curvature) if model.damping else 0.0
+        extra = model.damping * self._largest_curvature(model) if model.damping else 0.0
         if model.rows < samples.n:
             if self._part is None or self._part.n != model.rows:
                 self._part = None  # its memory is free before the next one is made
@@ -192,6 +229,14 @@ class DeviceNewton:
             H = self._hessian(samples, model, extra)
         self._bent = model, H
         return H
+
+    def _largest_curvature(self, model: HessianAt) -> float:
+        """The bound on the loss's curvature; the mean curvature of all rows at the point where it has none."""
+        if (bound := float(self.samples.loss.curvature)) < np.inf:
+            return bound
+        squares = float(self._squares(self.samples, model).sum()) + self.samples.bias
+        mean = float(np.trace(self._hessian(self.samples, model, 0.0))) / (squares or 1.0)
+        return mean if mean > 0.0 else 1.0
 
     def _hessian(self, samples: SamplesOnDevice, model: HessianAt, extra: float) -> Array:
         return samples.hessian(model.x, extra)
@@ -237,7 +282,8 @@ class DeviceNewton:
                 return u, self._promised(x, u, at.gradient, H), 1
         return descended(form, H, at.gradient, at.value, x)
 
-    def _promised(self, x: Array, u: Array, g: Array, H: Array) -> float:
+    def _promised(self, x: Array, u: Array, g: Array, H: Array | None = None) -> float:
+        """What the model promises at u, or without H what the slope does."""
         d, psi = u - x, self.problem.penalty.value
         features = self.problem.features
         ours = (
@@ -246,7 +292,8 @@ class DeviceNewton:
             + self.problem.ridge_at(x)
             - self.problem.ridge_at(u)
         )
-        return float(ours - np.vdot(g, d) - 0.5 * np.vdot(d, H @ d.reshape(-1)))
+        bent = 0.0 if H is None else 0.5 * np.vdot(d, H @ d.reshape(-1))
+        return float(ours - np.vdot(g, d) - bent)
 
     def _solved(self, x: Array, g: Array, H: Array, l2: Array) -> Array | None:
         """The minimiser where ψ is a square, by one linear system; None where H has no inverse."""
@@ -263,7 +310,8 @@ class DeviceNewton:
                 except LinAlgError:
                     return None
             u = x - cho_solve(self._factor[1], slope, check_finite=False)
-        return u if np.isfinite(u).all() else None
+        left = np.linalg.norm(bent @ (u - x) + slope)  # large where columns depend on each other
+        return u if left <= SOLVED * np.linalg.norm(slope) else None
 
 
 def descended(form: Form, H: Array, g: Array, value: float, x: Array) -> tuple[Array, float, int]:
