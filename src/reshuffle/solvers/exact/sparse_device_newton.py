@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from reshuffle.arrays import Visits
 from reshuffle.cached import cached_property
-from reshuffle.core import native
 from reshuffle.device_problem import DeviceProblem, SamplesOnDevice
 from reshuffle.gpu.samples import Pass
 from reshuffle.gpu.wide_samples import MANY, WideSamples, wide
@@ -58,11 +57,8 @@ class SparseDeviceNewton(DeviceNewton):
             rows = max(model.rows, self.rows_for(kept.size + self.samples.bias))
             model = model._replace(x=x, rows=rows, promised=np.inf, features=kept)
         done = super().step(x, model)
-        before = self.height(x)
-        ended = (
-            before - done.height <= native.ROUNDING * abs(before) and model.rows >= self.samples.n
-        )
-        if ended and self.sets.missing(x, g, matter):  # there is no room for those that are missing
+        full = kept.size >= self.sets.room
+        if done.stuck and full and self.sets.missing(x, g, matter):
             raise self.sets.too_wide(kept.size + 1)
         return done
 
