@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.gpu.checks import check_first, check_sparse
+from reshuffle.gpu.checks import check_first, check_index, check_sparse
 from reshuffle.gpu.device import Device, Geometry, Launch, geometry, stride_of
 from reshuffle.gpu.source import LOSSES
 from reshuffle.gpu.stream import jumps, stream_state
@@ -104,6 +104,8 @@ class DeviceClients:
             rows = rows._replace(
                 values=rows.values if rows.unit else one.astype(values), indices=one
             )
+        if not rows.dense:
+            check_index(rows, features)
         self.rows_on_device = (  # These are values, columns and starts, with None for an array that is missing.
             None if rows.unit else device.put(rows.values, values),
             None if rows.dense else device.put(rows.indices, np.uint32),
