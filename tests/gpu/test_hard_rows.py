@@ -110,3 +110,24 @@ def test_columns_of_zeros_and_twice_the_same(penalty: Any, device: Any) -> None:
 def test_rows_of_zeros_without_a_dual(device: Any) -> None:
     problem = rs.Problem(np.zeros((3, 2)), np.array([1.0, -1.0, 1.0]))
     assert not rs.ExactProxRR(device=device).solve(problem).x.any()
+
+
+def test_a_run_whose_slopes_change_their_size_goes_on(device: Any) -> None:
+    """The rounding of a pass depends on the sizes of slopes in earlier ones, which a state remembers."""
+    rng = np.random.default_rng(3)
+    X = np.where(rng.random((40, 30)) < 0.3, rng.normal(size=(40, 30)), 0.0)
+    X[7, 3] = 3e5
+    y = np.where(X @ rng.normal(size=30) + rng.logistic(size=40) > 0.0, 1.0, -1.0)
+    y[7] = -1.0
+    problem = rs.Problem(sp.csr_matrix(X), y, rs.losses.SquaredHinge(), rs.penalties.L2(0.01))
+    solver = rs.ExactProxRR(tol=1e-12, device=device)
+    whole = solver.solve(problem)
+    for stop in range(1, len(whole.trace["epoch"]) - 1):
+        first = solver.solve(problem, callbacks=[partial(has_made, stop)])
+        assert solver.solve(problem, resume=first).x.tobytes() == whole.x.tobytes()
+
+
+def test_partial_fit_refuses_a_device(device: Any) -> None:
+    X, y = outlier()
+    with pytest.raises(rs.InputError, match="device must be None for partial_fit"):
+        rs.RRClassifier(device=device).partial_fit(X, y, classes=[-1.0, 1.0])

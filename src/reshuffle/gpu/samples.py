@@ -85,6 +85,15 @@ class DeviceSamples:
         return sum(array.nbytes for array in (*self.rows, self.targets) if array is not None)
 
     @property
+    def room(self) -> Array:
+        """What there is room for at present: with it a pass has the same bits again."""
+        return np.array(self.bound)
+
+    def make_room(self, room: Array) -> None:
+        """Go back to the room that a pass was made with."""
+        self.bound[:] = room.tolist()
+
+    @property
     def rounded(self) -> bool:
         """Whether the sums of a pass are those of rounded terms."""
         return self.layout.settings["WIDE"] == "0" and not self.fine

@@ -109,6 +109,16 @@ class StreamedSamples:
         return read / (about.bytes - targets)
 
     @property
+    def room(self) -> Array:
+        """``DeviceSamples.room`` of all pieces."""
+        return np.concatenate(self.bounds)
+
+    def make_room(self, room: Array) -> None:
+        """Go back to the room that a pass was made with."""
+        for bound, own in zip(self.bounds, room.tolist(), strict=True):
+            bound[0] = own
+
+    @property
     def rounded(self) -> bool:
         """Whether the sums of a pass are those of rounded terms."""
         return self.bare.rounded

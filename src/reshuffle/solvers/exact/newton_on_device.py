@@ -35,7 +35,7 @@ FINE = 2
 
 
 class NewtonOnDevice(Method):
-    """``ExactProxRR`` on a device. The state: x, where the Hessian was taken, its rows, what the last step promised, damping, what the last hidden step promised, and whether passes are fine.
+    """``ExactProxRR`` on a device. The state: x, where the Hessian was taken, its rows, what the last step promised, damping, what the last hidden step promised, and whether passes are fine, and the room that the pass at x had.
 
     Sums of rounded terms (``DeviceSamples.rounded``) miss what small entries add beside very large ones of their column. Whoever ends by
     them, with a small gap or because no step helps, is asked again by passes that add up all digits, and goes on with these where they disagree.
@@ -99,6 +99,7 @@ class NewtonOnDevice(Method):
         rows, promised, damping, hidden, fine = state["newton"].tolist()
         if fine and not self._is_fine:
             return self.finely.advance(state, epoch, step)
+        self._restore(state)
         model = HessianAt(state["bent"], int(rows), promised, damping, hidden, state["features"])
         done = self.newton.step(state["x"], model)
         made = round(done.passes * self.problem.n)
@@ -109,10 +110,22 @@ class NewtonOnDevice(Method):
 
     def _state(self, x: Array, model: HessianAt) -> State:
         numbers = np.array([model.rows, model.promised, model.damping, model.hidden, self._is_fine])
-        return {"x": x, "bent": model.x, "newton": numbers, "features": model.features}
+        room = self.newton.room_at(x)
+        return {
+            "x": x,
+            "bent": model.x,
+            "newton": numbers,
+            "features": model.features,
+            "room": room,
+        }
+
+    def _restore(self, state: State) -> None:
+        """Make room as the pass at x had it, so that a run that is resumed has the same bits."""
+        if "room" in state:
+            self.newton.samples.make_room(state["room"])
 
     def _made_fine(self, state: State) -> State:
-        """The same place, of whose steps nothing is known yet."""
+        """The same place, of whose steps by fine passes nothing is known yet."""
         return {**state, "newton": np.array([state["newton"][0], np.inf, 0.0, np.inf, 1.0])}
 
     @cached_property
@@ -130,6 +143,7 @@ class NewtonOnDevice(Method):
         x = state["x"]
         if "newton" in state and state["newton"][4] and not self._is_fine:
             return self.finely.certify(state)
+        self._restore(state)
         at = self.newton.at(x)
         value = at.value + self.problem.ridge_at(x)
         measure = self.measure.from_slopes(x, at.slopes, at.gradient, lambda: value)
