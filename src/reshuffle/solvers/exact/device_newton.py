@@ -10,11 +10,10 @@ The model is minimised on the processor.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from reshuffle.arrays import Visits
 from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.device_problem import DeviceProblem, SamplesOnDevice
@@ -24,6 +23,8 @@ from reshuffle.objective import Array
 from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form
 from reshuffle.randomness import generator
+from reshuffle.solvers.exact.device_damping import eased, raised
+from reshuffle.solvers.exact.device_models import HessianAt, NewtonStep
 from reshuffle.solvers.exact.device_search import Searched, searched
 from reshuffle.solvers.exact.newton_on_disk import Expansion, model_minimiser
 from reshuffle.solvers.exact.newton_steps import ABILITIES
@@ -47,54 +48,10 @@ SMALL = 500
 """Columns up to which the processor solves a linear system itself, in less time than the device takes to begin."""
 SOLVED = 1e-6
 """A linear system is solved where it leaves no more than this share of its right side."""
-FIRST, RISES, EASES, LEAST = 1e-3, 30.0, 10.0, 1e-6
-"""The first damping, as a share of the largest curvature; its growth after a step that failed; its fall after one that it helped; where it ends."""
-SHORT, STIFFENS = 0.2, 4.0
-"""A step shorter than this share of the model's shows that the model promised too much, and damping grows by this factor."""
-STIFFEST = 1e6
-"""Damping at most, in units of the mean curvature, where the curvature of the loss has no bound."""
 FAINT = native.EPSILON**2
 """Promises below this share of P are rounding of the slopes themselves."""
 SEEN = 0.5
 """A column of which a sample has less than this share of the squares that it should have is given the mean curvature of columns."""
-
-
-class HessianAt(NamedTuple):
-    """Where a Hessian is taken and on how many rows, and how much the last step promised to gain."""
-
-    x: Array
-    rows: int
-    promised: float = np.inf
-    damping: float = 0.0
-    """The share of the loss's largest curvature that is added to every row."""
-    hidden: float = np.inf
-    """What the last step promised, where P was too coarse to show it: such steps promise less and less, so that they end."""
-    features: Visits = np.empty(0, dtype=np.uint32)
-    """The features of the model, where there are more than a model has (``SparseDeviceNewton``)."""
-
-    def moved(self, x: Array, rows: int) -> HessianAt:
-        """The next model, at another point or with more rows, of which nothing is known yet."""
-        return self._replace(x=x, rows=rows, promised=np.inf, damping=0.0)
-
-    def is_like(self, other: HessianAt) -> bool:
-        """Whether both have the same Hessian."""
-        same = (self.rows, self.damping) == (other.rows, other.damping)
-        return (
-            same
-            and np.array_equal(self.x, other.x)
-            and np.array_equal(self.features, other.features)
-        )
-
-
-class NewtonStep(NamedTuple):
-    """The end of a step: x, P there, the next model, whether no step helps, and the passes it took."""
-
-    x: Array
-    height: float
-    model: HessianAt
-    stuck: bool
-    passes: float
-    rounds: int
 
 
 class DeviceNewton:
@@ -177,7 +134,7 @@ class DeviceNewton:
             then = model.moved(found.x, min(n, MORE * model.rows))
         then = then._replace(
             promised=promised,
-            damping=self._adapted(model.damping, found.length),
+            damping=eased(model.damping, found.length, self.samples.loss),
             hidden=promised if hidden else np.inf,
         )
         return NewtonStep(found.x, found.height, then, False, passes, rounds)
@@ -190,27 +147,12 @@ class DeviceNewton:
         stays = there <= before + native.ROUNDING * abs(before)
         return Searched(u, 1.0, there, 1) if stays else Searched(x, 0.0, before, 1)
 
-    def _adapted(self, damping: float, t: float) -> float:
-        """Damping after a step of length t."""
-        if t < SHORT and self._can_damp:
-            return min(max(STIFFENS * damping, FIRST), self._most_damping)
-        return damping / (EASES * t) if t >= 1.0 and damping > LEAST else damping * (t < 1.0)
-
-    @property
-    def _can_damp(self) -> bool:
-        return not self.samples.loss.quadratic
-
-    @property
-    def _most_damping(self) -> float:
-        return 1.0 if float(self.samples.loss.curvature) < np.inf else STIFFEST
-
     def _failed(
         self, x: Array, height: float, model: HessianAt, passes: float, rounds: int
     ) -> NewtonStep:
         """After a model whose minimiser lowers P by nothing: a flat place of the loss, a coarse Hessian, or the end."""
         n = self.samples.n
-        if model.damping < self._most_damping and self._can_damp:
-            damping = min(max(RISES * model.damping, FIRST), self._most_damping)
+        if (damping := raised(model.damping, self.samples.loss)) > model.damping:
             then, stuck = model.moved(x, model.rows)._replace(damping=damping), False
         elif model.rows < n:
             then, stuck = model.moved(x, min(n, MORE * model.rows)), False

@@ -12,7 +12,8 @@ from reshuffle.errors import InputError
 from reshuffle.gpu import DeviceOutputs, StreamedSamples
 from reshuffle.objective import Array
 from reshuffle.solvers.exact.decrement import STALLED
-from reshuffle.solvers.exact.device_newton import HessianAt, key_of
+from reshuffle.solvers.exact.device_models import HessianAt
+from reshuffle.solvers.exact.device_newton import key_of
 from reshuffle.solvers.exact.sparse_device_newton import device_newton_of
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.newton_model import within

@@ -19,12 +19,8 @@ from reshuffle.objective import Array
 from reshuffle.penalties.abilities import as_able
 from reshuffle.penalties.forms import Form
 from reshuffle.solvers.active_features import ActiveFeatures
-from reshuffle.solvers.exact.device_newton import (
-    DeviceNewton,
-    HessianAt,
-    NewtonStep,
-    descended,
-)
+from reshuffle.solvers.exact.device_models import HessianAt, NewtonStep
+from reshuffle.solvers.exact.device_newton import DeviceNewton, descended
 
 SPARE = 2
 """A model may have so many times as many features as matter until it is made anew."""
