@@ -90,6 +90,7 @@ class DeviceProblem(Objective):
             weights = check_device_vector(where, "sample_weight", sample_weight, n)
             if float(weights.min()) < 0.0 or not float(weights.max()) > 0.0:
                 raise InputError("sample_weight must not be negative, nor zero everywhere")
+            weights = where.put(weights, np.float64)
             weights = weights / weights.max()
             weights = weights * (n / float(weights.sum()))
         if offset is not None:
@@ -186,7 +187,9 @@ class DeviceProblem(Objective):
         """L̄ as for ``Problem``."""
         c = float(self.datafit.loss.curvature)
         squares = float(self.datafit.column_squares.sum()) + self.fit_intercept
-        return (c if c < np.inf else 1.0) * squares + self.ridge
+        return (
+            c if c < np.inf else 1.0
+        ) * squares + self.ridge or 1.0  # of rows of zeros any is good
 
     @property
     def can_recede(self) -> bool:  # type: ignore[override]

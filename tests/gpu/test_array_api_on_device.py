@@ -177,7 +177,7 @@ def test_other_calls_say_what_they_need(device: HostCard) -> None:
     model = rs.RRClassifier(penalty=None, device=device).fit(given, y)
     with pytest.raises(rs.InputError, match="needs the data of the fit"):
         model.inference()
-    model.partial_fit(X, y)  # goes on from these coefficients
+    model.set_params(device=None).partial_fit(X, y)  # goes on from these coefficients
     with pytest.raises(rs.InputError, match="5 features, but the model has"):
         model.predict(Foreign(np.ones((2, 5)), CARD))
     with pytest.raises(rs.InputError, match="X must be finite"):

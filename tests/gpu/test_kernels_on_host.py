@@ -169,7 +169,7 @@ def test_losses_without_a_kernel_are_refused(folder: Path) -> None:
         ({"indices": [0, 0, 0, 2]}, "must rise within each row"),
         ({"indices": [1, 0, 0, 2]}, "must rise within each row"),
         ({"indptr": [0, 2, 1, 4]}, "indptr must rise"),
-        ({"indptr": [0, 2, 3, 5]}, "indptr ends at 5"),
+        ({"indptr": [0, 2, 3, 5]}, "indptr must lie in 0 … 4"),
         ({"first": [0, 2, 2, 3]}, "first must rise"),
         ({"first": [0, 2]}, "first must rise"),
         ({"weights": [1.0]}, "weights must be 3 numbers"),

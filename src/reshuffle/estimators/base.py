@@ -160,6 +160,10 @@ class LinearEstimator(Linear, Hooks, Nested):
             raise InputError(
                 "partial_fit takes rows in the processor's memory, and X lies on a graphics card: copy it"
             )
+        if self.device is not None:
+            raise InputError(
+                f"device must be None for partial_fit, whose passes are made on the processor, got {shown(self.device)}"
+            )
         refuse_private(self.solver, "partial_fit")
         check_flags(self, "fit_intercept", "positive", "early_stopping")
         if self.early_stopping:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError
 from reshuffle.gpu.arrays import DeviceArray
+from reshuffle.rows import Rows
 
 PIECE = 1 << 26
 """Columns are compared this many at a time, so that the comparison takes 64 MB and not as much as the matrix."""
@@ -25,6 +26,21 @@ def check_first(first: NDArray[np.int64], n: int) -> None:
         )
     if n >= 2**32:
         raise InputError(f"a device takes fewer than 2^32 samples at a time, got {n}")
+
+
+def check_index(rows: Rows, features: int) -> None:
+    """Check CSR arrays before they become numbers of fewer bits, in which a wrong index may look like a right one."""
+    for name, index in (("indices", rows.indices), ("indptr", rows.indptr)):
+        if np.dtype(index.dtype).kind not in "iu":
+            raise InputError(f"rows: {name} must be integers, got {index.dtype}")
+    if not rows.unit and len(rows.values) != len(rows.indices):
+        raise InputError(
+            f"rows: there must be as many values as indices, got {len(rows.values)} and {len(rows.indices)}"
+        )
+    if len(rows.indices) and not 0 <= int(rows.indices.min()) <= int(rows.indices.max()) < features:
+        raise InputError(f"rows: column indices must lie in 0 … {features - 1}")
+    if len(rows.indptr) and not 0 <= int(rows.indptr.min()) <= int(rows.indptr.max()) <= len(rows.indices):  # fmt: skip
+        raise InputError(f"rows: indptr must lie in 0 … {len(rows.indices)}, the number of indices")
 
 
 def check_sparse(columns: DeviceArray, starts: DeviceArray, n: int, features: int) -> None:

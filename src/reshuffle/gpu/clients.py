@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.gpu.arrays import DeviceArray, DeviceRows
-from reshuffle.gpu.checks import check_first, check_sparse
+from reshuffle.gpu.checks import check_first, check_index, check_sparse
 from reshuffle.gpu.device import Device, Geometry, Launch, geometry, stride_of
 from reshuffle.gpu.source import LOSSES
 from reshuffle.gpu.stream import jumps, stream_state
@@ -105,6 +105,8 @@ class DeviceClients:
             rows = rows._replace(
                 values=rows.values if rows.unit else one.astype(values), indices=one
             )
+        if not rows.dense:
+            check_index(rows, features)
         columns: Any = None if rows.dense else device.put(rows.indices, np.uint32)
         starts: Any = None if rows.dense else device.put(rows.indptr, start)
         self.rows_on_device: DeviceRows = (

@@ -32,9 +32,10 @@ struct Held {
     }
 };
 
-template <int CAPACITY, int HELD, bool SQUARES, class Value, class Column, class Rows, class Target, class Loss>
+template <int CAPACITY, int HELD, Sum SUM, class Value, class Column, class Rows, class Target, class Loss>
 RESHUFFLE_KERNEL void held_pass(const Whole<Rows, Target> &r, const Loss &loss, const Here &here) {
     using Offset = typename Rows::Offset;
+    constexpr bool SQUARES = SUM == Sum::squares;
     const bool at_x = !SQUARES && !r.given;
     const Sums own(r, at_x, here);
     Staged<Value> values{reinterpret_cast<Value *>(own.rest(here)), 0};
@@ -78,7 +79,7 @@ RESHUFFLE_KERNEL void held_pass(const Whole<Rows, Target> &r, const Loss &loss, 
         for (int k = 0; k < HELD; k++)
             if (k < length) {
                 const double a = double(held.value[k]);
-                own.add(held.column[k], SQUARES ? coef * a : coef, a);
+                own.add<SUM>(held.column[k], coef, a);
             }
         if ((filled += here.threads) >= FixedPoint::MOST) own.empty(here), filled = 0;
     }

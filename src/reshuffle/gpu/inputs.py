@@ -11,9 +11,12 @@ from reshuffle.gpu.arrays import DeviceArray
 from reshuffle.gpu.device import Device
 from reshuffle.losses import Loss
 from reshuffle.rows import Rows
+from reshuffle.validation import check_positive
 
 PIECE = 1 << 26
 """Numbers are checked this many at a time, so that a check takes 64 MB."""
+MOST_FEATURES = 2**31
+"""Kernels count columns in 32 bits, one of them for the sign."""
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 NO_INDEX = np.empty(0, dtype=np.uint32)
 
@@ -24,19 +27,32 @@ def check_device_rows(device: Device, X: Any, features: int | None) -> tuple[Row
     if isinstance(X, Rows):
         if features is None:
             raise InputError("features must be given where X is Rows(values, columns, starts)")
+        check_positive("features", features, integer=True)
+        if features >= MOST_FEATURES:
+            raise InputError(f"features must be fewer than 2^31 on a device, got {features}")
         if X.dense:
             X = X.values
         else:
             values = X.values if X.unit else _floats(device, "X", X.values, 1)
             return X._replace(values=values), len(X.indptr) - 1, int(features)
     if getattr(X, "format", None) == "csr":
+        if not X.nnz:
+            raise InputError("X must have at least one entry that is stored, got none")
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
         values = _floats(device, "X", X.data, 1)
         rows = Rows(values, _unsigned(device, X.indices), _unsigned(device, X.indptr))
         return rows, int(X.shape[0]), int(X.shape[1])
+    if getattr(X, "format", None) is not None:
+        raise InputError(
+            f"X must be a CSR matrix where it is sparse, got {X.format}: give X.tocsr()"
+        )
     values = _floats(device, "X", X, 2)
+    if features not in (None, int(values.shape[1])):
+        raise InputError(
+            f"features must be the {values.shape[1]} columns of X, got {shown(features)}"
+        )
     return Rows(values, NO_INDEX, NO_INDEX), int(values.shape[0]), int(values.shape[1])
 
 

@@ -36,6 +36,9 @@ class DeviceOutputs:
     outputs: tuple[int]
 
     on_disk = False
+    rounded = False
+    room = np.empty(0)
+    """Nothing is rounded to integers."""
     offsets = np.empty(0)
 
     @property
@@ -78,6 +81,9 @@ class DeviceOutputs:
     def nbytes(self) -> int:
         """Bytes of the rows and targets."""
         return self.base.nbytes + int(self.targets.nbytes)
+
+    def make_room(self, room: Array) -> None:
+        """As for samples whose passes need it."""
 
     # --- passes ----------------------------------------------------------------------------------
 

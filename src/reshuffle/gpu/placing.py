@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError
 from reshuffle.gpu.arrays import DeviceArray, DeviceRows
-from reshuffle.gpu.checks import check_sparse
+from reshuffle.gpu.checks import check_index, check_sparse
 from reshuffle.gpu.clients import NUMBERS, check_loss_on_device
 from reshuffle.gpu.device import Device, Kernels, Launch
 from reshuffle.gpu.pass_layout import THREADS, PassLayout, pass_layout
@@ -51,6 +51,7 @@ def samples_on_device(
     values = None if rows.unit else device.put(rows.values, value)
     columns = starts = None
     if not rows.dense:
+        check_index(rows, features)
         wanted = np.dtype(rows.indices.dtype)
         if wanted not in COLUMNS or (features <= 2**16 and _is_here(rows.indices)):
             wanted = np.dtype(np.uint16 if features <= 2**16 else np.uint32)

@@ -25,11 +25,11 @@ using TheRows = SparseRows<THE_VALUE, THE_START, THE_COLUMN>;
     (Whole<TheRows, THE_TARGET>{ROWS, {targets, weights, offsets}, n, x, features, THE_BIAS, scales, up, given, slopes, \
                                 margins, sums})
 #if THE_WIDE
-#define PASS(squares) wide_pass<THE_HELD, THE_PACK, THE_HEIGHT, squares, THE_VALUE>
+#define PASS(sum) wide_pass<THE_HELD, THE_PACK, THE_HEIGHT, Sum::sum, THE_VALUE>
 #elif THE_HELD
-#define PASS(squares) held_pass<THE_CAPACITY, THE_HELD, squares, THE_VALUE, THE_COLUMN>
+#define PASS(sum) held_pass<THE_CAPACITY, THE_HELD, Sum::sum, THE_VALUE, THE_COLUMN>
 #else
-#define PASS(squares) row_pass<THE_LANES, THE_CAPACITY, squares, THE_VALUE, THE_COLUMN>
+#define PASS(sum) row_pass<THE_LANES, THE_CAPACITY, Sum::sum, THE_VALUE, THE_COLUMN>
 #endif
 
 #if THE_APART
@@ -62,12 +62,17 @@ RESHUFFLE_ENTRY(owners_of_pieces, , owners(begins, features, out, here), const I
 COLUMNS(columns_pass, false)
 COLUMNS(column_squares_pass, true)
 #else
-RESHUFFLE_ENTRY(whole_pass, RESHUFFLE_BOUNDS,
-                PASS(false)(WHOLE(x, scales, up, given, slopes, margins, sums), reshuffle::THE_LOSS, here), SAMPLES,
-                const double *x, const double *scales, double up, const double *given, double *slopes, double *margins,
-                double *sums)
+#define SUMS(name, sum)                                                                                                         \
+    RESHUFFLE_ENTRY(name, RESHUFFLE_BOUNDS,                                                                                     \
+                    PASS(sum)(WHOLE(x, scales, up, given, slopes, margins, sums), reshuffle::THE_LOSS, here), SAMPLES,          \
+                    const double *x, const double *scales, double up, const double *given, double *slopes, double *margins,     \
+                    double *sums)
+SUMS(whole_pass, gradient)
+#if !THE_WIDE
+SUMS(rest_pass, rest)
+#endif
 RESHUFFLE_ENTRY(squares_pass, RESHUFFLE_BOUNDS,
-                PASS(true)(WHOLE(nullptr, scales, up, nullptr, nullptr, nullptr, sums), reshuffle::THE_LOSS, here), SAMPLES,
+                PASS(squares)(WHOLE(nullptr, scales, up, nullptr, nullptr, nullptr, sums), reshuffle::THE_LOSS, here), SAMPLES,
                 const double *scales, double up, double *sums)
 #endif
 RESHUFFLE_ENTRY(sum_of_blocks, , finish(sums, blocks_added, count, out, here), const double *sums, Index blocks_added,

@@ -7,13 +7,16 @@
 // The sum over the columns is made of integers (fixed_point.cuh): threads add to it in any order, and its bits are the same.
 // Thread t begins with entry t of its row, and not all threads with the first, so that they add to different columns.
 //
-// Other passes are made of the same parts: with `given` slopes there are no margins, and with SQUARES the sum is that of w_i a_ij^2.
+// Other passes are made of the same parts: with `given` slopes there are no margins, and the sum may be another one.
 #pragma once
 #include "fixed_point.cuh"
 #include "losses.hpp"
 #include "rows.cuh"
 
 namespace reshuffle::gpu {
+
+// What a pass adds up by columns: w_i s_i a_ij, w_i a_ij^2, or 2^41 times what rounding to integers leaves of the first.
+enum class Sum { gradient, squares, rest };
 
 template <class Target>
 struct Targets {
@@ -141,8 +144,13 @@ struct Sums {
     }
     // What lies behind the sums.
     RESHUFFLE_KERNEL double *rest(const Here &here) const { return room + (here.threads + 1) / 2 * 2; }
-    RESHUFFLE_KERNEL void add(Visit j, double factor, double value) const {
-        FixedPoint::add(counters, stride, j, scales ? factor * scales[j] : factor, value);
+    template <Sum SUM>
+    RESHUFFLE_KERNEL void add(Visit j, double coef, double value) const {
+        const double own = SUM == Sum::squares ? coef * value : coef, factor = scales ? own * scales[j] : own;
+        if constexpr (SUM == Sum::rest)
+            FixedPoint::add_rest(counters, stride, j, factor, value);
+        else
+            FixedPoint::add(counters, stride, j, factor, value);
     }
     RESHUFFLE_KERNEL void empty(const Here &here) const {
         here.sync();
@@ -158,10 +166,11 @@ struct Sums {
     }
 };
 
-template <int LANES, int CAPACITY, bool SQUARES, class Value, class Column, class Rows, class Target, class Loss>
+template <int LANES, int CAPACITY, Sum SUM, class Value, class Column, class Rows, class Target, class Loss>
 RESHUFFLE_KERNEL void row_pass(const Whole<Rows, Target> &r, const Loss &loss, const Here &here) {
     using Offset = typename Rows::Offset;
     constexpr bool UNIT = std::is_same_v<Value, bool>;
+    constexpr bool SQUARES = SUM == Sum::squares;
     const int features = r.features, lane = here.thread % LANES;
     const Sums own(r, !SQUARES && !r.given, here);
     double *x = own.x;
@@ -228,7 +237,7 @@ RESHUFFLE_KERNEL void row_pass(const Whole<Rows, Target> &r, const Loss &loss, c
             each(row + q, [&](Offset start, int p) {
                 Visit j;
                 const double a = entry(start, p, j);
-                own.add(j, SQUARES ? coefs * a : coefs, a);
+                own.add<SUM>(j, coefs, a);
             });
         }
         if ((filled += here.threads) >= FixedPoint::MOST) own.empty(here), filled = 0;

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from reshuffle.arrays import Array
-from reshuffle.cached import cached_property
+from reshuffle.cached import cached_property, keep
 from reshuffle.gpu.arrays import DeviceArray, DeviceRows
 from reshuffle.gpu.device import Device, Kernels, Launch
 from reshuffle.gpu.pass_layout import THREADS, PassLayout
 from reshuffle.losses import Loss
 
 BITS = 41
-"""Numbers below 2^41 are added up as integers (fixed_point.cuh)."""
+"""Numbers below 2^41 are added up as integers (fixed_point.cuh), and what rounding leaves of them times 2^41."""
 ROOM = 4.0
 """How much larger than any that were seen the slopes may become until a pass has to be made again."""
 COARSE = 2.0**-12
@@ -59,6 +59,8 @@ class DeviceSamples:
     """|a_ij·scale_j| < 2^exponent."""
     bound: list[float]
     """The largest w_i |s_i| that there is room for: known after a first pass, and one for all choices of these rows."""
+    fine: bool = False
+    """Whether a second pass adds up what the rounding to integers leaves: all digits of float64, whatever the entries of a column are."""
 
     outputs = ()
     on_disk = False
@@ -83,6 +85,25 @@ class DeviceSamples:
     def nbytes(self) -> int:
         """Bytes of the rows and targets."""
         return sum(array.nbytes for array in (*self.rows, self.targets) if array is not None)
+
+    @property
+    def room(self) -> Array:
+        """What there is room for at present: with it a pass has the same bits again."""
+        return np.array(self.bound)
+
+    def make_room(self, room: Array) -> None:
+        """Go back to the room that a pass was made with."""
+        self.bound[:] = room.tolist()
+
+    @property
+    def rounded(self) -> bool:
+        """Whether the sums of a pass are those of rounded terms."""
+        return self.layout.settings["WIDE"] == "0" and not self.fine
+
+    def finely(self) -> Self:
+        """The same samples, with passes that add up all digits."""
+        known = {name: vars(self)[name] for name in ("at_zero", "column_squares") if name in vars(self)}  # fmt: skip
+        return keep(replace(self, fine=True), **known)
 
     # --- passes ----------------------------------------------------------------------------------
 
@@ -156,19 +177,28 @@ class DeviceSamples:
         """The sums of a pass: again, with more room or less, where slopes do not fit into what there was for them."""
         blocks, wanted = self.layout.blocks(self.device, self.n), self.features + 3
         sums, at = self.device.room(blocks * wanted, np.float64), self.device.put(x, np.float64)
+
+        def summed(kernel: str, *tables: Any) -> Array:
+            self.kernels.run(
+                kernel, Launch(blocks, self.layout.threads, self.layout.memory), *self._samples(), at, self.scales, np.float64(up),
+                given, *tables, sums,
+            )  # fmt: skip
+            return self._finished(sums, blocks, wanted)
+
         while True:
             up = ldexp(1.0, BITS - self.exponent - frexp(self.bound[0])[1])
-            self.kernels.run(
-                "whole_pass", Launch(blocks, self.layout.threads, self.layout.memory), *self._samples(), at, self.scales,
-                np.float64(up), given, slopes, margins, sums,
-            )  # fmt: skip
-            total = self._finished(sums, blocks, wanted)
+            total = summed("whole_pass", slopes, margins)
             most = float(total[-1])
             if not np.isfinite(most):
                 total[:-2] = np.nan
                 return total
             fits = most <= self.bound[0] and (most >= COARSE * self.bound[0] or most == 0.0)
-            if fits or self.layout.settings["WIDE"] == "1":
+            if self.layout.settings["WIDE"] == "1":
+                return total
+            if fits:
+                if self.fine and margins is None:
+                    rest = summed("rest_pass", None, None)[: self.features]
+                    total[: self.features] += ldexp(1.0, -BITS) * rest
                 return total
             self.bound[0] = ROOM * most
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from reshuffle.arrays import AnyArray, Array
-from reshuffle.cached import cached_property
+from reshuffle.cached import cached_property, keep
 from reshuffle.errors import InputError
 from reshuffle.gpu.arrays import DeviceArray, DeviceRows
 from reshuffle.gpu.conveyor import Conveyor
@@ -108,6 +108,26 @@ class StreamedSamples:
         targets = sum(shard.files["targets"].bytes for shard in about.shards)
         read = self.conveyor.shards.reader.bytes_read - self.read_before
         return read / (about.bytes - targets)
+
+    @property
+    def room(self) -> Array:
+        """``DeviceSamples.room`` of all pieces."""
+        return np.concatenate(self.bounds)
+
+    def make_room(self, room: Array) -> None:
+        """Go back to the room that a pass was made with."""
+        for bound, own in zip(self.bounds, room.tolist(), strict=True):
+            bound[0] = own
+
+    @property
+    def rounded(self) -> bool:
+        """Whether the sums of a pass are those of rounded terms."""
+        return self.bare.rounded
+
+    def finely(self) -> StreamedSamples:
+        """The same samples, with passes that add up all digits."""
+        known = {name: vars(self)[name] for name in ("column_squares",) if name in vars(self)}
+        return keep(replace(self, bare=replace(self.bare, fine=True)), **known)
 
     # --- passes ----------------------------------------------------------------------------------
 

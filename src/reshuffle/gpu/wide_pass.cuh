@@ -12,9 +12,10 @@ struct alignas(PACK * sizeof(T)) Several {
     T of[PACK];
 };
 
-template <int HELD, int PACK, int HEIGHT, bool SQUARES, class Value, class Rows, class Target, class Loss>
+template <int HELD, int PACK, int HEIGHT, Sum SUM, class Value, class Rows, class Target, class Loss>
 RESHUFFLE_KERNEL void wide_pass(const Whole<Rows, Target> &r, const Loss &loss, const Here &here) {
     static_assert(HELD % PACK == 0);
+    constexpr bool SQUARES = SUM == Sum::squares;
     using Read = Several<Value, PACK>;
     const int features = r.features, warps = (here.threads + warp - 1) / warp;
     double *room = static_cast<double *>(here.shared), *coefs = room + here.threads, *parts = coefs + HEIGHT;

@@ -29,6 +29,8 @@ RESIDENT = 8
 class WideSamples(DeviceSamples):
     """``DeviceSamples`` whose passes keep nothing of the columns in the memory of a block."""
 
+    rounded = False
+
     @cached_property
     def by_column(self) -> Transposed:
         """The sparse rows by columns, made when they are first needed."""

@@ -10,11 +10,10 @@ The model is minimised on the processor.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from reshuffle.arrays import Visits
 from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.device_problem import DeviceProblem, SamplesOnDevice
@@ -24,6 +23,9 @@ from reshuffle.objective import Array
 from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form
 from reshuffle.randomness import generator
+from reshuffle.solvers.exact.device_damping import eased, raised
+from reshuffle.solvers.exact.device_models import HessianAt, NewtonStep
+from reshuffle.solvers.exact.device_search import Searched, searched
 from reshuffle.solvers.exact.newton_on_disk import Expansion, model_minimiser
 from reshuffle.solvers.exact.newton_steps import ABILITIES
 from reshuffle.solvers.newton_model import descend
@@ -36,54 +38,22 @@ MORE = 4
 """How many times as many rows the next Hessian has after a step that gained too little."""
 HALVINGS = 6
 """Steps shorter than 1/64 of Newton's are not tried before the next Hessian."""
+MOST_HALVINGS = 60
+"""The same where the Hessian is that of all rows."""
 SHRINKS = 0.1
 """A step that promises more than this share of what the last one did shows that H is too coarse, or too old."""
 FAR = 1e-2
 """After a step that promised more than this share of f(0) the Hessian is taken anew: the last one was that of another place."""
 SMALL = 500
 """Columns up to which the processor solves a linear system itself, in less time than the device takes to begin."""
-EASES, LEAST = 10.0, 1e-3
-"""Damping falls by this factor after a step that it helped, and below this share of the largest curvature it ends."""
 UNSOLVED = 0.1
 """A step with the Hessian of m rows leaves about d/m of P(x) - P*: solving its model to this share of that leaves little more, and sweeps over the coordinates mostly reach it without a factorisation."""
+SOLVED = 1e-6
+"""A linear system is solved where it leaves no more than this share of its right side."""
+FAINT = native.EPSILON**2
+"""Promises below this share of P are rounding of the slopes themselves."""
 SEEN = 0.5
 """A column of which a sample has less than this share of the squares that it should have is given the mean curvature of columns."""
-
-
-class HessianAt(NamedTuple):
-    """Where a Hessian is taken and on how many rows, and how much the last step promised to gain."""
-
-    x: Array
-    rows: int
-    promised: float = np.inf
-    damping: float = 0.0
-    """The share of the loss's largest curvature that is added to every row."""
-    features: Visits = np.empty(0, dtype=np.uint32)
-    """The features of the model, where there are more than a model has (``SparseDeviceNewton``)."""
-
-    def moved(self, x: Array, rows: int) -> HessianAt:
-        """The next model, at another point or with more rows, of which nothing is known yet."""
-        return self._replace(x=x, rows=rows, promised=np.inf, damping=0.0)
-
-    def is_like(self, other: HessianAt) -> bool:
-        """Whether both have the same Hessian."""
-        same = (self.rows, self.damping) == (other.rows, other.damping)
-        return (
-            same
-            and np.array_equal(self.x, other.x)
-            and np.array_equal(self.features, other.features)
-        )
-
-
-class NewtonStep(NamedTuple):
-    """The end of a step: x, P there, the next model, whether no step helps, and the passes it took."""
-
-    x: Array
-    height: float
-    model: HessianAt
-    stuck: bool
-    passes: float
-    rounds: int
 
 
 class DeviceNewton:
@@ -92,7 +62,7 @@ class DeviceNewton:
     def __init__(self, problem: DeviceProblem, seed: int) -> None:
         self.problem, self.seed = problem, seed
         self.compiled = all(ability(problem.penalty, name) is not None for name in ABILITIES)
-        self._passes: list[tuple[Array, Pass]] = []
+        self._passes: list[tuple[Array, Pass, Array]] = []
         self._factor: tuple[Array, Any] | None = None
         self._part: SamplesOnDevice | None = None
         self._bent: tuple[HessianAt, Array] | None = None
@@ -120,14 +90,19 @@ class DeviceNewton:
 
     def at(self, x: Array) -> Pass:
         """f at x, which the last two points need no new pass for."""
-        for known, found in self._passes:
+        for known, found, _ in self._passes:
             if np.array_equal(known, x):
                 return found
         listen()
         self._passes = self._passes[:1]  # slopes of older points are free before new ones are made
         found = self.samples.at(x)
-        self._passes = [(x, found), *self._passes]
+        self._passes = [(x, found, self.samples.room), *self._passes]
         return found
+
+    def room_at(self, x: Array) -> Array:
+        """The room that the pass at x was made with (``DeviceSamples.room``)."""
+        self.at(x)
+        return next(room for known, _, room in self._passes if np.array_equal(known, x))
 
     def height(self, x: Array) -> float:
         """P(x); infinite where it overflows."""
@@ -147,31 +122,40 @@ class DeviceNewton:
         u, promised, rounds = self._minimiser(x, at, H, model)
         passes = model.rows / n
         hidden = not promised > native.ROUNDING * abs(height)  # P shows nothing of it: slopes do
-        if hidden and not 0.0 < promised < SHRINKS * model.promised:
+        known = min(model.promised, model.hidden)
+        if hidden and not FAINT * abs(height) < promised < SHRINKS * known:
             return self._failed(x, height, model, passes, rounds)
-        for k in range(HALVINGS + 1):
-            to = u if k == 0 else x + 0.5**k * (u - x)
-            reached = self.height(to)
-            passes += 1.0
-            if reached < height or (hidden and np.isfinite(reached)):
-                slow = k > 0 or promised > SHRINKS * model.promised
-                then = model
-                if promised > FAR * abs(self.samples.at_zero):
-                    then = model.moved(to, model.rows)
-                elif slow and not whole:
-                    then = model.moved(to, min(n, MORE * model.rows))
-                damping = model.damping / EASES if model.damping > LEAST else 0.0
-                then = then._replace(promised=promised, damping=damping)
-                return NewtonStep(to, reached, then, False, passes, rounds)
-        return self._failed(x, height, model, passes, rounds)
+        found = self._searched(x, u, at, hidden, HALVINGS if not whole else MOST_HALVINGS)
+        passes += found.passes
+        if not found.length:
+            return self._failed(x, height, model, passes, rounds)
+        then = model
+        if promised > FAR * abs(self.samples.at_zero):
+            then = model.moved(found.x, model.rows)
+        elif not whole and (found.length < 1.0 or promised > SHRINKS * model.promised):
+            then = model.moved(found.x, min(n, MORE * model.rows))
+        then = then._replace(
+            promised=promised,
+            damping=eased(model.damping, found.length, self.samples.loss),
+            hidden=promised if hidden else np.inf,
+        )
+        return NewtonStep(found.x, found.height, then, False, passes, rounds)
+
+    def _searched(self, x: Array, u: Array, at: Pass, hidden: bool, halvings: int) -> Searched:
+        """The search along the step to u; one of which P shows nothing is taken as it is, unless P shows a rise."""
+        if not hidden:
+            return searched(self.height, x, u, self._promised(x, u, at.gradient), halvings)
+        before, there = self.height(x), self.height(u)
+        stays = there <= before + native.ROUNDING * abs(before)
+        return Searched(u, 1.0, there, 1) if stays else Searched(x, 0.0, before, 1)
 
     def _failed(
         self, x: Array, height: float, model: HessianAt, passes: float, rounds: int
     ) -> NewtonStep:
         """After a model whose minimiser lowers P by nothing: a flat place of the loss, a coarse Hessian, or the end."""
-        n, bounded = self.samples.n, float(self.samples.loss.curvature) < np.inf
-        if model.damping < 1.0 and bounded and not self.samples.loss.quadratic:
-            then, stuck = model.moved(x, model.rows)._replace(damping=1.0), False
+        n = self.samples.n
+        if (damping := raised(model.damping, self.samples.loss)) > model.damping:
+            then, stuck = model.moved(x, model.rows)._replace(damping=damping), False
         elif model.rows < n:
             then, stuck = model.moved(x, min(n, MORE * model.rows)), False
         else:
@@ -184,7 +168,7 @@ class DeviceNewton:
             return self._bent[1]
         listen()
         samples = self.samples
-        extra = model.damping * float(samples.loss.curvature) if model.damping else 0.0
+        extra = model.damping * self._largest_curvature(model) if model.damping else 0.0
         if model.rows < samples.n:
             if self._part is None or self._part.n != model.rows:
                 self._part = None  # its memory is free before the next one is made
@@ -194,6 +178,14 @@ class DeviceNewton:
             H = self._hessian(samples, model, extra)
         self._bent = model, H
         return H
+
+    def _largest_curvature(self, model: HessianAt) -> float:
+        """The bound on the loss's curvature; the mean curvature of all rows at the point where it has none."""
+        if (bound := float(self.samples.loss.curvature)) < np.inf:
+            return bound
+        squares = float(self._squares(self.samples, model).sum()) + self.samples.bias
+        mean = float(np.trace(self._hessian(self.samples, model, 0.0))) / (squares or 1.0)
+        return mean if mean > 0.0 else 1.0
 
     def _hessian(self, samples: SamplesOnDevice, model: HessianAt, extra: float) -> Array:
         return samples.hessian(model.x, extra)
@@ -245,7 +237,8 @@ class DeviceNewton:
             return native.FINE
         return max(native.FINE, UNSOLVED * len(H) / model.rows)
 
-    def _promised(self, x: Array, u: Array, g: Array, H: Array) -> float:
+    def _promised(self, x: Array, u: Array, g: Array, H: Array | None = None) -> float:
+        """What the model promises at u, or without H what the slope does."""
         d, psi = u - x, self.problem.penalty.value
         features = self.problem.features
         ours = (
@@ -254,7 +247,8 @@ class DeviceNewton:
             + self.problem.ridge_at(x)
             - self.problem.ridge_at(u)
         )
-        return float(ours - np.vdot(g, d) - 0.5 * np.vdot(d, H @ d.reshape(-1)))
+        bent = 0.0 if H is None else 0.5 * np.vdot(d, H @ d.reshape(-1))
+        return float(ours - np.vdot(g, d) - bent)
 
     def _solved(self, x: Array, g: Array, H: Array, l2: Array) -> Array | None:
         """The minimiser where ψ is a square, by one linear system; None where H has no inverse."""
@@ -271,7 +265,8 @@ class DeviceNewton:
                 except LinAlgError:
                     return None
             u = x - cho_solve(self._factor[1], slope, check_finite=False)
-        return u if np.isfinite(u).all() else None
+        left = np.linalg.norm(bent @ (u - x) + slope)  # large where columns depend on each other
+        return u if left <= SOLVED * np.linalg.norm(slope) else None
 
 
 def descended(

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.device_problem import DeviceProblem, SamplesOnDevice
 from reshuffle.errors import InputError
-from reshuffle.gpu import StreamedSamples
+from reshuffle.gpu import DeviceOutputs, StreamedSamples
 from reshuffle.objective import Array
 from reshuffle.solvers.exact.decrement import STALLED
-from reshuffle.solvers.exact.device_newton import HessianAt, key_of
+from reshuffle.solvers.exact.device_models import HessianAt
+from reshuffle.solvers.exact.device_newton import key_of
 from reshuffle.solvers.exact.sparse_device_newton import device_newton_of
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.newton_model import within
@@ -29,12 +31,19 @@ KNOWN = 1.0
 """Steps on a sample of m rows end when one promises less than this many times (d/m)·f(0): a sample knows no more."""
 STEPS = 20
 """Steps on a sample at most."""
+FINE = 2
+"""Passes over all rows for sums of all digits."""
 
 
 class NewtonOnDevice(Method):
-    """``ExactProxRR`` on a device. The state: x, where the Hessian was taken, its rows, what the last step promised, and damping."""
+    """``ExactProxRR`` on a device. The state: x, where the Hessian was taken, its rows, what the last step promised, damping, what the last hidden step promised, and whether passes are fine, and the room that the pass at x had.
+
+    Sums of rounded terms (``DeviceSamples.rounded``) miss what small entries add beside very large ones of their column. Whoever ends by
+    them, with a small gap or because no step helps, is asked again by passes that add up all digits, and goes on with these where they disagree.
+    """
 
     keeps_best = True
+    _is_fine = False
 
     def __init__(self, solver: ExactProxRR, problem: DeviceProblem) -> None:
         super().__init__(problem, solver)
@@ -88,27 +97,66 @@ class NewtonOnDevice(Method):
         return x, passes
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
-        rows, promised, damping = state["newton"].tolist()
-        model = HessianAt(state["bent"], int(rows), promised, damping, state["features"])
+        rows, promised, damping, hidden, fine = state["newton"].tolist()
+        if fine and not self._is_fine:
+            return self.finely.advance(state, epoch, step)
+        self._restore(state)
+        model = HessianAt(state["bent"], int(rows), promised, damping, hidden, state["features"])
         done = self.newton.step(state["x"], model)
         made = round(done.passes * self.problem.n)
-        stalled = STALLED if done.stuck else ""
-        return Epoch(self._state(done.x, done.model), made, done.rounds, 1.0, stalled)
+        new = self._state(done.x, done.model)
+        if done.stuck and self.newton.samples.rounded:
+            return Epoch(self._made_fine(new), made, done.rounds, 1.0)
+        return Epoch(new, made, done.rounds, 1.0, STALLED if done.stuck else "")
 
     def _state(self, x: Array, model: HessianAt) -> State:
-        numbers = np.array([float(model.rows), model.promised, model.damping])
-        return {"x": x, "bent": model.x, "newton": numbers, "features": model.features}
+        numbers = np.array([model.rows, model.promised, model.damping, model.hidden, self._is_fine])
+        room = self.newton.room_at(x)
+        return {
+            "x": x,
+            "bent": model.x,
+            "newton": numbers,
+            "features": model.features,
+            "room": room,
+        }
+
+    def _restore(self, state: State) -> None:
+        """Make room as the pass at x had it, so that a run that is resumed has the same bits."""
+        if "room" in state:
+            self.newton.samples.make_room(state["room"])
+
+    def _made_fine(self, state: State) -> State:
+        """The same place, of whose steps by fine passes nothing is known yet."""
+        return {**state, "newton": np.array([state["newton"][0], np.inf, 0.0, np.inf, 1.0])}
+
+    @cached_property
+    def finely(self) -> NewtonOnDevice:
+        """The same with passes that add up all digits."""
+        samples = self.newton.samples
+        if isinstance(samples, DeviceOutputs):
+            raise TypeError("sums over several outputs are never rounded")
+        made = type(self)(self.solver, self.problem.with_samples(samples.finely()))
+        made._is_fine = True
+        return made
 
     def certify(self, state: State) -> Check:
         """The duality gap, by the slopes of the pass that the step made at x; the gradient mapping where there is no dual."""
         x = state["x"]
+        if "newton" in state and state["newton"][4] and not self._is_fine:
+            return self.finely.certify(state)
+        self._restore(state)
         at = self.newton.at(x)
         value = at.value + self.problem.ridge_at(x)
         measure = self.measure.from_slopes(x, at.slopes, at.gradient, lambda: value)
+        if measure <= self.solver.tol and self.newton.samples.rounded:
+            again = self.finely.certify(state)
+            then = state if again.value <= self.solver.tol else self._made_fine(state)
+            return again._replace(gradients=FINE * self.problem.n, state=then)
         return Check(measure, 0, 1, state)
 
     def objective(self, state: State) -> float:
-        return self.newton.height(state["x"])
+        fine = "newton" in state and state["newton"][4]
+        return (self.finely if fine else self).newton.height(state["x"])
 
     def columns(self, state: State) -> dict[str, float]:
         found = {"hessian_rows": float(state["newton"][0])}

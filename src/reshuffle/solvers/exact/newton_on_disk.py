@@ -35,7 +35,7 @@ WIDEST = 2000
 HALVINGS = 6
 """Steps shorter than 1/64 of Newton's are left to shuffled epochs."""
 DAMPING = 1e-10
-"""Of the mean diagonal entry of the Hessian: what is added to it, so that columns of zeros have a factor too."""
+"""Of each diagonal entry of the Hessian (of the mean one for columns of zeros): what is added to it, so that dependent columns have a factor too."""
 MODEL = 1e-10
 """The accuracy of the model's minimiser, over the value of the model at zero."""
 
@@ -129,12 +129,19 @@ def model_minimiser(problem: Problem | DeviceProblem, at: Expansion) -> Array:
 
     d, bias = problem.features, problem.fit_intercept
     H, g = at.hessian[:d, :d], at.gradient[:d]
+    sizes = np.diag(H).copy()
+    if not np.isfinite(at.hessian).all():
+        return at.x  # f overflows
     across = at.hessian[:d, d] if bias else np.zeros(d)
     own = float(at.hessian[d, d]) if bias else 0.0
+    if not float(sizes.max()) > np.finfo(float).tiny:  # f is flat in the features
+        still = at.x.copy()
+        still[d:] -= at.gradient[d:] / own if own > 0.0 else 0.0
+        return still
+    sizes[sizes <= 0.0] = sizes.mean()
     if own > 0.0:  # the best intercept for every u
         H, g = H - np.outer(across, across) / own, g - across * (at.gradient[d] / own)
-    H = H + (DAMPING * max(float(np.trace(H)) / d, np.finfo(float).tiny)) * np.eye(d)
-    L = cholesky(H, lower=True)
+    L = cholesky(H + np.diag(DAMPING * sizes), lower=True)
     x, root = at.x[:d], np.sqrt(d)
     target = L.T @ x - solve_triangular(L, g, lower=True)
     model = Problem(

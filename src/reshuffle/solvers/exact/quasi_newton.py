@@ -202,6 +202,8 @@ class QuasiNewton:
     def _diagonal(self, at: Linearisation) -> Array:
         """About the diagonal of the Hessian: the mean curvature of the rows times the mean squares of the columns."""
         fit, mean = self.problem.datafit, self.second_order.mean_curvature(at)
+        if not mean > 0.0:  # a flat place of the loss: what it is curved elsewhere
+            mean = float(fit.loss.curvature) if fit.loss.curvature < np.inf else 1.0
         squares = np.append(fit.column_squares, 1.0) if fit.bias else fit.column_squares
         return mean * squares + self.held
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from reshuffle.arrays import Visits
 from reshuffle.cached import cached_property
-from reshuffle.core import native
 from reshuffle.device_problem import DeviceProblem, SamplesOnDevice
 from reshuffle.gpu.samples import Pass
 from reshuffle.gpu.wide_samples import MANY, WideSamples, wide
@@ -20,12 +19,8 @@ from reshuffle.objective import Array
 from reshuffle.penalties.abilities import as_able
 from reshuffle.penalties.forms import Form
 from reshuffle.solvers.active_features import ActiveFeatures
-from reshuffle.solvers.exact.device_newton import (
-    DeviceNewton,
-    HessianAt,
-    NewtonStep,
-    descended,
-)
+from reshuffle.solvers.exact.device_models import HessianAt, NewtonStep
+from reshuffle.solvers.exact.device_newton import DeviceNewton, descended
 
 SPARE = 2
 """A model may have so many times as many features as matter until it is made anew."""
@@ -58,11 +53,8 @@ class SparseDeviceNewton(DeviceNewton):
             rows = max(model.rows, self.rows_for(kept.size + self.samples.bias))
             model = model._replace(x=x, rows=rows, promised=np.inf, features=kept)
         done = super().step(x, model)
-        before = self.height(x)
-        ended = (
-            before - done.height <= native.ROUNDING * abs(before) and model.rows >= self.samples.n
-        )
-        if ended and self.sets.missing(x, g, matter):  # there is no room for those that are missing
+        full = kept.size >= self.sets.room
+        if done.stuck and full and self.sets.missing(x, g, matter):
             raise self.sets.too_wide(kept.size + 1)
         return done
 
