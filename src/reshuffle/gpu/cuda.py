@@ -43,6 +43,15 @@ def load_cupy(purpose: str) -> ModuleType:
     return found
 
 
+def options_of(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """What NVRTC is told to compile the kernels with these settings."""
+    return (
+        "-std=c++20", "-default-device",  # for lambdas with parameters of any type
+        "--prec-div=false", "--ftz=true",  # of float32 alone
+        *(f"-DTHE_{name}={value}" for name, value in settings.items()),
+    )  # fmt: skip
+
+
 class CudaModule:
     """The kernels of one compilation."""
 
@@ -162,11 +171,6 @@ class CudaDevice:
         return self.get(self.cupy.linalg.solve(*map(self.cupy.asarray, (matrix, vector))))
 
     def compile(self, settings: Mapping[str, str], unit: str = "round") -> CudaModule:
-        given = tuple(f"-DTHE_{name}={value}" for name, value in settings.items())
-        options = (
-            "-std=c++20", "-default-device",  # for lambdas with parameters of any type
-            "--prec-div=false", "--ftz=true",  # of float32 alone
-            *given,
-        )  # fmt: skip
+        options = options_of(settings)
         module = self.cupy.RawModule(code=kernel_source(unit), options=options, backend="nvrtc")
         return CudaModule(module)
