@@ -273,7 +273,7 @@ class DeviceClients:
     def room_for(self, count: int) -> tuple[int, DeviceArray | None, DeviceArray]:
         """The blocks for this many clients, room for vectors that shared memory has no room for, and for the blocks' sums."""
         at, device = self.layout, self.device
-        blocks = min(device.processors * at.resident, -(-count // at.groups))
+        blocks = max(1, min(device.processors * at.resident, -(-count // at.groups)))
         size = blocks * at.groups * self.stride
         models = None if at.shared else self.kept_room("models", size, self.number)
         return blocks, models, self.kept_room("sums", blocks * self.stride, self.number)

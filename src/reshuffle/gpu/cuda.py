@@ -53,18 +53,21 @@ def options_of(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 
 class CudaModule:
-    """The kernels of one compilation."""
+    """The kernels of one compilation. CuPy has one module for all compilations with the same settings, and so a limit that one of
+    them sets is that of all: each may have ``most`` bytes of shared memory."""
 
-    def __init__(self, module: Any) -> None:
-        self.module = module
-        self._kernels: dict[tuple[str, int], Any] = {}
+    def __init__(self, module: Any, most: int) -> None:
+        self.module, self.most = module, most
+        self._kernels: dict[str, Any] = {}
+        self._large: set[str] = set()
 
     def run(self, name: str, launch: Launch, *arguments: object) -> None:
-        kernel = self._kernels.get((name, launch.memory))
+        kernel = self._kernels.get(name)
         if kernel is None:
-            kernel = self._kernels[name, launch.memory] = self.module.get_function(name)
-            if launch.memory > STATIC:
-                kernel.max_dynamic_shared_size_bytes = launch.memory
+            kernel = self._kernels[name] = self.module.get_function(name)
+        if launch.memory > STATIC and name not in self._large:
+            kernel.max_dynamic_shared_size_bytes = self.most
+            self._large.add(name)
         given = tuple(np.uint64(0) if a is None else a for a in arguments)
         kernel((launch.blocks,), (launch.threads,), given, shared_mem=launch.memory)
 
@@ -173,4 +176,4 @@ class CudaDevice:
     def compile(self, settings: Mapping[str, str], unit: str = "round") -> CudaModule:
         options = options_of(settings)
         module = self.cupy.RawModule(code=kernel_source(unit), options=options, backend="nvrtc")
-        return CudaModule(module)
+        return CudaModule(module, self.block_memory)
