@@ -170,7 +170,7 @@ class DeviceClients:
     ) -> object:
         """The visits of a round, drawn on the device: the same as on the processor.
 
-        Client c draws from the numbers of the stream that begin at positions[c].
+        Client c draws from the numbers of the stream that begin at positions[c]. The last number of ``stream`` is that of the round.
         """
         visits = self.kept_room("visits", total, np.uint32)
         name, launch = "draw_visits", self._launch(4 * WARP, 0)
@@ -193,6 +193,8 @@ class DeviceClients:
             self._jumps,
             visits,
         )
+        # While the kernel works, the state of the next round is found, which takes the processor a tenth of a millisecond.
+        stream_state(seed, *stream[:-1], stream[-1] + 1)
         return visits
 
     def _launch(self, threads: int, memory: int) -> Launch:
