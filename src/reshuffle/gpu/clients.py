@@ -54,6 +54,31 @@ def check_loss_on_device(loss: Loss) -> str:
     return f"{name}{{{','.join(map(repr, loss.params))}}}"
 
 
+def settings_of_clients(
+    device: Device, *, values: np.dtype[np.generic], start: np.dtype[np.generic], dense: bool, unit: bool, longest: int, width: int,
+    number: np.dtype[np.generic], bias: bool, ridge: bool, weighted: bool, loss: Loss,
+) -> tuple[Geometry, dict[str, str]]:  # fmt: skip
+    """How clients with rows of at most ``longest`` entries are laid out, and the settings of their kernels."""
+    at = geometry(device, longest, stride_of(width, number), number)
+    return at, {
+        "REAL": NUMBERS[number.name],
+        "VALUE": "bool" if unit else NUMBERS[values.name],
+        "START": f"std::{start.name}_t",
+        "DENSE": str(int(dense)),
+        "LANES": str(at.lanes),
+        "HELD": str(at.held),
+        "AHEAD": str(at.ahead),
+        "WHOLE": str(int(at.whole)),
+        "IN_SHARED": str(int(at.shared)),
+        "BIAS": str(int(bias)),
+        "RIDGE": str(int(ridge)),
+        "WEIGHTED": str(int(weighted)),
+        "THREADS": str(at.threads),
+        "RESIDENT": str(at.resident),
+        "LOSS": check_loss_on_device(loss),
+    }
+
+
 class DeviceClients:
     """Σ_m (x_m - x) over the local passes of very many clients, from the same x.
 
@@ -82,7 +107,7 @@ class DeviceClients:
         number: str = "float64",
         unit: str = "round",
     ) -> None:
-        compiled_loss = check_loss_on_device(loss)
+        check_loss_on_device(loss)
         self.device, self.features, self.bias, self.ridge = device, features, bias, ridge
         self.first = first
         self.clients, self.width = len(first) - 1, features + bias
@@ -119,28 +144,11 @@ class DeviceClients:
         self.weights_on_device = device.put(weights, self.number) if len(weights) else None
         self.first_on_device = device.put(first, np.int64)
         self.stride = stride_of(self.width, self.number)
-        self.layout: Geometry = geometry(device, self.longest, self.stride, self.number)
-        at = self.layout
-        self.kernels = device.compile(
-            {
-                "REAL": NUMBERS[number],
-                "VALUE": "bool" if rows.unit else NUMBERS[values.name],
-                "START": f"std::{start.name}_t",
-                "DENSE": str(int(rows.dense)),
-                "LANES": str(at.lanes),
-                "HELD": str(at.held),
-                "AHEAD": str(at.ahead),
-                "WHOLE": str(int(at.whole)),
-                "IN_SHARED": str(int(at.shared)),
-                "BIAS": str(int(bias)),
-                "RIDGE": str(int(ridge > 0.0)),
-                "WEIGHTED": str(int(len(weights) > 0)),
-                "THREADS": str(at.threads),
-                "RESIDENT": str(at.resident),
-                "LOSS": compiled_loss,
-            },
-            unit,
-        )
+        self.layout, settings = settings_of_clients(
+            device, values=values, start=start, dense=rows.dense, unit=rows.unit, longest=self.longest, width=self.width,
+            number=self.number, bias=bias, ridge=ridge > 0.0, weighted=len(weights) > 0, loss=loss,
+        )  # fmt: skip
+        self.kernels = device.compile(settings, unit)
         self.unit = unit
         self._largest = int(np.diff(first).max())
         self._jumps = device.put(jumps(), np.uint64)
@@ -162,7 +170,7 @@ class DeviceClients:
     ) -> object:
         """The visits of a round, drawn on the device: the same as on the processor.
 
-        Client c draws from the numbers of the stream that begin at positions[c].
+        Client c draws from the numbers of the stream that begin at positions[c]. The last number of ``stream`` is that of the round.
         """
         visits = self.kept_room("visits", total, np.uint32)
         name, launch = "draw_visits", self._launch(4 * WARP, 0)
@@ -185,6 +193,8 @@ class DeviceClients:
             self._jumps,
             visits,
         )
+        # While the kernel works, the state of the next round is found, which takes the processor a tenth of a millisecond.
+        stream_state(seed, *stream[:-1], stream[-1] + 1)
         return visits
 
     def _launch(self, threads: int, memory: int) -> Launch:
@@ -265,7 +275,7 @@ class DeviceClients:
     def room_for(self, count: int) -> tuple[int, DeviceArray | None, DeviceArray]:
         """The blocks for this many clients, room for vectors that shared memory has no room for, and for the blocks' sums."""
         at, device = self.layout, self.device
-        blocks = min(device.processors * at.resident, -(-count // at.groups))
+        blocks = max(1, min(device.processors * at.resident, -(-count // at.groups)))
         size = blocks * at.groups * self.stride
         models = None if at.shared else self.kept_room("models", size, self.number)
         return blocks, models, self.kept_room("sums", blocks * self.stride, self.number)

@@ -47,7 +47,7 @@ RESHUFFLE_KERNEL void rows_of(const Rows &rows, Index n, Visit *out, const Here 
     const int lane = here.thread % warp;
     const Index each = here.threads / warp;
     for (Index i = here.block * each + here.thread / warp; i < n; i += here.blocks * each)
-        for (auto p = rows.begin(i) + lane; p < rows.end(i); p += warp) out[p] = Visit(i);
+        for (Index p = Index(rows.begin(i)) + lane; p < Index(rows.end(i)); p += warp) out[p] = Visit(i);
 }
 
 // out_j <- the place of the first of these sorted columns that is at least j, for j up to `features`.

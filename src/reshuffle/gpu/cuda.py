@@ -43,19 +43,31 @@ def load_cupy(purpose: str) -> ModuleType:
     return found
 
 
-class CudaModule:
-    """The kernels of one compilation."""
+def options_of(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """What NVRTC is told to compile the kernels with these settings."""
+    return (
+        "-std=c++20", "-default-device",  # for lambdas with parameters of any type
+        "--prec-div=false", "--ftz=true",  # of float32 alone
+        *(f"-DTHE_{name}={value}" for name, value in settings.items()),
+    )  # fmt: skip
 
-    def __init__(self, module: Any) -> None:
-        self.module = module
-        self._kernels: dict[tuple[str, int], Any] = {}
+
+class CudaModule:
+    """The kernels of one compilation. CuPy has one module for all compilations with the same settings, and so a limit that one of
+    them sets is that of all: each may have ``most`` bytes of shared memory."""
+
+    def __init__(self, module: Any, most: int) -> None:
+        self.module, self.most = module, most
+        self._kernels: dict[str, Any] = {}
+        self._large: set[str] = set()
 
     def run(self, name: str, launch: Launch, *arguments: object) -> None:
-        kernel = self._kernels.get((name, launch.memory))
+        kernel = self._kernels.get(name)
         if kernel is None:
-            kernel = self._kernels[name, launch.memory] = self.module.get_function(name)
-            if launch.memory > STATIC:
-                kernel.max_dynamic_shared_size_bytes = launch.memory
+            kernel = self._kernels[name] = self.module.get_function(name)
+        if launch.memory > STATIC and name not in self._large:
+            kernel.max_dynamic_shared_size_bytes = self.most
+            self._large.add(name)
         given = tuple(np.uint64(0) if a is None else a for a in arguments)
         kernel((launch.blocks,), (launch.threads,), given, shared_mem=launch.memory)
 
@@ -162,11 +174,6 @@ class CudaDevice:
         return self.get(self.cupy.linalg.solve(*map(self.cupy.asarray, (matrix, vector))))
 
     def compile(self, settings: Mapping[str, str], unit: str = "round") -> CudaModule:
-        given = tuple(f"-DTHE_{name}={value}" for name, value in settings.items())
-        options = (
-            "-std=c++20", "-default-device",  # for lambdas with parameters of any type
-            "--prec-div=false", "--ftz=true",  # of float32 alone
-            *given,
-        )  # fmt: skip
+        options = options_of(settings)
         module = self.cupy.RawModule(code=kernel_source(unit), options=options, backend="nvrtc")
-        return CudaModule(module)
+        return CudaModule(module, self.block_memory)

@@ -31,25 +31,32 @@ def check_outputs_on_device(loss: Loss) -> str:
     return name
 
 
+def settings_of_outputs(
+    value: np.dtype[np.generic], column: np.dtype[np.generic] | None, start: np.dtype[np.generic] | None, loss: Loss, bias: bool
+) -> dict[str, str]:  # fmt: skip
+    """The settings of the kernels for rows of these types; dense rows have neither columns nor starts."""
+    return {
+        "VALUE": "bool" if value == np.bool_ else NUMBERS[value.name],
+        "COLUMN": "std::uint32_t" if column is None else f"std::{column.name}_t",
+        "START": "std::uint64_t" if start is None else f"std::{start.name}_t",
+        "DENSE": str(int(column is None)),
+        "LOSS": check_outputs_on_device(loss),
+        "BIAS": "true" if bias else "false",
+    }
+
+
 def outputs_on_device(
     device: Device, rows: Rows, targets: DeviceArray, weights: DeviceArray, loss: Loss, features: int, bias: bool, outputs: tuple[int, ...],
 ) -> DeviceOutputs:  # fmt: skip
     """Samples for passes on the device: arrays that lie there, in a type that the kernels read, are not copied."""
-    name, n = check_outputs_on_device(loss), len(targets)
+    check_outputs_on_device(loss)
+    n = len(targets)
     nothing = device.put(np.zeros(n, dtype=np.float32), np.float32)
     base = samples_on_device(device, rows, nothing, weights, np.empty(0), Squared(), features, bias)
     values, columns, starts = base.rows
-    kernels = device.compile(
-        {
-            "VALUE": "bool" if values is None else NUMBERS[values.dtype.name],
-            "COLUMN": "std::uint32_t" if columns is None else f"std::{columns.dtype.name}_t",
-            "START": "std::uint64_t" if starts is None else f"std::{starts.dtype.name}_t",
-            "DENSE": str(int(base.dense)),
-            "LOSS": name,
-            "BIAS": "true" if bias else "false",
-        },
-        "outputs",
-    )
+    column, start = (None if a is None else np.dtype(a.dtype) for a in (columns, starts))
+    value = np.dtype(np.bool_ if values is None else values.dtype)
+    kernels = device.compile(settings_of_outputs(value, column, start, loss, bias), "outputs")
     kind = np.int32 if loss.targets == "classes" else np.float64
     return DeviceOutputs(base, kernels, device.put(targets, kind), loss, (int(outputs[0]),))
 

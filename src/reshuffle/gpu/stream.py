@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ MULTIPLIER = 0xDA942042E4DD58B5
 """The multiplier a of the state of PCG64DXSM."""
 BYTES = 6
 """Positions have this many bytes (see orders.cuh)."""
+REMEMBERED = 8
+"""States that are kept: those of this round and the next, of a few seeds."""
 WORD, WHOLE = (1 << 64) - 1, (1 << 128) - 1
 
 
@@ -35,6 +37,7 @@ def jumps() -> NDArray[np.uint64]:
     return np.array(rows, dtype=np.uint64)
 
 
+@lru_cache(maxsize=REMEMBERED)
 def stream_state(seed: int, *stream: int) -> tuple[np.uint64, ...]:
     """The state and the increment of ``randomness.Stream``, in halves, as the kernels take them."""
     found = generator(seed, *stream).bit_generator.state["state"]
