@@ -1,7 +1,6 @@
 """One large problem on a graphics card: seconds to a certified 1e-6, and the speed of a pass.
 
     python -m benchmarks.gpu_problem [sparse] [dense] [softmax] [words] [wide] [growth] [ones] [--csv problems.csv]
-    python -m benchmarks.gpu_problem sparse ones --alone --sums even coarse
     python -m benchmarks.gpu_problem figure --csv problems.csv --figure rows.png
 
 "softmax" is described in ``benchmarks.gpu_outputs``. "sparse" has 10⁸ rows of 20 values (float32, 16-bit columns) in 1,000 columns, "dense" 10⁷ × 256 float32, both drawn on the card, with targets of a
@@ -9,8 +8,7 @@ logistic model. "words" has 10⁷ rows of 20 values in 10⁵ columns, whose freq
 ``ExactProxRR(device="cuda", tol=1e-6).solve`` by the clock, the median of seven calls after a first one, so that
 kernels are compiled. A pass is timed by CUDA events; its bytes are those of values, columns, starts and targets that are read and of slopes
 that are written, and "share" is its bytes in a second beside those of a copy on the card. "ones" has up to 10⁹ rows of 20 ones: rows with
-values would not leave room for a run. With several ``--sums`` each problem is solved with both kinds of sums over the columns
-(``DeviceSamples.coarse``), one after the other; "alone" leaves out PyTorch and the processor.
+values would not leave room for a run.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from benchmarks.gpu import bandwidth, milliseconds
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.gpu import CudaDevice
 from reshuffle.rows import Rows
-from reshuffle.solvers.exact import newton_on_device
 
 VALUES, COLUMNS = 20, 1000
 TOL = 1e-6
@@ -86,25 +83,17 @@ def solved(problem: DeviceProblem) -> tuple[Any, float]:
     return found, float(np.median(seconds[1:]))
 
 
-def measure(
-    cupy: Any, problem: DeviceProblem, speed: float, name: str, sums: str = "even"
-) -> dict[str, Any]:
-    newton_on_device.COARSE_SUMS = sums == "coarse"
-    fit: Any = problem.datafit
-    if newton_on_device.takes_coarse_sums(fit, TOL):
-        fit = fit.coarsely()
+def measure(cupy: Any, problem: DeviceProblem, speed: float, name: str) -> dict[str, Any]:
+    fit = problem.datafit
     x = np.random.default_rng(2).normal(size=problem.shape) * 0.1
     at_zero = fit.at_zero
     pass_ms = milliseconds(cupy, lambda: fit.at(x), 5)
     read = fit.nbytes + 8 * fit.n * prod(fit.outputs)
     share = read / (1e-3 * pass_ms) / speed
-    gradient = fit.at(x).gradient
     digests = {fit.at(x).gradient.tobytes() for _ in range(3)}
-    even = problem.datafit.at(x).gradient
-    off = float(np.abs(gradient - even).max() / np.abs(even).max())
     found, seconds = solved(problem)
     row = {
-        "case": name, "sums": sums, "off_even": off, "rows": fit.n, "seconds": seconds, "gap": float(found.trace["gap"][-1]), "converged": found.converged,
+        "case": name, "rows": fit.n, "seconds": seconds, "gap": float(found.trace["gap"][-1]), "converged": found.converged,
         "steps": found.epoch, "passes": float(found.trace["gradients"][-1]) / fit.n, "pass_ms": pass_ms,
         "pass_gb": read / 1e9, "share_of_copy": share, "digests": len(digests), "nonzero": int(np.count_nonzero(found.x)),
         "objective": float(found.trace["objective"][-1]), "at_zero": at_zero,
@@ -115,9 +104,7 @@ def measure(
     return row
 
 
-def measure_sparse(
-    n: int, peers: bool, ones: bool = False, sums: tuple[str, ...] = ("even",)
-) -> list[dict[str, Any]]:
+def measure_sparse(n: int, peers: bool, ones: bool = False) -> list[dict[str, Any]]:
     device = CudaDevice("this benchmark")
     cupy = device.cupy
     cupy.get_default_memory_pool().free_all_blocks()
@@ -131,11 +118,7 @@ def measure_sparse(
     print(f"   checks of the arrays, and kernels compiled: {checks:.2f} s", flush=True)
     largest = float(np.abs(ridge.gradient(np.zeros(COLUMNS))).max())
     l1 = ridge.with_samples(ridge.datafit, rs.penalties.L1(STRENGTH * largest), 0.0)
-    found = [
-        measure(cupy, p, speed, f"{kind} {name}", how)
-        for how in sums
-        for p, name in ((l1, "l1"), (ridge, "ridge"))
-    ]
+    found = [measure(cupy, p, speed, f"{kind} {name}") for p, name in ((l1, "l1"), (ridge, "ridge"))]  # fmt: skip
     for row in found:
         row["checks_seconds"] = checks
     if peers:
@@ -292,7 +275,7 @@ def counted(problem: DeviceProblem) -> tuple[float, int]:
 
     def run(self: Any, name: str, launch: Any, *arguments: Any) -> None:
         nonlocal passes, rows
-        if name in ("whole_pass", "coarse_pass"):
+        if name == "whole_pass":
             passes += int(arguments[6]) / problem.n
         elif name == "rows_of_hessian":
             rows += int(arguments[11])
@@ -328,18 +311,14 @@ def main() -> None:
         "parts", nargs="*", default=["sparse", "dense", "softmax", "growth", "ones"]
     )
     parser.add_argument("--rows", type=int, default=100_000_000)
-    parser.add_argument("--sums", nargs="+", choices=("even", "coarse"), default=["even"])
-    parser.add_argument("--alone", action="store_true")
-    parser.add_argument("--most-ones", type=int, default=10**9)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--figure", type=Path)
     given = parser.parse_args()
     if "figure" in given.parts:
         draw(given.csv, given.figure)
     rows: list[dict[str, Any]] = []
-    sums = tuple(given.sums)
     if "sparse" in given.parts:
-        rows += measure_sparse(given.rows, peers=not given.alone, sums=sums)
+        rows += measure_sparse(given.rows, peers=True)
     if "dense" in given.parts:
         rows += measure_dense(given.rows // 10, 256)
     if "softmax" in given.parts:
@@ -353,13 +332,12 @@ def main() -> None:
     if "growth" in given.parts:
         for n in (10**5, 10**6, 10**7, 5 * 10**8, 8 * 10**8):
             try:
-                rows += measure_sparse(n, peers=False, sums=sums)
+                rows += measure_sparse(n, peers=False)
             except (MemoryError, rs.InputError) as error:
                 print(f"   {n:,} rows do not fit: {error}", flush=True)
     if "ones" in given.parts:
         for n in (10**6, 10**7, 10**8, 10**9):
-            if n <= given.most_ones:
-                rows += measure_sparse(n, peers=False, ones=True, sums=sums)
+            rows += measure_sparse(n, peers=False, ones=True)
     if given.csv and rows:
         names = list(dict.fromkeys(name for row in rows for name in row))
         with given.csv.open("w", newline="") as file:

@@ -2,7 +2,6 @@
 //
 // A number t with |t| < 2^41 is rounded to an integer, which is split into two limbs of LIMB bits, and both are added to 32-bit
 // counters in the memory of the block. After at most MOST numbers the counters are emptied into float64 sums.
-// A coarse sum rounds a number |t| < 2^20 to an integer that takes one counter: at most MOST of them stay below 2^31.
 // A second sum takes what is left of each number, times 2^41, in the same way: both together are as good as float64.
 #pragma once
 #include "lanes.cuh"
@@ -24,11 +23,7 @@ struct FixedPoint {
         counted(counters + j, int(unsigned(bits) & mask));
         counted(counters + stride + j, int(std::int64_t(bits) >> LIMB));
     }
-    // The integer next to factor * value alone, which is the last 32 bits: it must be below 2^20, so that MOST of them are below 2^31.
-    RESHUFFLE_KERNEL static void add_coarse(int *counters, Visit j, double factor, double value) {
-        counted(counters + j, int(unsigned(bits_of(fused(factor, value, magic)))));
-    }
-    // `add` of 2^41 times what it rounds away itself, which one rounding finds: fused multiplies without any.
+    // The same of 2^41 times what `add` rounds away, which one rounding finds: fused multiplies without any.
     RESHUFFLE_KERNEL static void add_rest(int *counters, int stride, Visit j, double factor, double value) {
         const double rounded = fused(factor, value, magic) - magic;
         add(counters, stride, j, fused(factor, value, -rounded), double(1ull << REST));

@@ -70,7 +70,6 @@ COLUMNS(column_squares_pass, true)
 SUMS(whole_pass, gradient)
 #if !THE_WIDE
 SUMS(rest_pass, rest)
-SUMS(coarse_pass, coarse)
 #endif
 RESHUFFLE_ENTRY(squares_pass, RESHUFFLE_BOUNDS,
                 PASS(squares)(WHOLE(nullptr, scales, up, nullptr, nullptr, nullptr, sums), reshuffle::THE_LOSS, here), SAMPLES,

@@ -15,9 +15,8 @@
 
 namespace reshuffle::gpu {
 
-// What a pass adds up by columns: w_i s_i a_ij, w_i a_ij^2, 2^41 times what rounding to integers leaves of the first, or the first rounded to
-// fewer bits.
-enum class Sum { gradient, squares, rest, coarse };
+// What a pass adds up by columns: w_i s_i a_ij, w_i a_ij^2, or 2^41 times what rounding to integers leaves of the first.
+enum class Sum { gradient, squares, rest };
 
 template <class Target>
 struct Targets {
@@ -36,7 +35,7 @@ struct Whole {
     int features;
     bool bias;
     const double *scales;   // of columns, powers of two; nothing where all are 1
-    double up;              // a power of two: |up w_i s_i a_ij scale_j| < 2^41, or 2^20 in coarse sums
+    double up;              // a power of two: |up w_i s_i a_ij scale_j| < 2^41
     const double *given;    // slopes, where they are not those at x
     double *slopes, *margins, *sums;  // sums: of each block, by column, and then the intercept's, the loss, the largest |w_i s_i|
 };
@@ -150,8 +149,6 @@ struct Sums {
         const double own = SUM == Sum::squares ? coef * value : coef, factor = scales ? own * scales[j] : own;
         if constexpr (SUM == Sum::rest)
             FixedPoint::add_rest(counters, stride, j, factor, value);
-        else if constexpr (SUM == Sum::coarse)
-            FixedPoint::add_coarse(counters, j, factor, value);
         else
             FixedPoint::add(counters, stride, j, factor, value);
     }

@@ -17,14 +17,10 @@ from reshuffle.losses import Loss
 
 BITS = 41
 """Numbers below 2^41 are added up as integers (fixed_point.cuh), and what rounding leaves of them times 2^41."""
-COARSE_BITS = 20
-"""The same of coarse sums: 2^10 such numbers are added up in 32 bits."""
 ROOM = 4.0
 """How much larger than any that were seen the slopes may become until a pass has to be made again."""
-LOST = 2.0**-12
+COARSE = 2.0**-12
 """Slopes below this share of what there was room for have lost digits, and the pass is made again."""
-COARSE_LOST = 2.0**-4
-"""The same of coarse sums, which have none to spare: slopes have at least 16 bits of their own."""
 BLOCK = 1 << 26
 """Numbers of a block of rows, 512 MB, of which products are made at a time."""
 
@@ -65,13 +61,6 @@ class DeviceSamples:
     """The largest w_i |s_i| that there is room for: known after a first pass, and one for all choices of these rows."""
     fine: bool = False
     """Whether a second pass adds up what the rounding to integers leaves: all digits of float64, whatever the entries of a column are."""
-    coarse: bool = False
-    """Whether passes add up terms that are rounded to few bits, by one atomic operation for each instead of two.
-
-    A term is rounded to a multiple of 2^-20·B, for the power of two B > |w_i s_i a_ij| that there is room for, at most 64 times the largest
-    term of the column sizes. The mean of n terms is then off by at most 2^-21·B, and by about 2^-20·B/√(12n) where the errors of terms are independent.
-    Values of f are not rounded.
-    """
 
     outputs = ()
     on_disk = False
@@ -113,16 +102,8 @@ class DeviceSamples:
 
     def finely(self) -> Self:
         """The same samples, with passes that add up all digits."""
-        return self._rounding(fine=True, coarse=False)
-
-    def coarsely(self) -> Self:
-        """The same samples, with passes that round terms to few bits; samples of them do not."""
-        return self._rounding(fine=False, coarse=self.layout.settings["WIDE"] == "0")
-
-    def _rounding(self, **how: bool) -> Self:
-        """The same samples with other sums: f(0) and the squares of columns stay what they are."""
         known = {name: vars(self)[name] for name in ("at_zero", "column_squares") if name in vars(self)}  # fmt: skip
-        return keep(replace(self, **how), **known)  # type: ignore[arg-type]
+        return keep(replace(self, fine=True), **known)
 
     # --- passes ----------------------------------------------------------------------------------
 
@@ -205,15 +186,13 @@ class DeviceSamples:
             return self._finished(sums, blocks, wanted)
 
         while True:
-            bits = COARSE_BITS if self.coarse else BITS
-            up = ldexp(1.0, bits - self.exponent - frexp(self.bound[0])[1])
-            total = summed("coarse_pass" if self.coarse else "whole_pass", slopes, margins)
+            up = ldexp(1.0, BITS - self.exponent - frexp(self.bound[0])[1])
+            total = summed("whole_pass", slopes, margins)
             most = float(total[-1])
             if not np.isfinite(most):
                 total[:-2] = np.nan
                 return total
-            least = (COARSE_LOST if self.coarse else LOST) * self.bound[0]
-            fits = most <= self.bound[0] and (most >= least or most == 0.0)
+            fits = most <= self.bound[0] and (most >= COARSE * self.bound[0] or most == 0.0)
             if self.layout.settings["WIDE"] == "1":
                 return total
             if fits:
@@ -297,14 +276,7 @@ class DeviceSamples:
                 "choice_of_rows", Launch(blocks, threads), *self.rows, at, np.int64(len(chosen)), begins, own, indices
             )  # fmt: skip
             rows = own, indices, begins
-        return replace(
-            self,
-            rows=rows,
-            targets=self.targets[at],
-            weights=weights,
-            offsets=offsets,
-            coarse=False,
-        )
+        return replace(self, rows=rows, targets=self.targets[at], weights=weights, offsets=offsets)
 
 
 def spread_rows(device: Device, kernels: Kernels, n: int, count: int, key: int) -> DeviceArray:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reshuffle.cached import cached_property
 from reshuffle.device_problem import DeviceProblem, SamplesOnDevice
 from reshuffle.errors import InputError
-from reshuffle.gpu import DeviceOutputs, DeviceSamples, StreamedSamples
+from reshuffle.gpu import DeviceOutputs, StreamedSamples
 from reshuffle.objective import Array
 from reshuffle.solvers.exact.decrement import STALLED
 from reshuffle.solvers.exact.device_models import HessianAt
@@ -33,18 +33,12 @@ STEPS = 20
 """Steps on a sample at most."""
 FINE = 2
 """Passes over all rows for sums of all digits."""
-COARSE_SUMS = False
-"""Whether steps may be made by coarse sums (``DeviceSamples.coarse``); ``benchmarks.gpu_problem --sums`` times both."""
-COARSE_TOL = 1e-7
-"""The least tol for which steps are made by coarse sums, whose terms have 20 bits."""
-COARSE_ROWS = 1_000_000
-"""Rows from which on they are: the errors of so many terms leave 3e-10 of the largest in their mean, and fewer rows take no time."""
 
 
 class NewtonOnDevice(Method):
     """``ExactProxRR`` on a device. The state: x, where the Hessian was taken, its rows, what the last step promised, damping, what the last hidden step promised, and whether passes are fine, and the room that the pass at x had.
 
-    Where tol is not small and rows are many, steps may be made by coarse sums. Sums of rounded terms (``DeviceSamples.rounded``) miss what small entries add beside very large ones of their column. Whoever ends by
+    Sums of rounded terms (``DeviceSamples.rounded``) miss what small entries add beside very large ones of their column. Whoever ends by
     them, with a small gap or because no step helps, is asked again by passes that add up all digits, and goes on with these where they disagree.
     """
 
@@ -52,8 +46,6 @@ class NewtonOnDevice(Method):
     _is_fine = False
 
     def __init__(self, solver: ExactProxRR, problem: DeviceProblem) -> None:
-        if takes_coarse_sums(problem.datafit, solver.tol):
-            problem = problem.with_samples(problem.datafit.coarsely())
         super().__init__(problem, solver)
         self.problem: DeviceProblem = problem
         self.schedule = whole_step
@@ -171,13 +163,6 @@ class NewtonOnDevice(Method):
         if isinstance(samples := self.newton.samples, StreamedSamples):
             found["disk_passes"] = samples.disk_passes
         return found
-
-
-def takes_coarse_sums(samples: SamplesOnDevice, tol: float) -> TypeGuard[DeviceSamples]:
-    """Whether steps are made by sums of terms with few bits, which fine passes confirm at the end. Rows of a stream wait for their copies, not for sums."""
-    if not (COARSE_SUMS and isinstance(samples, DeviceSamples) and samples.rounded):
-        return False
-    return tol >= COARSE_TOL and samples.n >= COARSE_ROWS
 
 
 def check_overflow(samples: SamplesOnDevice) -> None:
