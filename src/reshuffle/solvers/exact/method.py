@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 SAFETY = 0.5
 """The default step, as a share of 1/L_max: see benchmarks/NOTES.md."""
+AGAIN = 0.5
+"""With a ridge on several outputs a certificate is due, too, when the movement has fallen to this share since the last
+one: it costs less than half an epoch there, and two of them tell how fast the gap falls."""
 LONGEST_WAIT = 25
 """Epochs between two certificates at most, so that these are a few per cent of the work."""
 
@@ -161,7 +164,10 @@ class ExactMethod(Method):
             return epoch % CHECKED == 0
         if self.run.needs_proof:
             return False  # epochs prove nothing
-        return monitor.moves[-1] <= monitor.due or epoch % LONGEST_WAIT == 0
+        again = (
+            AGAIN * monitor.at if self.run.has_outputs_with_ridge and monitor.at < np.inf else 0.0
+        )
+        return monitor.moves[-1] <= max(monitor.due, again) or epoch % LONGEST_WAIT == 0
 
     def certify(self, state: ExactState) -> Check:
         return certify(self.run, state)

@@ -11,6 +11,7 @@ from reshuffle.penalties import ability
 from reshuffle.penalties.inexact import COLD
 from reshuffle.solvers.certificate import FreeCoordinates
 from reshuffle.solvers.exact.movement_monitor import OFTEN
+from reshuffle.solvers.exact.movement_monitor import SQUARE, STEEPEST
 from reshuffle.solvers.exact.newton_bound import certified
 from reshuffle.solvers.exact.newton_steps import NewtonSteps, can_finish
 from reshuffle.solvers.exact.state import ExactState
@@ -54,7 +55,8 @@ def certify(run: RunContext, state: ExactState) -> Check:
     gap = run.measure.from_slopes(state.x, slopes, g, value, start)
     if unfinished and gap > run.solver.tol and new.active.size == state.active.size:
         new, gap = _screened(run, new, gap)
-    monitor = new.monitor.after_check(gap, run.solver.tol)
+    steepest = STEEPEST if run.has_outputs_with_ridge else SQUARE
+    monitor = new.monitor.after_check(gap, run.solver.tol, steepest)
     return Check(gap, run.problem.n, 0, replace(new, monitor=monitor))
 
 

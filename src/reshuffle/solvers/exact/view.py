@@ -88,6 +88,12 @@ class RunContext:
         return tuple(phase.name for phase in self.phases)
 
     @cached_property
+    def has_outputs_with_ridge(self) -> bool:
+        """Whether there are several outputs, and ψ is a ridge, so that L-BFGS can act."""
+        fit = self.problem.datafit
+        return "lbfgs" in self.names and fit is not None and bool(fit.outputs)
+
+    @cached_property
     def at_zero(self) -> float:
         """|f(0)|, which accuracies are relative to."""
         fit = self.problem.datafit
@@ -212,9 +218,8 @@ class View:
 
     @property
     def led_by_lbfgs(self) -> bool:
-        """Whether L-BFGS goes all the way once it has begun: where it can act, and there are several outputs."""
-        fit = self.run.problem.datafit
-        return "lbfgs" in self.run.names and fit is not None and bool(fit.outputs)
+        """Whether L-BFGS goes all the way once it has begun."""
+        return self.run.has_outputs_with_ridge
 
     @property
     def digits(self) -> float:
