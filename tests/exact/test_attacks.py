@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import reshuffle as rs
 from reshuffle.solvers.exact import PHASES, Newton
@@ -49,7 +50,7 @@ def test_several_outputs_on_raw_columns(seed: int) -> None:
 def test_columns_and_starts_beyond_reason() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((50, 5)), np.sign(rng.standard_normal(50))
-    with pytest.raises(rs.InputError, match="all rows of X are zero"):
+    with pytest.raises(rs.InputError, match="underflow"):
         rs.ExactProxRR().solve(rs.Problem(X * 1e-170, y))
     problem = rs.Problem(X, y, penalty=rs.penalties.L1(0.01))
     results = [
@@ -109,3 +110,13 @@ def test_an_intercept_that_rounding_takes_away_is_not_certified() -> None:
     at_zero = problem.value(np.zeros(problem.shape))
     assert not result.converged or true - least <= 1e-6 * at_zero
     assert true - least <= 0.01 * at_zero
+
+
+@pytest.mark.parametrize("size", [1e-170, 1e-200])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_values_too_small_to_square_are_not_called_zero(size: float, sparse: bool) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 3)) * size, np.where(rng.random(60) < 0.5, -1.0, 1.0)
+    problem = rs.Problem(sp.csr_array(X) if sparse else X, y)
+    with pytest.raises(rs.InputError, match="underflow"):
+        rs.ExactProxRR().solve(problem)

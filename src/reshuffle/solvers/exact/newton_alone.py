@@ -102,12 +102,15 @@ class NewtonAlone(Method):
 
     def _check_columns(self, end: Ended) -> None:
         """After no step, or a bad one: refuse columns whose squares overflow, or underflow."""
+        fit = self.problem.datafit
         with np.errstate(over="ignore", under="ignore"):
-            squares = self.problem.datafit.column_squares.sum() + self.problem.fit_intercept
+            squares = fit.column_squares.sum() + self.problem.fit_intercept
         if not (np.isfinite(squares) and np.isfinite(end.objective)):
             raise InputError(OVERFLOW)
         if 0.0 < squares < np.finfo(np.float64).tiny:  # such numbers have lost their digits
             raise InputError(OVERFLOW)
+        if squares == 0.0 and not fit.weights.size and fit.quick.values.any():
+            raise InputError(OVERFLOW)  # nothing is left of them at all
         if squares + self.problem.ridge == 0.0:
             raise InputError(
                 "all rows of X are zero and there is no intercept: there is nothing to learn"
