@@ -16,8 +16,8 @@ from reshuffle.gpu.wide_samples import WideSamples
 
 
 @pytest.fixture(scope="module", params=["host", "card"])
-def device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return devices(request.param, tmp_path_factory)
+def device(request: pytest.FixtureRequest) -> Any:
+    return devices(request.param)
 
 
 @pytest.fixture(params=[8192, 3])
