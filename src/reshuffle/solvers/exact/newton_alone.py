@@ -42,6 +42,7 @@ class NewtonAlone(Method):
 
     keeps_best = True
     state_type = NewtonRun
+    solver: ExactProxRR
 
     def __init__(self, solver: ExactProxRR, problem: Problem, driver: NewtonDriver) -> None:
         self.problem: Problem = problem
