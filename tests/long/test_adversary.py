@@ -64,7 +64,10 @@ def wrong(found: list[Finding]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("first", range(0, PROBLEMS, SEVERAL))
+@pytest.mark.parametrize(
+    "first",
+    [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(SEVERAL, PROBLEMS, SEVERAL))],
+)
 def test_no_converged_is_false(first: int) -> None:
     """Of problems that this version draws anew."""
     found: list[Finding] = []
