@@ -31,7 +31,7 @@ D = 300_000
 
 
 @cache
-def drawn(n: int, d: int) -> tuple[sp.csr_matrix, Any]:
+def drawn(n: int, d: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(0)
     X = sp.random(n, d, density=20 / d, format="csr", random_state=rng)
     return X, np.sign(rng.standard_normal(n))
