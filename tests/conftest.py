@@ -120,6 +120,18 @@ def make_data() -> MakeData:
     return make
 
 
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty pictures, for tests of something else that a run of the command writes: to draw one takes most of its time."""
+    figure = pytest.importorskip("matplotlib.figure").Figure
+
+    def saved(self: Any, file: Any, **how: Any) -> None:
+        text = '<svg xmlns="http://www.w3.org/2000/svg"></svg>'
+        file.write(text) if hasattr(file, "write") else Path(file).write_text(text)
+
+    monkeypatch.setattr(figure, "savefig", saved)
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A cluster of Ray, for the tests of a file."""

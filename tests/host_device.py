@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -59,14 +60,17 @@ class HostChannel:
 
 
 class HostDevice:
-    """``block_memory`` can be made small, so that models do not fit, and ``memory``, so that rows do not."""
+    """``block_memory`` can be made small, so that models do not fit, and ``memory``, so that rows do not.
+
+    What is compiled once is kept in ``build/host-kernels`` for the next tests that want it.
+    """
 
     lanes = (1,)
     ahead = 1
     processors = 3
 
-    def __init__(self, folder: Path, block_memory: int = 1 << 16, memory: int = 1 << 40) -> None:
-        self.folder, self.block_memory, self.memory = folder, block_memory, memory
+    def __init__(self, block_memory: int = 1 << 16, memory: int = 1 << 40) -> None:
+        self.block_memory, self.memory = block_memory, memory
         self.processor_memory = 4 * block_memory
         self.launched: list[str] = []
 
@@ -99,19 +103,33 @@ class HostDevice:
 
     def compile(self, settings: Mapping[str, str], unit: str = "round") -> HostKernels:
         given = [f"-DTHE_{name}={value}" for name, value in settings.items()]
-        key = hashlib.sha256(repr((given, kernel_source(unit))).encode()).hexdigest()[:16]
-        library = self.folder / f"{key}.so"
-        if not library.exists():
-            text = self.folder / f"{key}.{os.getpid()}.cpp"
-            text.write_text(kernel_source(unit))
-            made = text.with_suffix(".so")
-            command = [str(COMPILER), "-std=c++20", "-O1", "-shared", "-fPIC", "-w"]
-            subprocess.run([*command, *given, "-I", CORE, str(text), "-o", str(made)], check=True)
-            made.rename(library)
-        return HostKernels(library)
+        return HostKernels(_library(kernel_source(unit), (*COMMAND, *given, "-I", str(CORE))))
 
 
-CORE = str(Path(__file__).parents[1] / "src" / "reshuffle" / "core")
+def _library(source: str, command: tuple[str, ...]) -> Path:
+    """The shared library of a source; its name tells everything that it was made of."""
+    key = hashlib.sha256(repr((command, source, _surroundings())).encode()).hexdigest()[:32]
+    library = KERNELS / f"{key}.so"
+    if not library.exists():
+        KERNELS.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=KERNELS) as place:  # workers may compile the same
+            text, made = Path(place) / "unit.cpp", Path(place) / "unit.so"
+            text.write_text(source)
+            subprocess.run([*command, str(text), "-o", str(made)], check=True)
+            made.replace(library)
+    return library
+
+
+@cache
+def _surroundings() -> tuple[str, ...]:
+    """What a library depends on besides its source: the compiler and the headers of the core."""
+    version = subprocess.run([*COMMAND[:1], "-v"], capture_output=True, text=True, check=True)
+    return (version.stderr, *(path.read_text() for path in sorted(CORE.glob("*.hpp"))))
+
+
+COMMAND = (str(COMPILER), "-std=c++20", "-O1", "-shared", "-fPIC", "-w")
+CORE = Path(__file__).parents[1] / "src" / "reshuffle" / "core"
+KERNELS = Path(__file__).parents[1] / "build" / "host-kernels"
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ from reshuffle.cli import main
 from reshuffle.estimators.model_file import KIND, VERSION
 from reshuffle.npz_archive import read_archive, write_archive
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:

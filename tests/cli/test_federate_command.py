@@ -51,6 +51,7 @@ def test_every_split(file: Path, split: str) -> None:
     assert written == files | {"model.npz", "report.html"}
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_resuming_ends_in_the_same_digest(file: Path) -> None:
     whole = digest(run(file, "--clients", "4").output)
     path = file.parent / "out" / "checkpoint.npz"
@@ -63,6 +64,7 @@ def test_resuming_ends_in_the_same_digest(file: Path) -> None:
     assert "seed" in refused.output
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_an_earlier_run_is_not_overwritten_without_force(file: Path) -> None:
     assert run(file, "--rounds", "3").exit_code == 0
     refused = run(file)
@@ -224,6 +226,7 @@ def test_a_federation_ends_in_a_model_that_predicts(clinics: Path) -> None:
         assert words in page
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_the_last_row_has_held_out_numbers_whatever_evaluate_is(clinics: Path) -> None:
     done = run(clinics, "--tol", "1e-8", "--rounds", "100", "--evaluate", "7", "--json")
     found = json.loads(done.stdout)
@@ -237,6 +240,7 @@ def test_the_last_row_has_held_out_numbers_whatever_evaluate_is(clinics: Path) -
     assert "tromso" in shown
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_an_accuracy_that_was_not_reached_is_told_by_the_exit_code(clinics: Path) -> None:
     done = run(clinics, "--tol", "1e-12", "--rounds", "2")
     assert done.exit_code == 3
@@ -244,6 +248,7 @@ def test_an_accuracy_that_was_not_reached_is_told_by_the_exit_code(clinics: Path
     assert run(clinics, "--rounds", "2", "--force").exit_code == 0  # no accuracy was asked for
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_folder_may_have_the_file_of_its_sites(clinics: Path) -> None:
     out = ["--out", str(clinics.parent / "o"), "--no-progress", "--rounds", "2", "--json"]
     done = CliRunner().invoke(main, ["federate", str(clinics.parent), *out])
@@ -261,6 +266,7 @@ def test_a_federation_without_test_data_says_so(sites: Path) -> None:
     assert "evaluate is for federated.Sites with test data, and no site has any" in refused.output
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_split_file_ends_in_a_model_of_its_labels(file: Path) -> None:
     found = json.loads(run(file, "--clients", "4", "--tol", "1e-6", "--json").stdout)
     assert found["classes"] == [1, 2]
@@ -332,6 +338,7 @@ def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in done.output
 
 
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("method", ["exact", "newton", "fedrr", "local-sgd"])
 def test_fewer_bytes_travel_and_a_run_can_be_resumed(tmp_path: Path, method: str) -> None:
     rng, file = np.random.default_rng(0), tmp_path / "wide"

@@ -21,6 +21,8 @@ from sklearn.datasets import load_diabetes
 import reshuffle as rs
 from reshuffle.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame, Any, list[str]]:

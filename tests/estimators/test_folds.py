@@ -20,6 +20,8 @@ from reshuffle.estimators import TimeFolds
 from reshuffle.estimators.folds import folds_of, grouped, paired
 from reshuffle.report.path import comparison
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 
 def sorted_diabetes(folder: Path) -> Path:
     """A regression table in the order of its target, as files that were exported by price or date are."""

@@ -21,6 +21,8 @@ import reshuffle as rs
 from reshuffle.errors import InputError
 from reshuffle.estimators.onnx_export import agreement
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 FITS = {
     "classes": ["-t", "buys", "--impute"],
     "svm": ["-t", "buys", "--impute", "--loss", "squared_hinge"],

@@ -6,6 +6,7 @@ Minimisers are those of numpy's linear algebra, scikit-learn and scipy.
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,7 @@ def test_a_run_that_the_mapping_ends_says_that_it_bounds_nothing() -> None:
 # --- text with many classes --------------------------------------------------------------------
 
 
+@cache
 def text(classes: int, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
     """Rows of unit length whose columns are heavy-tailed, most of them empty."""
     rng = np.random.default_rng(seed)

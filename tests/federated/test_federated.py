@@ -278,12 +278,12 @@ def test_the_safeguard_of_anderson() -> None:
 @pytest.mark.parametrize(
     "solver",
     [
-        rs.FedRR(step=rs.steps.InverseTime(), rounds=4000, eval_every=4000),
-        rs.FedRR(step=rs.steps.InverseTime(), rounds=4000, eval_every=4000, batch_size=3),
-        rs.FedRR(step=rs.steps.InverseTime(), rounds=4000, eval_every=4000, importance=True),
-        rs.LocalSGD(step=rs.steps.InverseTime(), rounds=4000, eval_every=4000),
-        rs.LocalSGD(step=rs.steps.InverseTime(), rounds=4000, eval_every=4000, local_steps=4),
-        rs.FedRR(step=rs.steps.InverseTime(), rounds=4000, eval_every=4000, participation=0.5),
+        rs.FedRR(step=rs.steps.InverseTime(), rounds=1600, eval_every=1600),
+        rs.FedRR(step=rs.steps.InverseTime(), rounds=1600, eval_every=1600, batch_size=3),
+        rs.FedRR(step=rs.steps.InverseTime(), rounds=1600, eval_every=1600, importance=True),
+        rs.LocalSGD(step=rs.steps.InverseTime(), rounds=1600, eval_every=1600),
+        rs.LocalSGD(step=rs.steps.InverseTime(), rounds=1600, eval_every=1600, local_steps=4),
+        rs.FedRR(step=rs.steps.InverseTime(), rounds=1600, eval_every=1600, participation=0.5),
     ],
     ids=["FedRR", "batches", "importance", "LocalSGD", "few steps", "participation"],
 )

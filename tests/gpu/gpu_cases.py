@@ -29,7 +29,7 @@ def missing_card() -> str:
     return ""
 
 
-def devices(kind: str, folder: pytest.TempPathFactory) -> Any:
+def devices(kind: str) -> Any:
     """The processor that stands for a card ("host"), or a card; the test is skipped where it is not there."""
     if kind == "card":
         if missing_card():
@@ -37,4 +37,4 @@ def devices(kind: str, folder: pytest.TempPathFactory) -> Any:
         return CudaDevice()
     if COMPILER is None:
         pytest.skip("g++ is not there")
-    return HostDevice(folder.mktemp("kernels"))
+    return HostDevice()

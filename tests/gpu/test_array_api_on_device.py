@@ -82,10 +82,10 @@ def dispatching(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def device(tmp_path_factory: pytest.TempPathFactory) -> HostCard:
+def device() -> HostCard:
     if COMPILER is None:
         pytest.skip("g++ is not there")
-    return HostCard(tmp_path_factory.mktemp("kernels"))
+    return HostCard()
 
 
 @pytest.mark.usefixtures("dispatching")

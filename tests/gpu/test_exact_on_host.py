@@ -24,11 +24,6 @@ from reshuffle.rows import Rows
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not there")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("kernels")
-
-
 def federation(loss: Any = None, layout: Any = sparse, **settings: Any) -> rs.federated.Federation:
     loss = loss or rs.losses.Logistic()
     X, y = random_data(loss, n=150)
@@ -55,9 +50,9 @@ def agree(
 
 @pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize("layout", [sparse, np.array])
-def test_the_model_is_that_of_threads(name: str, layout: Any, folder: Path) -> None:
+def test_the_model_is_that_of_threads(name: str, layout: Any) -> None:
     """With an intercept, a ridge, weights and rows of different lengths, some of them empty."""
-    agree(SOLVERS[name], weighted(layout), HostDevice(folder))
+    agree(SOLVERS[name], weighted(layout), HostDevice())
 
 
 def in_other_units(X: Any) -> Any:
@@ -69,9 +64,9 @@ def far_from_zero(X: Any) -> Any:
 
 
 @pytest.mark.parametrize("layout", [in_other_units, far_from_zero])
-def test_scales_that_clients_agree_on(layout: Any, folder: Path) -> None:
+def test_scales_that_clients_agree_on(layout: Any) -> None:
     clients = federation(layout=layout, fit_intercept=True)
-    agree(SOLVERS["default"], clients, HostDevice(folder), 1e-11)
+    agree(SOLVERS["default"], clients, HostDevice(), 1e-11)
 
 
 def ones(X: Any) -> Any:
@@ -83,26 +78,26 @@ def single(X: Any) -> Any:
 
 
 @pytest.mark.parametrize("layout", [ones, single])
-def test_every_layout_of_rows(layout: Any, folder: Path) -> None:
-    agree(SOLVERS["default"], federation(layout=layout), HostDevice(folder))
+def test_every_layout_of_rows(layout: Any) -> None:
+    agree(SOLVERS["default"], federation(layout=layout), HostDevice())
 
 
 @pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.targets != "counts"], ids=str)
-def test_losses(loss: Any, folder: Path) -> None:
-    agree(SOLVERS["default"], federation(loss), HostDevice(folder))
+def test_losses(loss: Any) -> None:
+    agree(SOLVERS["default"], federation(loss), HostDevice())
 
 
-def test_vectors_that_do_not_fit_into_shared_memory(folder: Path) -> None:
-    agree(SOLVERS["default"], weighted(), HostDevice(folder, block_memory=64))
+def test_vectors_that_do_not_fit_into_shared_memory() -> None:
+    agree(SOLVERS["default"], weighted(), HostDevice(block_memory=64))
 
 
-def test_many_clients_of_one_label_and_of_one_row(folder: Path) -> None:
-    agree(rs.ExactFedRR(rounds=8, seed=1), by_label(), HostDevice(folder))
+def test_many_clients_of_one_label_and_of_one_row() -> None:
+    agree(rs.ExactFedRR(rounds=8, seed=1), by_label(), HostDevice())
 
 
-def test_the_certificate_is_that_of_the_pooled_solution(folder: Path) -> None:
+def test_the_certificate_is_that_of_the_pooled_solution() -> None:
     clients = by_label(parts=40)
-    solver = rs.ExactFedRR(rounds=300, seed=1, tol=1e-10, engine=OnHost(where=HostDevice(folder)))
+    solver = rs.ExactFedRR(rounds=300, seed=1, tol=1e-10, engine=OnHost(where=HostDevice()))
     found = solver.solve(clients)
     assert found.converged
     pooled = replace(solver, engine="threads", rounds=600, tol=1e-13).solve(clients)
@@ -110,13 +105,13 @@ def test_the_certificate_is_that_of_the_pooled_solution(folder: Path) -> None:
     np.testing.assert_allclose(found.x, pooled.x, atol=1e-4)
 
 
-def test_rounds_from_one_matrix_reach_the_pooled_solution(folder: Path) -> None:
+def test_rounds_from_one_matrix_reach_the_pooled_solution() -> None:
     """The example of docs/gpu.md, against the exact method on the pooled rows."""
     X, y = random_data(rs.losses.Logistic(), n=120)
     problem = rs.Problem(sparse(X), y, penalty=rs.penalties.ElasticNet(0.01, 0.05))
     fit, first = problem.datafit, np.arange(31) * 4
     clients = DeviceClients(
-        HostDevice(folder), fit.rows, y, np.empty(0), rs.losses.Logistic(), first, X.shape[1], unit="exact"
+        HostDevice(), fit.rows, y, np.empty(0), rs.losses.Logistic(), first, X.shape[1], unit="exact"
     )  # fmt: skip
     passes = LocalPasses("shuffle", False, 1, np.full(30, 4), np.ones(30))
     rounds = DeviceExactRounds(clients, passes, 0, first[:-1])
@@ -131,18 +126,18 @@ def test_rounds_from_one_matrix_reach_the_pooled_solution(folder: Path) -> None:
     np.testing.assert_allclose(x, wanted, atol=1e-9)
 
 
-def test_passes_that_cancel_each_other(folder: Path) -> None:
-    agree(CANCELLED, cancelling(), HostDevice(folder))
+def test_passes_that_cancel_each_other() -> None:
+    agree(CANCELLED, cancelling(), HostDevice())
 
 
 @pytest.mark.parametrize("passes", [1, 2])
-def test_every_client_ends_where_it_ends_on_threads(passes: int, folder: Path) -> None:
+def test_every_client_ends_where_it_ends_on_threads(passes: int) -> None:
     """Single clients, of which some stay away and one makes a plain step."""
     clients, step = cancelling(), 2.0 if passes == 1 else 0.3
     local = Corrected(rs.orders.Reshuffle(), passes, False, 2)
     work = plan(clients, local)
     group = ClientGroup(clients.clients, 0, work.factors)
-    rounds = rounds_aboard(local, group, work.positions, HostDevice(folder), "float64")
+    rounds = rounds_aboard(local, group, work.positions, HostDevice(), "float64")
     assert isinstance(rounds, DeviceExactRounds)
     x, wanted = np.zeros(2), [np.zeros(2), np.zeros(2)]
     z, plain = rounds.start(x), 0
@@ -163,9 +158,9 @@ def test_every_client_ends_where_it_ends_on_threads(passes: int, folder: Path) -
 
 
 @pytest.mark.parametrize("name", ["default", "no acceleration", "participation"])
-def test_a_run_resumes_to_the_same_bits(name: str, folder: Path, tmp_path: Path) -> None:
+def test_a_run_resumes_to_the_same_bits(name: str, tmp_path: Path) -> None:
     clients = weighted()
-    solver = replace(SOLVERS[name], engine=OnHost(where=HostDevice(folder)))
+    solver = replace(SOLVERS[name], engine=OnHost(where=HostDevice()))
     whole = solver.solve(clients)
     assert solver.solve(clients).digest == whole.digest
     part = replace(solver, rounds=3).solve(clients)
@@ -174,27 +169,27 @@ def test_a_run_resumes_to_the_same_bits(name: str, folder: Path, tmp_path: Path)
         assert np.array_equal(solver.solve(clients, resume=saved).x, whole.x)
 
 
-def test_a_saved_state_with_wrong_anchors_is_refused(folder: Path) -> None:
+def test_a_saved_state_with_wrong_anchors_is_refused() -> None:
     clients = weighted()
-    solver = replace(SOLVERS["participation"], engine=OnHost(where=HostDevice(folder)))
+    solver = replace(SOLVERS["participation"], engine=OnHost(where=HostDevice()))
     part = replace(solver, rounds=3).solve(clients)
     part.state["image_rows0"] = part.state["image_rows0"] + np.int32(1000)
     with pytest.raises(rs.InputError, match="anchors of the saved image 0"):
         solver.solve(clients, resume=part)
 
 
-def test_single_precision_is_single(folder: Path) -> None:
+def test_single_precision_is_single() -> None:
     clients, solver = weighted(), SOLVERS["no acceleration"]
     wanted = solver.solve(clients).x
-    engine = OnHost(number="float32", where=HostDevice(folder))
+    engine = OnHost(number="float32", where=HostDevice())
     found = replace(solver, engine=engine).solve(clients).x
     error = np.abs(found - wanted).max() / np.abs(wanted).max()
     assert 1e-9 < error < 1e-5
 
 
-def test_a_run_that_diverges_says_so(folder: Path) -> None:
+def test_a_run_that_diverges_says_so() -> None:
     clients = federation(rs.losses.Squared())
-    solver = rs.ExactFedRR(rounds=50, step=1e6, engine=OnHost(where=HostDevice(folder)))
+    solver = rs.ExactFedRR(rounds=50, step=1e6, engine=OnHost(where=HostDevice()))
     with pytest.raises(rs.DivergenceError, match="diverged in epoch"):
         solver.solve(clients)
 
@@ -210,19 +205,19 @@ def test_a_run_that_diverges_says_so(folder: Path) -> None:
     ],
     ids=str,
 )
-def test_what_the_device_does_not_do_is_refused(solver: Any, said: str, folder: Path) -> None:
+def test_what_the_device_does_not_do_is_refused(solver: Any, said: str) -> None:
     with pytest.raises(rs.InputError, match=said):
-        replace(solver, engine=OnHost(where=HostDevice(folder))).solve(federation())
+        replace(solver, engine=OnHost(where=HostDevice())).solve(federation())
 
 
-def test_rounds_that_do_not_fit_the_clients_are_refused(folder: Path) -> None:
+def test_rounds_that_do_not_fit_the_clients_are_refused() -> None:
     first = np.array([0, 2, 3])
     rows = Rows(np.ones((3, 2)), *2 * [np.empty(0, dtype=np.uint32)])
 
     def made(passes: LocalPasses, **settings: Any) -> DeviceExactRounds:
         given = {"unit": "exact"} | settings
         clients = DeviceClients(
-            HostDevice(folder), rows, np.ones(3), np.empty(0), rs.losses.Logistic(), first, 2, **given
+            HostDevice(), rows, np.ones(3), np.empty(0), rs.losses.Logistic(), first, 2, **given
         )  # fmt: skip
         return DeviceExactRounds(clients, passes, 0, first[:-1])
 

@@ -18,8 +18,8 @@ from reshuffle.gpu import CudaDevice
 
 
 @pytest.fixture(scope="module", params=["host", "card"])
-def device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return devices(request.param, tmp_path_factory)
+def device(request: pytest.FixtureRequest) -> Any:
+    return devices(request.param)
 
 
 def outlier(size: float = 1e12, n: int = 100) -> tuple[Any, Any]:
@@ -54,7 +54,7 @@ def test_large_entries_hide_no_small_ones_in_a_stream(tmp_path: Path, device: An
     np.savez(tmp_path / "rows.npz", X=X, y=y)
     convert(tmp_path / "rows.npz", tmp_path / "shards", Conversion(shard_rows=100))
     rows, targets = open_shards(tmp_path / "shards", memory=2000)
-    small = HostDevice(device.folder, memory=30_000) if isinstance(device, HostDevice) else CudaDevice(memory=30_000)  # fmt: skip
+    small = HostDevice(memory=30_000) if isinstance(device, HostDevice) else CudaDevice(memory=30_000)  # fmt: skip
     penalty = rs.penalties.L1(1e-3)
     found = rs.ExactProxRR(tol=1e-8, device=small).solve(rs.Problem(rows, targets, penalty=penalty))
     assert found.trace["disk_passes"][-1] > 1.0

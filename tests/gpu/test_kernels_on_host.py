@@ -26,11 +26,6 @@ from reshuffle.rows import Rows
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not there")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("kernels")
-
-
 def federation(loss: Any = None, layout: Any = sparse, **settings: Any) -> rs.federated.Federation:
     loss = loss or rs.losses.Logistic()
     X, y = random_data(loss, n=150)
@@ -60,11 +55,11 @@ SOLVERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-def test_the_model_is_that_of_threads(name: str, folder: Path) -> None:
+def test_the_model_is_that_of_threads(name: str) -> None:
     """With an intercept, a ridge, weights and rows of different lengths, some of them empty."""
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 150)
     clients = federation(ridge=0.1, fit_intercept=True, sample_weight=weights)
-    agree(SOLVERS[name], clients, HostDevice(folder))
+    agree(SOLVERS[name], clients, HostDevice())
 
 
 def ones(X: Any) -> Any:
@@ -76,39 +71,39 @@ def single(X: Any) -> Any:
 
 
 @pytest.mark.parametrize("layout", [np.array, ones, single])
-def test_every_layout_of_rows(layout: Any, folder: Path) -> None:
-    agree(SOLVERS["FedRR"], federation(layout=layout), HostDevice(folder))
+def test_every_layout_of_rows(layout: Any) -> None:
+    agree(SOLVERS["FedRR"], federation(layout=layout), HostDevice())
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-def test_every_loss_of_one_output(loss: Any, folder: Path) -> None:
+def test_every_loss_of_one_output(loss: Any) -> None:
     solver = replace(SOLVERS["FedRR"], step=0.01)
-    agree(solver, federation(loss), HostDevice(folder))
+    agree(solver, federation(loss), HostDevice())
 
 
-def test_models_that_do_not_fit_into_shared_memory(folder: Path) -> None:
-    agree(SOLVERS["FedRR"], federation(ridge=0.1), HostDevice(folder, block_memory=64))
+def test_models_that_do_not_fit_into_shared_memory() -> None:
+    agree(SOLVERS["FedRR"], federation(ridge=0.1), HostDevice(block_memory=64))
 
 
-def test_a_strong_ridge_folds_the_scale_in(folder: Path) -> None:
+def test_a_strong_ridge_folds_the_scale_in() -> None:
     """The scale of the iterate falls below its limit many times in a round."""
     clients = federation(ridge=30.0, fit_intercept=True)
     for batch in (1, 3):
-        agree(rs.FedRR(rounds=3, step=0.03, seed=1, batch_size=batch), clients, HostDevice(folder))
+        agree(rs.FedRR(rounds=3, step=0.03, seed=1, batch_size=batch), clients, HostDevice())
 
 
-def test_single_precision_is_single(folder: Path) -> None:
+def test_single_precision_is_single() -> None:
     clients, solver = federation(ridge=0.1), SOLVERS["FedRR"]
     wanted = solver.solve(clients).x
-    engine = OnHost(number="float32", where=HostDevice(folder))
+    engine = OnHost(number="float32", where=HostDevice())
     found = replace(solver, engine=engine).solve(clients).x
     error = np.abs(found - wanted).max() / np.abs(wanted).max()
     assert 1e-9 < error < 1e-5
 
 
-def test_a_run_that_diverges_says_so(folder: Path) -> None:
+def test_a_run_that_diverges_says_so() -> None:
     clients = federation(rs.losses.Squared())
-    solver = rs.FedRR(rounds=50, step=1e6, seed=0, engine=OnHost(where=HostDevice(folder)))
+    solver = rs.FedRR(rounds=50, step=1e6, seed=0, engine=OnHost(where=HostDevice()))
     with pytest.raises(rs.DivergenceError, match="diverged in epoch"):
         solver.solve(clients)
 
@@ -138,14 +133,14 @@ def test_the_device_jumps_to_any_number_of_a_stream() -> None:
     ],
     ids=str,
 )
-def test_what_the_device_does_not_do_is_refused(solver: Any, said: str, folder: Path) -> None:
-    engine = OnHost(where=HostDevice(folder))
+def test_what_the_device_does_not_do_is_refused(solver: Any, said: str) -> None:
+    engine = OnHost(where=HostDevice())
     with pytest.raises(rs.InputError, match=said):
         replace(solver, engine=engine).solve(federation())
 
 
-def test_losses_without_a_kernel_are_refused(folder: Path) -> None:
-    engine = OnHost(where=HostDevice(folder))
+def test_losses_without_a_kernel_are_refused() -> None:
+    engine = OnHost(where=HostDevice())
     X, y = random_data(rs.losses.Logistic(), n=60)
     classes = np.arange(60) % 3
     problem = rs.Problem(X, classes, loss=rs.losses.Multinomial())
@@ -177,9 +172,7 @@ def test_losses_without_a_kernel_are_refused(folder: Path) -> None:
     ],
     ids=str,
 )
-def test_arrays_that_kernels_would_misread_are_refused(
-    change: dict[str, Any], said: str, folder: Path
-) -> None:
+def test_arrays_that_kernels_would_misread_are_refused(change: dict[str, Any], said: str) -> None:
     given: dict[str, Any] = {
         "indices": [0, 1, 0, 2], "indptr": [0, 2, 2, 4], "first": [0, 2, 3], "weights": [], "number": "float64",
     } | change  # fmt: skip
@@ -188,15 +181,15 @@ def test_arrays_that_kernels_would_misread_are_refused(
     )  # fmt: skip
     with pytest.raises(rs.InputError, match=said):
         DeviceClients(
-            HostDevice(folder), rows, np.ones(3), np.array(given["weights"]), rs.losses.Logistic(),
+            HostDevice(), rows, np.ones(3), np.array(given["weights"]), rs.losses.Logistic(),
             np.array(given["first"]), 3, number=given["number"],
         )  # fmt: skip
 
 
-def test_passes_that_do_not_fit_the_clients_are_refused(folder: Path) -> None:
+def test_passes_that_do_not_fit_the_clients_are_refused() -> None:
     first = np.array([0, 2, 3])
     clients = DeviceClients(
-        HostDevice(folder), Rows(np.ones((3, 2)), *2 * [np.empty(0, dtype=np.uint32)]), np.ones(3),
+        HostDevice(), Rows(np.ones((3, 2)), *2 * [np.empty(0, dtype=np.uint32)]), np.ones(3),
         np.empty(0), rs.losses.Logistic(), first, 2,
     )  # fmt: skip
     good = LocalPasses("shuffle", False, 1, np.array([2, 1]), np.ones(2))
@@ -212,9 +205,9 @@ def test_passes_that_do_not_fit_the_clients_are_refused(folder: Path) -> None:
         DeviceRounds(clients, good, 0, np.array([0, -1]))
 
 
-def test_rows_that_are_all_empty(folder: Path) -> None:
+def test_rows_that_are_all_empty() -> None:
     problem = rs.Problem(sp.csr_matrix((30, 4)), np.sign(np.arange(30) - 9.5), fit_intercept=True)
-    agree(SOLVERS["FedRR"], rs.federated.split(problem, clients=4), HostDevice(folder))
+    agree(SOLVERS["FedRR"], rs.federated.split(problem, clients=4), HostDevice())
 
 
 def test_without_cupy_a_sentence_comes_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,14 +232,14 @@ def test_without_a_card_a_sentence_comes_too(monkeypatch: pytest.MonkeyPatch) ->
         rs.FedRR(engine="cuda").solve(federation())
 
 
-def test_sites_are_refused(folder: Path) -> None:
+def test_sites_are_refused() -> None:
     X, y = random_data(rs.losses.Logistic(), n=60)
     sites = rs.federated.Sites([(X[:30], y[:30]), (X[30:], y[30:])])
     with pytest.raises(rs.InputError, match="sites need"):
-        rs.FedRR(rounds=2, engine=OnHost(where=HostDevice(folder))).solve(sites)
+        rs.FedRR(rounds=2, engine=OnHost(where=HostDevice())).solve(sites)
 
 
-def test_rows_on_disk_are_refused(folder: Path, tmp_path: Path) -> None:
+def test_rows_on_disk_are_refused(tmp_path: Path) -> None:
     X, y = random_data(rs.losses.Logistic(), n=60)
     whole = rs.Problem(sparse(X), y)
 
@@ -258,7 +251,7 @@ def test_rows_on_disk_are_refused(folder: Path, tmp_path: Path) -> None:
         Elsewhere(*(getattr(fit, name) for name in fit.__dataclass_fields__))
     )
     clients = rs.federated.Federation([other, other])
-    solver = rs.LocalSGD(rounds=2, step=0.1, engine=OnHost(where=HostDevice(folder)))
+    solver = rs.LocalSGD(rounds=2, step=0.1, engine=OnHost(where=HostDevice()))
     with pytest.raises(rs.InputError, match="with rows in memory"):
         solver.solve(clients)
 

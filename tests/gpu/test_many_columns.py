@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from reshuffle.gpu.wide_samples import WideSamples
 
 
 @pytest.fixture(scope="module", params=["host", "card"])
-def device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return devices(request.param, tmp_path_factory)
+def device(request: pytest.FixtureRequest) -> Any:
+    return devices(request.param)
 
 
 @pytest.fixture(params=[8192, 3])
@@ -29,6 +30,7 @@ def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(wide_samples, "PIECE", request.param)
 
 
+@cache
 def words(n: int = 400, d: int = 4500, seed: int = 0) -> Any:
     """Rows as of texts: few words are frequent, and many are never seen."""
     rng = np.random.default_rng(seed)

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not there")
 
 
 @pytest.fixture(scope="module")
-def device(tmp_path_factory: pytest.TempPathFactory) -> HostDevice:
-    return HostDevice(tmp_path_factory.mktemp("kernels"))
+def device() -> HostDevice:
+    return HostDevice()
 
 
 def problem_of(

@@ -32,13 +32,12 @@ N = 1500
 
 
 @pytest.fixture(scope="module", params=[HOST, CARD])
-def device_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def device_of(request: pytest.FixtureRequest) -> Any:
     """A device with so many bytes for rows."""
-    folder = tmp_path_factory.mktemp("kernels")
 
     def made(memory: int = SMALL) -> Any:
         if request.param == "host":
-            return HostDevice(folder, memory=memory)
+            return HostDevice(memory=memory)
         return CudaDevice(memory=memory)
 
     return made

@@ -65,7 +65,10 @@ def wrong(found: list[Finding]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("first", range(0, PROBLEMS, SEVERAL))
+@pytest.mark.parametrize(
+    "first",
+    [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(SEVERAL, PROBLEMS, SEVERAL))],
+)
 def test_no_converged_is_false(first: int) -> None:
     """Of problems that this version draws anew."""
     found: list[Finding] = []
@@ -211,11 +214,13 @@ def test_the_objective_is_that_of_the_package(first: int) -> None:
         assert theirs.value(zero) == pytest.approx(found.at_zero, rel=1e-12), seed
 
 
-@pytest.mark.parametrize("first", [200, 230, 260])
+@pytest.mark.parametrize(
+    "first", [200, *(pytest.param(later, marks=pytest.mark.slow) for later in range(210, 290, 10))]
+)
 def test_bounds_from_anywhere_hold(first: int) -> None:
     """The lower bound at any point is below P at the best point that independent solvers find."""
     proved = 0
-    for seed in range(first, first + 30):
+    for seed in range(first, first + 10):
         found = drawn(seed)
         if not is_quick(found, 5_000):
             continue
@@ -236,7 +241,7 @@ def test_bounds_from_anywhere_hold(first: int) -> None:
             upper, lower = found.bounds(x)
             assert lower <= best.upper + 1e-12 * found.at_zero, (seed, size)
             assert upper >= best.lower - 1e-12 * found.at_zero, (seed, size)
-    assert proved >= 9
+    assert proved >= 3
 
 
 def claimed(x: Any, tol: float, converged: bool = True) -> _Run:

@@ -17,7 +17,9 @@ BATCH = 25  # problems of one test: a failure names few, and start-up is paid on
 FEW = 200  # epochs: what has not converged by then makes no claim that could be false
 
 
-@pytest.mark.parametrize("first", SEEDS[::BATCH])
+@pytest.mark.parametrize(
+    "first", [0, 25, *(pytest.param(more, marks=pytest.mark.slow) for more in SEEDS[50::BATCH])]
+)
 def test_no_converged_is_false(first: int) -> None:
     """P(x) of a run that says 'converged' is within tol·f(0) of a point that Newton's method found."""
     make, false = solver_of("ExactProxRR", FEW, None), []

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,15 @@ STEP_BY_STEP = [Newton(at_once=False), *PHASES[1:]]
 D = 300_000
 
 
-def wide(n: int = 40, d: int = D, **options: Any) -> rs.Problem:
+@cache
+def drawn(n: int, d: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(0)
     X = sp.random(n, d, density=20 / d, format="csr", random_state=rng)
-    return rs.Problem(X, np.sign(rng.standard_normal(n)), **options)
+    return X, np.sign(rng.standard_normal(n))
+
+
+def wide(n: int = 40, d: int = D, **options: Any) -> rs.Problem:
+    return rs.Problem(*drawn(n, d), **options)
 
 
 class Halves:

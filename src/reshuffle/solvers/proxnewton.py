@@ -85,6 +85,21 @@ class ModelStep(NamedTuple):
     rounds: int
 
 
+class Searched(NamedTuple):
+    """A step to x + length·(u - x), and what it took to find it; of length zero where no step lowers P."""
+
+    u: Array
+    decrease: float
+    """That of the model."""
+    length: float
+    damping: float
+    """That of the next step."""
+    passes: int
+    rounds: int
+    flat: bool = False
+    """Whether P itself shows no difference."""
+
+
 class NewtonByHessian(Method):
     """``ProxNewton`` on a problem. The state: x, damping, and the decrease of the last model."""
 
@@ -142,35 +157,35 @@ class NewtonByHessian(Method):
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         damping, last = state["newton"].tolist()
-        at, passes, rounds = self._expand(state["x"]), 1, 0
-        height = at.value + self._psi(at.x)
+        at = self._expand(state["x"])
+        found = self._search(at, damping)
+        work = found.passes * self.problem.n, found.rounds
+        if found.length == 0.0 or (found.flat and not found.decrease < SHRINKS * last):
+            return Epoch(state, *work, found.length, STALLED)
+        x = found.u if found.length == 1.0 else at.x + found.length * (found.u - at.x)
+        newton = np.array([found.damping, found.decrease])
+        return Epoch({"x": x, "newton": newton, "moved": x - at.x}, *work, found.length)
+
+    def _search(self, at: FirstOrder, damping: float) -> Searched:
+        """Models with more and more damping, until the step of one lowers P."""
+        height, passes, rounds = at.value + self._psi(at.x), 1, 0
         active = self.psi.wanted(at.x, at.gradient / SLACK) if self.compiled else self.everything
-        kept = np.flatnonzero(active).astype(np.uint32)
-        H = self.problem.hessian(at.x, kept)
+        H = self.problem.hessian(at.x, np.flatnonzero(active).astype(np.uint32))
         at.gradient[~self.problem.varying] = 0.0
         while True:
             listen()
-            trial = self._model(at, active, kept, H, damping)
-            rounds += trial.rounds
-            if trial.decrease <= native.ROUNDING * abs(height):  # P shows nothing of it: slopes do
-                ends = not trial.decrease < SHRINKS * last
-                new = state if ends else self._state(trial.u, at.x, 0.0, trial.decrease)
-                return Epoch(new, passes * self.problem.n, rounds, 1.0, STALLED if ends else "")
-            length, made = self._length(at, trial.u, height)
-            passes += made
-            if length > 0.0:
-                break
-            damping = max(MORE_DAMPING * damping, FIRST_DAMPING)
-            if damping > MOST_DAMPING:
-                return Epoch(state, passes * self.problem.n, rounds, 0.0, STALLED)
-        x = trial.u if length == 1.0 else at.x + length * (trial.u - at.x)
-        if length == 1.0:
-            damping = damping / MORE_DAMPING if damping > FIRST_DAMPING else 0.0
-        new = self._state(x, at.x, damping, trial.decrease)
-        return Epoch(new, passes * self.problem.n, rounds, length)
-
-    def _state(self, x: Array, before: Array, damping: float, decrease: float) -> State:
-        return {"x": x, "newton": np.array([damping, decrease]), "moved": x - before}
+            u, decrease, made = self._model(at, active, H, damping)
+            rounds += made
+            if decrease <= native.ROUNDING * abs(height):  # P shows nothing of it: slopes do
+                return Searched(u, decrease, 1.0, 0.0, passes, rounds, flat=True)
+            length, tried = self._length(at, u, height)
+            passes += tried
+            if length == 1.0:
+                damping = damping / MORE_DAMPING if damping > FIRST_DAMPING else 0.0
+            elif not length > 0.0:
+                damping = max(MORE_DAMPING * damping, FIRST_DAMPING)
+            if length > 0.0 or damping > MOST_DAMPING:
+                return Searched(u, decrease, length, damping, passes, rounds)
 
     def endless(self, state: State) -> str:
         """Whether f falls for ever along the last step, and no penalty rises."""
@@ -189,9 +204,7 @@ class NewtonByHessian(Method):
     def _psi(self, x: Array) -> float:
         return self.problem.penalty.value(x) + 0.5 * self.problem.ridge * float(x @ x)
 
-    def _model(
-        self, at: FirstOrder, active: Mask, kept: Any, H: Array, damping: float
-    ) -> ModelStep:
+    def _model(self, at: FirstOrder, active: Mask, H: Array, damping: float) -> ModelStep:
         """The minimiser of the model in the active features."""
         bent = H + np.diag(damping * np.diag(H)) if damping else H
         if not self.compiled:
@@ -201,7 +214,7 @@ class NewtonByHessian(Method):
         form = self.psi.form(active)
         solved = descend(form, bent, at.gradient[active], start, u, native.FINE, floor)
         whole = at.x.copy()
-        whole[kept] = u
+        whole[active] = u
         good = np.isfinite(solved.gained) and np.isfinite(u).all()
         return ModelStep(whole if good else at.x, solved.gained if good else np.inf, solved.rounds)
 

@@ -42,6 +42,7 @@ class NewtonAlone(Method):
 
     keeps_best = True
     state_type = NewtonRun
+    solver: ExactProxRR
 
     def __init__(self, solver: ExactProxRR, problem: Problem, driver: NewtonDriver) -> None:
         self.problem: Problem = problem
@@ -62,26 +63,36 @@ class NewtonAlone(Method):
 
     def advance(self, state: NewtonRun, epoch: int, step: float) -> Epoch:
         """Newton steps until the bound is small enough, or no step lowers P."""
-        at_zero = abs(self._at_zero)
-        least = PRECISION * at_zero
-        target = max(min(self.solver.tol, LOOSEST) * at_zero, least)
-        most = 1 if self.watched else self.solver.epochs - epoch
         begin, visited = self._begin(state)
-        end = self.driver.run(begin, state.progress, target, at_zero, most)
-        if not end.progress.bound <= target and self._is_lost(state, end):
-            zero = self.driver.inner(np.zeros(self.problem.shape))
-            end = self.driver.run(zero, Progress(), target, at_zero, most)
+        end = self._steps(state, begin, 1 if self.watched else self.solver.epochs - epoch)
         new = NewtonRun(end.at.x, end.inner, state.made + end.steps, end.progress, end)
         if end.stuck or not (new.made and np.isfinite(end.objective)):
             self._check_columns(end)
-        done = end.stuck or end.progress.bound <= least or not end.steps
-        stalled = ""
-        if done and self.proves and not end.progress.bound <= target:
-            stalled = stalled_at(self.problem, end.at, self._at_zero)
-        elif done:
-            stalled = STALLED
         work = end.passes * self.problem.n + visited
-        return Epoch(new, work, end.rounds, step, stalled, epochs=end.steps)
+        return Epoch(new, work, end.rounds, step, self._stalled(end), epochs=end.steps)
+
+    def _steps(self, state: NewtonRun, begin: Array, most: int) -> Ended:
+        """At most so many steps; again from zero where they are lost."""
+        target, at_zero = self._target, abs(self._at_zero)
+        end = self.driver.run(begin, state.progress, target, at_zero, most)
+        if end.progress.bound <= target or not self._is_lost(state, end):
+            return end
+        zero = self.driver.inner(np.zeros(self.problem.shape))
+        return self.driver.run(zero, Progress(), target, at_zero, most)
+
+    @property
+    def _target(self) -> float:
+        """The bound at which steps end."""
+        return max(min(self.solver.tol, LOOSEST), PRECISION) * abs(self._at_zero)
+
+    def _stalled(self, end: Ended) -> str:
+        """Why no step leads on, where that is so."""
+        bound = end.progress.bound
+        if not (end.stuck or bound <= PRECISION * abs(self._at_zero) or not end.steps):
+            return ""
+        if self.proves and not bound <= self._target:
+            return stalled_at(self.problem, end.at, self._at_zero)
+        return STALLED
 
     def _begin(self, state: NewtonRun) -> tuple[Array, int]:
         """Where the steps begin, and how many rows were visited to find it: from zero, near the minimum of a sample."""
