@@ -1,4 +1,4 @@
-"""Which steps a problem is solved by on a device, and which problems have none."""
+"""Chooses the kind of steps for a problem on a device, and refuses problems that have none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_ridge(form: Form) -> bool:
 
 
 def way_on_device(problem: Problem | DeviceProblem) -> Way:
-    """Newton steps in all features or in those that matter, or L-BFGS where a ridge holds all; other problems are refused."""
+    """Newton steps in all features or in those that matter, or L-BFGS if a ridge holds all features; other problems are refused."""
     features, form = problem.features, problem.form_with_ridge
     if features <= MANY:
         return "newton"

@@ -42,7 +42,7 @@ from reshuffle.validation import check_positive
 PHASES: tuple[Phase, ...] = (
     Newton(), NewtonOnDisk(), NewtonKernel(), NewtonCG(), LBFGS(), Accelerated(), ShuffledEpoch(),
 )  # fmt: skip
-"""The phases of the package; of two that are equally short the first one acts."""
+"""The phases of the package; of two with equal work left, the first one acts."""
 SHUFFLED_ALONE = (ShuffledEpoch(),)
 
 
@@ -55,9 +55,9 @@ class ExactProxRR(Solver):
         x ← x - γ(∇f_i(x) - ∇̃f_i + g - h)            for the m samples of a block,
         x̂ = x,   x ← prox_{γmψ}(x̂ - γmh),   h ← h + (x - x̂)/(γm)   at its end.
 
-    At x = x*, h = ∇f(x*) nothing moves, whatever γ and m: a constant step goes to the solution.
-    From zero the first epoch is one of ProxRR. Where the penalty holds many features at zero, epochs read
-    the others alone (``working_sets``); every certificate looks at all.
+    x = x*, h = ∇f(x*) is a fixed point for every γ and m: a constant step converges to the solution.
+    From zero the first epoch is one of ProxRR. If the penalty holds many features at zero, epochs read only
+    the others (``working_sets``); every certificate checks all features.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ class ExactProxRR(Solver):
         makes the next step is decided by counts of work. Newton steps do not depend on the scale of columns and
         end with a proved bound; they act at once on small sets, and on large ones once epochs have found the
         features that matter.
-    device : ``"cuda"``: the passes over all rows are made on the graphics card of this computer (extra ``gpu``), to which the rows are copied
-        unless they are there (``DeviceProblem``); rows of shards that do not fit there come to it in every pass. A ``reshuffle.gpu.CudaDevice`` may be
+    device : ``"cuda"`` makes the passes over all rows on the graphics card of this computer (extra ``gpu``), to which the rows are copied
+        unless they are there (``DeviceProblem``); rows of shards that do not fit are copied in every pass. A ``reshuffle.gpu.CudaDevice`` may be
         given in its place. Newton steps are made alone, with a Hessian of a sample of the rows, and the
         certificate is the duality gap where there is one, computed in float64. With more than 4,000 features, for penalties that hold features
         at zero and for a ridge, which L-BFGS minimises; with several outputs and more than 4,000 coordinates, for a ridge.
@@ -141,10 +141,10 @@ class ExactProxRR(Solver):
         super().check_problem(problem)
         if self.device is not None:
             check_for_device(problem)
-            device_of(self.device)  # it says so where there is no card
+            device_of(self.device)  # raises an error if there is no card
 
     def _able(self, problem: FiniteSum) -> tuple[Phase, ...]:
-        """The phases that can act on this problem, of those that may."""
+        """Those of the allowed phases that can act on this problem."""
         found = tuple(phase for phase in self._allowed if phase.able(problem, self))
         if not found:
             names = [phase.name for phase in self._allowed]
@@ -158,9 +158,9 @@ class ExactProxRR(Solver):
         return PHASES if self.phases is None else resolved(self.phases)
 
     def _newton_alone(self, problem: FiniteSum) -> Newton | None:
-        """The Newton phase, where it makes all steps: on small sets, and where no other step is safe.
+        """The Newton phase if it makes all steps: on small sets, and if no other step is safe; otherwise None.
 
-        A user who chose a step, or a phase of their own, wants to see it made.
+        If the user chose a step or gave a phase, the phases take turns as usual.
         """
         fit, allowed = problem.datafit, self._allowed
         if fit is not None and fit.on_disk:
@@ -183,7 +183,7 @@ class ExactProxRR(Solver):
         return newton if len(allowed) == 1 and newton and can_finish(problem) else None
 
     def _check_on_disk(self, fit: Datafit) -> None:
-        """On disk, shuffled epochs are needed until the rest fits into memory."""
+        """Refuse what needs all rows in memory: on disk, shuffled epochs are needed until the rest fits into memory."""
         if not fit.loss.curvature < np.inf:
             raise InputError(
                 f"{fit.loss!r} has no bound on its curvature and is taken by Newton steps alone, which need all rows in "
@@ -210,14 +210,14 @@ class ExactProxRR(Solver):
             return NewtonAlone(self, problem, newton_driver(problem, newton.at_once))
         owner, weights, largest = resampled(problem, self.importance)
         if not largest > 0:
-            problem.smoothness.require()  # all rows are zero: P is its penalty, and any step will do
+            problem.smoothness.require()  # all rows are zero: P is constant plus ψ, and any step will do
             largest = 1.0
         table = slope_table_of(problem, owner, weights)
         return ExactMethod(self, table, largest, self._able(problem))
 
 
 def checked_phases(phases: object) -> tuple[str | Phase, ...]:
-    """Names and phases, refused where one is neither or a name is there twice."""
+    """Check a list of names and phases; refuse other things, and names that occur twice."""
     known = [phase.name for phase in PHASES]
     if isinstance(phases, str) or not isinstance(phases, Sequence) or not phases:
         raise InputError(f"phases must be a list of names or phases, got {shown(phases)}")
