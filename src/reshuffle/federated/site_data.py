@@ -1,4 +1,4 @@
-"""A client's data at its site: files, folders, functions or arrays."""
+"""Loads a client's data at its site from files, folders, functions or arrays."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ SPARSE = ("data", "indices", "indptr", "shape", "format", "_is_array")
 
 
 class SiteTable(NamedTuple):
-    """Rows, targets as they stand, weights and names where there are some.
+    """Rows, unencoded targets, and weights and names if there are any.
 
-    A table of named columns has ``columns`` in place of X: how it is encoded is for all sites to agree on.
+    A table of named columns has ``columns`` in place of X: all sites must first agree on its encoding.
     """
 
     X: DataMatrix | None
@@ -54,7 +54,7 @@ class SiteTable(NamedTuple):
 
 
 PLAIN = Cells()
-"""Tables are read as they stand."""
+"""The default settings: tables are read unchanged."""
 
 
 def load(

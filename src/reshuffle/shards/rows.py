@@ -20,16 +20,16 @@ from reshuffle.shards.reader import Buffers, Piece, ShardReader
 MEMORY = 1 << 30
 """The bytes of rows that are held in memory by default."""
 PIECES = 16
-"""Pieces of a shard: with 2 MB each, reads are nearly as fast as those of whole shards, and a window has many of them."""
+"""Pieces of a shard: at 2 MB each they are read nearly as fast as whole shards, and a window has many of them."""
 WINDOWS = 4
-"""A window takes this fraction (one over the number) of the memory: one window is used, one is read, and working sets have the rest."""
+"""A window takes 1/WINDOWS of the memory: one window is used, one is read, and working sets have the rest."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shards:
-    """Rows in files, of which a window at a time is in memory.
+    """Rows in files; only a window of them is in memory at a time.
 
-    It has ``shape`` and ``dtype``, is multiplied with ``@``, and gives some of its rows as ``X[rows]`` where these rise.
+    It has ``shape`` and ``dtype`` and supports ``X @ A`` and, for rising row numbers, ``X[rows]``.
     """
 
     reader: ShardReader
@@ -56,7 +56,7 @@ class Shards:
         return replace(self, reader=ShardReader(self.reader.folder, wider))
 
     def read_only(self) -> Shards:
-        """These rows, which are never written."""
+        """These rows; they are never written to."""
         return self
 
     # --- what a matrix tells of itself -------------------------------------------------------------
@@ -67,7 +67,7 @@ class Shards:
 
     @cached_property
     def pieces(self) -> list[Piece]:
-        """Consecutive rows that are read together, several to a shard: an order shuffles these."""
+        """Pieces of consecutive rows that are read together, several in a shard; an order shuffles the pieces."""
         each = max(-(-self.manifest.shard_rows // PIECES), 1)
         return [
             Piece(k, begin, min(begin + each, shard.rows))
@@ -182,7 +182,7 @@ class Shards:
             yield int(self.starts[group[0]]), int(self.starts[group[-1] + 1]), rows
 
     def _places(self, pieces: Sequence[int]) -> NDArray[np.uint32]:
-        """Where the rows that are kept lie among all rows of these pieces."""
+        """The indices of the selected rows among all rows of these pieces."""
         if self.kept is None:
             raise AttributeError("all rows are kept")
         before = np.concatenate([[0], np.cumsum([self.pieces[k].rows for k in pieces])])
@@ -226,7 +226,7 @@ class Shards:
             yield begin, _matrix(rows, end - begin, self.shape[1])
 
     def __getitem__(self, rows: object) -> Shards:
-        """Some of the rows, which stay on disk; ``rows`` is a mask, or numbers that rise."""
+        """Some of the rows, which stay on disk; ``rows`` is a mask or rising numbers."""
         chosen = np.arange(self.shape[0])[rows] if isinstance(rows, slice) else np.asarray(rows)
         if chosen.dtype == bool:
             if chosen.shape != (self.shape[0],):

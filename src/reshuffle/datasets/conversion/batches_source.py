@@ -1,4 +1,4 @@
-"""Rows that a dataset of Ray gives in batches, as a source: columns of numbers, and a target that may be of classes."""
+"""Reads a dataset of Ray in batches: columns of numbers, and a target that may be classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of shards as a source: to shuffle it, or to change the type of its numbers."""
+"""Reads a folder of shards, to shuffle it or to change the type of its numbers."""
 
 from __future__ import annotations
 

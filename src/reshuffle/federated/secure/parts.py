@@ -1,4 +1,4 @@
-"""The parts of an answer as one vector, for which there is one mask, and back."""
+"""Converts the parts of an answer to one vector, for one mask, and back."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def size_of(layout: Layout) -> int:
 
 
 def model_of(totals: Mapping[str, Array]) -> Array:
-    """The array that the blocks are of."""
+    """The array that consists of the blocks."""
     blocks = [part for name, part in totals.items() if name.partition(" ")[0] == MODEL]
     return blocks[0] if len(blocks) == 1 else np.concatenate([np.empty(0), *blocks])
 

@@ -1,4 +1,4 @@
-"""Bytes by the numbers of clients as parts of a record, and back; what came from elsewhere is checked."""
+"""Writes bytes, by client, as parts of a record, and reads them back with checks."""
 
 from __future__ import annotations
 
