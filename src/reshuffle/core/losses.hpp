@@ -6,7 +6,7 @@
 //     conjugate   l*(s, y) = sup_z s z - l(z, y), for slopes s that the loss can have (and those scaled towards zero)
 //
 // Each takes the elementary functions that suit its loop (InRows, Alone or Library, see elementary.hpp) and numbers T,
-// float64 or float32. This header and those that it includes compile for a GPU too. Losses of one's own, and sums of
+// float64 or float32. This header and those that it includes compile for a GPU too. Users' losses, and sums of
 // losses over rows, are in loss_sums.hpp.
 #pragma once
 #include "elementary.hpp"

@@ -269,7 +269,7 @@ def _called_vector(
 
 
 def address_of(function: Any) -> int | None:
-    """The address of a compiled function double(double, double), where it is one; else nothing."""
+    """The address of a compiled function double(double, double); None if it is none."""
     inner = getattr(function, "function", function)  # of a LowLevelCallable
     if isinstance(inner, CFunction):
         found = _pointer(inner)

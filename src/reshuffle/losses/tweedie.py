@@ -15,7 +15,7 @@ from reshuffle.losses.gamma import Gamma
 LARGEST = 10.0
 """The largest power: larger ones have no known use, and y to such a power leaves the range of floating point."""
 RANGE = 1e300
-"""For p > 2 powers of the mean are kept within 1/RANGE … RANGE, where they are normal numbers."""
+"""For p > 2 targets are limited so that μ^(1-p) is at least 1/RANGE, a normal number with digits to spare."""
 
 
 @dataclass(frozen=True, repr=False)

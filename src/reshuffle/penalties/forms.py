@@ -25,7 +25,7 @@ class Coordinates(NamedTuple):
 
     @property
     def one_by_one(self) -> Coordinates | None:
-        """The coordinates, where nothing ties them together."""
+        """The form itself, because no group ties coordinates together."""
         return self
 
     @property
