@@ -32,7 +32,7 @@ class RunCache:
             raise InputError(f"folder {folder} cannot be created: {error}") from None
 
     def solve(self, label: str, solver: Any, problem: Objective, **options: object) -> Result:
-        """``solver.solve(problem)``, or what it returned the last time."""
+        """``solver.solve(problem)``, or its stored result."""
         known = self.find(label, solver, problem)
         if known is not None:
             return known

@@ -45,7 +45,7 @@ class Samples:
     """Rows a_i of a matrix with targets y_i, weights w_i, offsets o_i and a loss.
 
     ``weights`` is empty if all w_i are 1. With ``bias`` the last entry (row) of x is b. Margins z_i = a_iᵀx + b
-    are without the offsets, and so linear in x; the loss of row i is l(z_i + o_i, y_i).
+    do not include the offsets, so that they are linear in x; the loss of row i is l(z_i + o_i, y_i).
     """
 
     rows: Rows
@@ -60,7 +60,7 @@ class Samples:
     """The number of threads for passes over all rows in storage order. If given, sums are made of pieces of a fixed size, in
     order, so that the bits do not depend on the number; otherwise they are made in one piece."""
     offsets: Array = field(default_factory=lambda: NO_OFFSETS)
-    """One o_i for each row; empty where all are 0."""
+    """One o_i for each row; empty if all are 0."""
 
     @property
     def n(self) -> int:
@@ -192,11 +192,11 @@ class Samples:
         )  # fmt: skip
 
     def own_offsets(self) -> Array:
-        """One offset for each row, zeros where there are none."""
+        """One offset for each row, zeros if there are none."""
         return self.offsets if self.offsets.size else np.zeros(self.n)
 
     def predictors(self, x: Array) -> Array:
-        """What the losses are functions of: a_iᵀx + b + o_i for every row."""
+        """The arguments of the losses: a_iᵀx + b + o_i for every row."""
         margins: Array = self.margins(x)  # type: ignore[attr-defined]
         return margins + self.offsets if self.offsets.size else margins
 

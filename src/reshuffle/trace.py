@@ -44,7 +44,7 @@ class Trace(Mapping[str, Array]):
     ``epoch``, ``objective`` (P(x)), ``gradients`` (evaluations of some ∇f_i), ``prox_evals``,
     ``seconds`` (without evaluation and compilation), ``step`` (γ of the last epoch) and
     ``gap`` or ``relative_mapping``, with which ``tol`` is compared (NaN if it was not checked).
-    ``header`` holds what the method chose by itself.
+    ``header`` holds the choices that the method made by itself.
 
     Examples
     --------
@@ -162,7 +162,7 @@ class Result:
 
     @property
     def privacy(self) -> Guarantee | None:
-        """(ε, δ) of all models of the run, the neighbouring relation and what was assumed; None for a run without privacy."""
+        """(ε, δ) of all models of the run, the neighbouring relation and the assumptions; None for a run without privacy."""
         text = self.trace.header.get("privacy")
         return None if text is None else Guarantee.from_text(text)
 

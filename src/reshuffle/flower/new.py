@@ -1,4 +1,4 @@
-"""A ready app: two modules of a few lines, and a configuration that says what is trained."""
+"""Writes a ready app: two modules of a few lines, and a configuration that says what is trained."""
 
 from __future__ import annotations
 
