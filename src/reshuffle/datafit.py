@@ -20,7 +20,8 @@ from reshuffle.penalties.forms import NO_PENALTY, Form, native_form
 from reshuffle.samples import Range, Samples
 from reshuffle.validation import read_only
 
-SHORT = 1 << 13  # With fewer stored values than this, reading values of 1 is faster than removing them.
+SHORT = 1 << 13
+"""With fewer stored values than this, reading values of 1 is faster than removing them."""
 LEAST = 1 << 10
 """The least number of visits in one call of the core, unless rows are very long: a call costs microseconds."""
 NO_VISITS = read_only(np.empty(0, dtype=np.uint32))

@@ -1,4 +1,4 @@
-"""What all commands share: exit codes, errors as sentences, ``--json`` and ``--quiet``."""
+"""Common parts of all commands: exit codes, errors as sentences, ``--json`` and ``--quiet``."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 @dataclass(frozen=True)
 class Output:
-    """Where a command writes its findings: tables for people, or one JSON document for programs."""
+    """Writes the results of a command: tables for people, or one JSON document for programs."""
 
     json: bool = False
     quiet: bool = False

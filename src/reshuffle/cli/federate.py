@@ -49,7 +49,7 @@ METHODS: dict[str, type[FederatedSolver]] = {
     "newton": FedNewton,
 }
 SAMPLED = ("fedrr", "local-sgd")
-"""Methods of steps along samples, which have a batch size, a step that decreases, and privacy."""
+"""Methods with steps on samples, which have a batch size, a decreasing step, and privacy."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _problem(options: Options) -> tuple[Federation | Sites, Learned | None]:
 
 
 def _level(options: Options) -> Level | None:
-    """The level of privacy, with what else must be given in numbers for it."""
+    """The level of privacy, after checking that the numbers it needs are given."""
     sites = is_sites(options.data)
     table, l2 = privacy_table(options.data) if sites else (None, options.l2)
     level = options.private.level(table)
@@ -209,7 +209,7 @@ def _solver(options: Options, level: Level | None, secure: bool) -> FederatedSol
     step = private.step or (InverseTime() if sampled else None)
     more: dict[str, Any] = {"transport": options.transport}
     if options.method == "exact" and options.transport != "float64":
-        # A process that resumes the run has none of the clients' residuals: they begin anew.
+        # A process that resumes the run does not have the clients' residuals, so the clients begin anew.
         more |= {"state": "clients", "on_lost": "restart"}
     elif options.method == "exact" and secure:
         more |= {"state": "clients"}

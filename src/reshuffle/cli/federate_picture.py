@@ -1,4 +1,4 @@
-"""A picture of a federated run: the gap to its best value, and the part of each client."""
+"""Draws a federated run: the gap to its best value, and each client's samples and loss."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _data(
 
 
 def to_run(found: list[Prediction], c: Constants) -> str:
-    """The step and the number of epochs to run, and what is proved for them."""
+    """A sentence with the recommended step and number of epochs, and the accuracy proved for them."""
     row = found[0]
     convex = "f_i" if c.mu_f >= c.mu_psi else "ψ"
     share = row.reached / c.r0

@@ -38,7 +38,7 @@ class Line:
     method: str
     runs: int
     reached: int
-    """How many of the runs reached the accuracy."""
+    """The number of runs that reached the accuracy."""
     diverged: int
     gap: Spread
     """P(x) - P* at the end."""

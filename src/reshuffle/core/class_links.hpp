@@ -12,7 +12,7 @@ namespace reshuffle {
 //
 // For x = -m >= 6, r = x + 1/(x + 2/(x + 3/(x + ...))), truncated when the next term is below rounding.
 struct Probit {
-    static constexpr double far = 6.0;         // From here on the fraction is used: `terms` terms suffice, and erfc begins to underflow.
+    static constexpr double far = 6.0;         // From here on the fraction is used: `terms` terms suffice.
     static constexpr int terms = 40;           // of the fraction: with these it is exact to rounding at x = 6.
     static constexpr double root_half = 0.70710678118654752440, log_root_2pi = 0.91893853320467274178;
     static constexpr double per_root_2pi = 0.39894228040143267794;

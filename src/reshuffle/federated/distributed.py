@@ -44,7 +44,7 @@ class ExactDistributed(FederatedSolver):
     hold, ``ExactFedRR`` takes over.
 
     It is a separate solver, not a setting of ``ExactProxRR``: a ``Problem`` holds the targets of all rows, which
-    the driver of a cluster does not read, and steps, orders and phases of one machine do not apply here.
+    the driver of a cluster must not hold, and steps, orders and phases of one machine do not apply here.
 
     Parameters
     ----------

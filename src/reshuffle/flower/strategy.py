@@ -2,8 +2,8 @@
 
     x⁺ = prox_{τR}( Σ_m (N_m/N) x̂_m ),    τ = γ · (local steps of a client)
 
-Clients need no change. If all of them make plain gradient steps of total length τ, the method converges like FedRR with that
-step: to a neighbourhood of the minimiser, not to the minimiser.
+Clients need no change. If all of them make plain gradient steps of total length τ, the rounds have the same fixed point as
+FedRR with that step: near the minimiser, but not the minimiser itself.
 """
 
 from __future__ import annotations

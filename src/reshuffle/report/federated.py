@@ -134,7 +134,7 @@ def _explained(held: Quality) -> str:
 
 
 def _sites_part(tally: Tally, rounds: int) -> html.Markup:
-    """How many rounds each site took part in."""
+    """The section about participation: the number of rounds in which each site took part."""
     total = sum(part.samples or 0 for part in tally.parts)
     rows = [_site(part, total, rounds) for part in tally.parts]
     troubled = [part for part in tally.parts if part.failed]
