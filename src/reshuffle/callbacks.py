@@ -102,7 +102,6 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         )
 
     def line(self) -> str:
-        """The line as text."""
         with self._bar.console.capture() as captured:
             self._bar.console.print(self._bar.make_tasks_table(self._bar.tasks))
         return captured.get()

@@ -46,7 +46,6 @@ class WindowPart(NamedTuple):
         return found
 
     def scatter(self, part: AnyArray, table: AnyArray) -> None:
-        """Put the entries back."""
         for whole, local in self.stretches:
             whole.of(table)[...] = local.of(part)
 

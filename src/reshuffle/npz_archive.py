@@ -52,7 +52,6 @@ class Header(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The size of the array in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
 

@@ -51,7 +51,6 @@ class RunCache:
         return result
 
     def path(self, label: str, solver: object, problem: Objective) -> Path:
-        """The file of a run."""
         about = digest(
             solver, dict(problem.fingerprint), _own_code(solver), _own_code(problem), sources()
         )

@@ -64,7 +64,6 @@ class Trace(Mapping[str, Array]):
             raise InputError("the columns of a trace must have equal lengths")
 
     def append(self, row: Mapping[str, float]) -> None:
-        """Add one row."""
         columns = self._columns
         if not columns:
             columns.update((name, []) for name in row)
@@ -287,7 +286,6 @@ def under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
 
 
 def _texts(given: object) -> dict[str, str]:
-    """A dict of texts from JSON, checked."""
     if not isinstance(given, dict) or not all(isinstance(v, str) for v in given.values()):
         raise ValueError("what it says about the run is no list of texts")
     return given

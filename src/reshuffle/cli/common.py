@@ -127,18 +127,15 @@ class Output:
         self.console.print(shown, soft_wrap=True, highlight=False, markup=False)
 
     def note(self, text: str) -> None:
-        """Print a remark on standard error."""
         if not self.quiet:
             click.echo(f"Note: {text}", err=True)
 
     def document(self, found: object) -> None:
-        """Print one JSON document, for programs."""
         if self.json:
             click.echo(json.dumps(as_json(found), indent=1, ensure_ascii=False))
 
     @property
     def live(self) -> bool:
-        """Whether to show progress."""
         return not (self.json or self.quiet)
 
 

@@ -130,7 +130,6 @@ def run(options: Options, output: Output) -> int:
 def _document(
     result: FederatedResult, model: Linear, board: Board, options: Options
 ) -> dict[str, object]:
-    """The JSON document of the run."""
     ended = {"message": result.message, "digest": result.digest, "out": options.out}
     files = {"model": options.out / "model.npz", "report": options.out / "report.html"}
     quality = result.held_out.table or None
@@ -152,7 +151,6 @@ def _document(
 def _about(
     options: Options, problem: Federation | Sites, result: FederatedResult, seconds: float
 ) -> dict[str, str]:
-    """The settings of the run, for the report."""
     split = {} if isinstance(problem, Sites) else {"split": f"{options.split}, to try things out"}
     return {
         "sites": options.data,
@@ -204,7 +202,6 @@ def _level(options: Options) -> Level | None:
 
 
 def _solver(options: Options, level: Level | None, secure: bool) -> FederatedSolver:
-    """The method with its settings."""
     private, sampled = options.private, options.method in SAMPLED
     step = private.step or (InverseTime() if sampled else None)
     more: dict[str, Any] = {"transport": options.transport}

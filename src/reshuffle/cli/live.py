@@ -36,7 +36,6 @@ class LiveLine(AbstractContextManager["LiveLine"]):
             self._status.update(self.text(result, time.perf_counter() - self._start))
 
     def text(self, result: Result, elapsed: float) -> str:
-        """The line after an epoch."""
         measure = "gap" if "gap" in result.trace else "relative_mapping"
         known = result.trace[measure] if measure in result.trace else np.empty(0)
         known = known[~np.isnan(known)]

@@ -68,7 +68,6 @@ def run(
 def _data(
     file: str, reading: Reading, loss: str | None, output: Output
 ) -> tuple[object, AnyArray, str]:
-    """Rows, targets, and the loss for them."""
     if reading.target is None and reading.format in (None, "libsvm") and not is_table(file):
         X, y = datasets.load_libsvm(file, progress=output.live)
         return X, y, loss or "logistic"

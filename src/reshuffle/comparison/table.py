@@ -47,7 +47,6 @@ class Line:
     seconds: Spread
 
     def cells(self, never: str = "–") -> list[str]:
-        """The cells of the line as text."""
         lost = f", {self.diverged} diverged" if self.diverged else ""
         return [
             self.method,

@@ -42,7 +42,6 @@ class Column:
     """Whether the parts hold numbers instead of codes of levels."""
 
     def add(self, values: Values, chunk: Chunk) -> None:
-        """Add the values of one chunk."""
         if isinstance(values, np.ndarray):
             self._become_numbers()
             self._note_missing(np.isnan(values), chunk)

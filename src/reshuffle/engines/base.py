@@ -85,7 +85,6 @@ class Reply:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the model and of the answers."""
         return self.model.nbytes + (size_of(self.more) if self.more else 0)
 
 

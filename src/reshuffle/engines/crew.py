@@ -127,7 +127,6 @@ class Crew:
         return next_one
 
     def _drop(self, job: Job) -> None:
-        """Expect nothing more of a job."""
         job.late = True
         if job.began is None:
             self._waiting.remove(job)

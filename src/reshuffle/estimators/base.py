@@ -124,7 +124,6 @@ class LinearEstimator(Linear, Hooks, Nested):
             )
 
     def _penalty(self, shape: tuple[int, ...]) -> Penalty:
-        """ψ on coefficients of this shape."""
         settings = (self.l1, self.l2, self.penalty_factors, self.positive)
         return penalty_of(by_columns(self.penalty, self), *settings, shape)
 

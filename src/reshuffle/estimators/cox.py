@@ -45,7 +45,6 @@ class Survival(NamedTuple):
         )
 
     def take(self, rows: AnyArray) -> Survival:
-        """Some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
         return Survival(
             self.X[rows], self.times[rows], self.events[rows], self.strata[rows], weights

@@ -66,14 +66,12 @@ class Prepared(NamedTuple):
 
     @property
     def _known(self) -> AnyArray | None:
-        """The known part of each margin."""
         if not self.origin:
             return self.offsets
         whole: AnyArray = self.origin + (np.zeros(len(self.y)) if self.offsets is None else self.offsets)  # fmt: skip
         return whole
 
     def take(self, rows: AnyArray) -> Prepared:
-        """Some of the rows."""
         some = {
             name: value[rows]
             for name, value in self._asdict().items()
@@ -83,7 +81,6 @@ class Prepared(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the coefficients."""
         return (self.X.shape[1], *self.outputs)
 
 
@@ -221,7 +218,6 @@ def _in_order(X: Any) -> DataMatrix:
 
 
 def _texts(X: object) -> str:
-    """The columns that hold text."""
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         named = zip(X.columns, X.dtypes, strict=False)
         found = [repr(name) for name, kind in named if not _numeric(kind)]

@@ -124,7 +124,6 @@ def explained_deviance(
 
 
 def _empty(loss: Loss, y: Array, weights: Array, offsets: Array | None, mean: float) -> Array:
-    """The margins of the empty model."""
     if offsets is None:
         return np.full(len(y), np.log(mean))
     nothing = np.zeros((len(y), 1))

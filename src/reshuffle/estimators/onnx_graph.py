@@ -42,7 +42,6 @@ class Graph:
         self.inputs: list[ValueInfoProto] = []
 
     def constant(self, values: object) -> str:
-        """Add a constant tensor."""
         from onnx import numpy_helper
 
         name = f"constant_{len(self.constants)}"

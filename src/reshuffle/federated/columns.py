@@ -152,7 +152,6 @@ class SiteColumns:
             return encoding.matrix(found, lambda text: None)
 
     def content(self) -> str:
-        """The sha256 of the contents of the columns."""
         parts: list[object] = []
         for name, column in self.columns.items():
             category = self.kind(name) == CATEGORY

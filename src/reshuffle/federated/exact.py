@@ -221,7 +221,6 @@ class ExactFedRR(FederatedSolver):
 
     @property
     def _chosen(self) -> bool:
-        """Whether the step is that of the default."""
         return getattr(self.step, "value", 0.0) is None
 
     def _metric(self, federation: Federation) -> Metric | None:

@@ -74,7 +74,6 @@ class ClientHost:
 
     @property
     def problems(self) -> list[FiniteSum]:
-        """The clients' problems."""
         if self._problems is None:
             self._problems = [source() for source in self.sources]
         return self._problems

@@ -133,7 +133,6 @@ class Gathering:
             found.diverged = f"{self.called(first)}: {found.reasons[first]}{others}"
 
     def _shape(self, task: Task) -> tuple[int, ...]:
-        """The shape of the array that is asked for."""
         return self.reply_shape(task.x) if task.kind == "train" else (0,)
 
     def _ask(self, task: Task, one_by_one: bool) -> Iterator[Reply | Failure]:
@@ -284,7 +283,6 @@ class Tally:
                 part.loss = float(answer.more["value"])
 
     def by_kind(self) -> dict[str, Traffic]:
-        """The traffic over all clients."""
         total: dict[str, Traffic] = {}
         for part in self.parts:
             for name, one in part.traffic.items():

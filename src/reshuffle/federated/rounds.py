@@ -175,7 +175,6 @@ class Rounds(Method):
         )  # fmt: skip
 
     def _allowed(self, x: Array) -> bool:
-        """Whether R is finite at x."""
         return bool(np.isfinite(self.problem.penalty.value(x[: self.problem.features])))
 
     def _ask(self, task: Task) -> tuple[Found, Sums | None]:
@@ -274,7 +273,6 @@ class Rounds(Method):
 
     @property
     def _few(self) -> int:
-        """The clients of a round."""
         return max(1, round(self.policy.participation * self.problem.count))
 
     @property

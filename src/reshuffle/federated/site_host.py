@@ -220,7 +220,6 @@ class SiteHost:
         return found
 
     def _host(self, clients: tuple[int, ...], task: Task) -> ClientHost:
-        """The host that trains these clients."""
         problems = [self._problem(c, task) for c in clients]
         key = (f"host {task.more['setup']}", clients)
         if key not in self._ready:

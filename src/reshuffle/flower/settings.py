@@ -189,7 +189,6 @@ class RunSettings:
         return Model(checked, self.ridge, self.intercept, self.read)
 
     def solver(self, engine: object) -> FederatedSolver:
-        """The method with its settings."""
         step = self.step or (InverseTime() if self.method in DECREASING else None)
         common: dict[str, Any] = {
             "rounds": self.rounds, "tol": self.tol, "seed": self.seed, "step": step, "engine": engine,

@@ -132,7 +132,6 @@ class ProxFedAvg(FedAvg):
         return found
 
     def _examples(self, reply: Message) -> float:
-        """The weight of a reply."""
         for record in reply.content.metric_records.values():
             weight = record.get(self.weighted_by_key)
             if isinstance(weight, (int, float)) and 0 <= weight < inf:

@@ -278,5 +278,4 @@ class DeviceClients:
 
 
 def _longest(device: Device, starts: DeviceArray) -> int:
-    """The largest number of entries of a row."""
     return int(device.get((starts[1:] - starts[:-1]).max()))

@@ -79,7 +79,6 @@ class DeviceOutputs:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows and targets."""
         return self.base.nbytes + int(self.targets.nbytes)
 
     def make_room(self, room: Array) -> None:

@@ -19,7 +19,6 @@ class PairedArrays:
         self._pairs: list[tuple[AnyArray, DeviceArray]] = []
 
     def there(self, array: AnyArray) -> DeviceArray:
-        """The array on the device."""
         for here, there in self._pairs:
             if here is array:
                 return there

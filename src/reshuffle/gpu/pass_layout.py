@@ -40,7 +40,6 @@ class PassLayout(NamedTuple):
     settings: dict[str, str]
 
     def blocks(self, device: Device, n: int) -> int:
-        """Blocks for n rows."""
         rows = int(self.settings.get("HEIGHT", self.threads))
         return max(1, min(device.processors * self.resident, -(-n // rows)))
 

@@ -83,7 +83,6 @@ class DeviceSamples:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows and targets."""
         return sum(array.nbytes for array in (*self.rows, self.targets) if array is not None)
 
     @property

@@ -77,7 +77,6 @@ def samples_of_shards(
 
 
 def _bytes_there(shards: Shards, features: int) -> int:
-    """The bytes of all rows on the device."""
     each = 0 if shards.unit else shards.dtype.itemsize
     if shards.dense:
         return each * shards.stored
@@ -89,7 +88,6 @@ def _narrowest(features: int) -> np.dtype[np.generic]:
 
 
 def _loaded(conveyor: Conveyor, n: int, features: int) -> Rows:
-    """All rows, on the device."""
     device, shards = conveyor.device, conveyor.shards
     values: Any = UNIT
     columns: Any
@@ -196,7 +194,6 @@ class _Survey:
 
 
 def _kind(shards: Shards, features: int) -> RowKind:
-    """The types of rows in the files."""
     value = np.dtype(np.bool_) if shards.unit else shards.dtype
     column = None if shards.dense else np.dtype(np.uint32)
     return RowKind(value, column, np.dtype(np.uint64), features)

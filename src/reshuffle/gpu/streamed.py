@@ -98,7 +98,6 @@ class StreamedSamples:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows and targets."""
         return int(self.conveyor.shards.bytes) + int(self.targets.nbytes)
 
     @property

@@ -55,7 +55,6 @@ class Separable(ByContent):
 
     @property
     def _is_free(self) -> bool:
-        """Whether no bound was given."""
         return self.lower is Separable.lower and self.upper is Separable.upper
 
     def _ridge_of_all(self, ridge: float) -> float:

@@ -120,7 +120,6 @@ def _quality_part(held: Quality, trace: Trace) -> html.Markup:
 
 
 def _explained(held: Quality) -> str:
-    """An explanation of the table's columns."""
     known = {
         "loss": "loss is the mean over rows",
         "accuracy": "accuracy the share of rows that are right",
@@ -165,7 +164,6 @@ def _site(part: ClientTally, total: int, rounds: int) -> Sequence[str]:
 
 
 def _travelled_part(tally: Tally) -> html.Markup:
-    """Messages and bytes, by purpose."""
     rows = [
         (
             f"{MEANING.get(kind, kind)} ({kind})",

@@ -84,7 +84,6 @@ class ShardReader:
         return out
 
     def some_targets(self, number: int) -> NDArray[np.float64]:
-        """The targets of one shard."""
         out = np.empty(self.manifest.shards[number].rows)
         self._fill(number, "targets", out, 0)
         return out
@@ -225,7 +224,6 @@ class ShardReader:
             self.bytes_read += done
 
     def _verify(self, number: int, path: Path, header: bytes, stored: StoredFile) -> None:
-        """Compare a whole file with its checksum."""
         scratch, check = bytearray(PIECE), 0
         for offset in range(0, stored.bytes, PIECE):
             piece = memoryview(scratch)[: min(PIECE, stored.bytes - offset)]
@@ -256,7 +254,6 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def _shape(shard: Shard, name: str, features: int) -> tuple[int, ...]:
-    """The shape of an array of a shard."""
     if name in ("targets", "indptr"):
         return (shard.rows + (name == "indptr"),)
     sparse = "indptr" in shard.files

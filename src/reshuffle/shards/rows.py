@@ -77,7 +77,6 @@ class Shards:
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """Rows of each piece."""
         if self.kept is not None:
             return np.array([rows.size for rows in self.kept], dtype=np.int64)
         return np.array([piece.rows for piece in self.pieces], dtype=np.int64)
@@ -201,7 +200,6 @@ class Shards:
         return np.searchsorted(self.starts, rows, side="right") - 1
 
     def targets(self) -> NDArray[np.float64]:
-        """The targets of these rows."""
         whole = self.reader.targets()
         if self.kept is None:
             return whole
@@ -255,7 +253,6 @@ class Shards:
 
 
 def _matrix(rows: Rows, n: int, features: int) -> object:
-    """The rows as an array or a sparse matrix."""
     if rows.dense:
         return rows.values
     values = np.ones(rows.indices.size) if rows.unit else rows.values

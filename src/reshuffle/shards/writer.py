@@ -94,7 +94,6 @@ class ShardWriter:
 
     @property
     def held(self) -> int:
-        """Rows that are not on disk yet."""
         return sum(block.rows for block in self._held)
 
     def append(self, block: Block) -> int:

@@ -89,7 +89,6 @@ class Run:
             self._go_on(previous.result(method, self._columns()))
 
     def _columns(self) -> list[str]:
-        """The columns of the trace."""
         return [*COLUMNS, self.method.certificate, *self._own_columns()]
 
     def _own_columns(self) -> dict[str, float]:

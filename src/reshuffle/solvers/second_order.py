@@ -119,7 +119,6 @@ class SecondOrder:
         return numbers
 
     def dot(self, a: Array, b: Array) -> float:
-        """⟨a, b⟩."""
         return float(np.vdot(a, b))
 
     def search(

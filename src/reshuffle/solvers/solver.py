@@ -241,7 +241,6 @@ class Solver(BaseSolver):
 
 @cache
 def _settings(kind: type[BaseSolver]) -> tuple[str, ...]:
-    """The names of a solver's hyper-parameters."""
     return tuple(field.name for field in fields(kind))
 
 

@@ -30,7 +30,6 @@ class Baseline:
 
     @classmethod
     def of(cls, problem: CoxProblem, x: Array) -> Baseline:
-        """The baseline hazard of the model x."""
         times, hazards, centres = [], [], []
         found = zip(problem.strata, problem.at(x), problem.centres, strict=True)
         for (_, sets), at, centre in found:

@@ -25,7 +25,6 @@ class LibsvmSource:
         self.size, self._at = os.stat(path).st_size, 0
 
     def source(self) -> Source:
-        """What the converter reads."""
         about = identity_of(self.path, number=self.number, first_index=self.first)
         return Source(
             self.blocks, dense=False, progress=self.progress, features=lambda: self.width, about=about

@@ -88,7 +88,6 @@ class NpzSource:
         self.inside = self.target in members
 
     def source(self) -> Source:
-        """What the converter reads."""
         about = identity_of(self.path, number=self.number, target=self.target)
         return Source(
             self.blocks, dense=not self.sparse, progress=lambda: (self._at, self.rows),

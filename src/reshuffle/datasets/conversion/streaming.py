@@ -194,7 +194,6 @@ class _Run:
 
 
 def _source(data: Location | RowBatches, how: Conversion) -> Source:
-    """The reader of the file."""
     if not isinstance(data, (str, os.PathLike)):
         return _batches(data, how)
     if is_shard_folder(data):
@@ -221,7 +220,6 @@ def _source(data: Location | RowBatches, how: Conversion) -> Source:
 
 
 def _batches(data: RowBatches, how: Conversion) -> Source:
-    """The reader of a dataset."""
     if not (
         callable(getattr(data, "iter_batches", None)) and callable(getattr(data, "schema", None))
     ):

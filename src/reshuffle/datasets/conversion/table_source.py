@@ -60,7 +60,6 @@ class TableSource:
             raise InputError(f"{path} has no column besides the target")
 
     def source(self) -> Source:
-        """What the converter reads."""
         about = identity_of(
             self.path, number=self.number, target=self.target, dropped=list(self.dropped), separator=self.separator
         )  # fmt: skip

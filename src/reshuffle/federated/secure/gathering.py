@@ -101,7 +101,6 @@ class SecureSums:
         return SecureGathering(plain, self)
 
     def header(self, task: Task) -> SumHeader:
-        """The head of a new attempt."""
         count = len(task.clients)
         return SumHeader(
             task.run, task.round, task.kind, question_of(task, task.kind), secrets.token_hex(16),

@@ -184,7 +184,6 @@ class SiteRound:
         return view_of(self.header, self.rows)
 
     def _public(self) -> tuple[bytes, bytes]:
-        """The public keys of its two seeds."""
         return (
             public_bytes(private_key(self.sealing, SEAL)),
             public_bytes(private_key(self.masking, MASK)),

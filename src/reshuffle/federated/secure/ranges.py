@@ -42,7 +42,6 @@ class Ranges:
         """The parts whose ranges fell after the latest sum."""
 
     def raise_for(self, names: list[str]) -> None:
-        """Raise the ranges of these parts."""
         for name in names:
             if name in self._fell:
                 self._patience[name] = 2 * self._patience.get(name, 0) + 1

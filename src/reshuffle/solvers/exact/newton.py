@@ -142,7 +142,6 @@ class Newton(Phase):
         return self.at_once and restricted and is_small(view.model, PART)
 
     def _in_epochs(self, view: View) -> float:
-        """The cost of a step, in epochs."""
         return view.newton_cost / view.epoch_cost
 
     def _gains_by_waiting(self, view: View) -> bool:

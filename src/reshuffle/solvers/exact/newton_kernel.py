@@ -108,7 +108,6 @@ class NewtonKernel(Phase):
 
 
 def _expected(view: View) -> float:
-    """The expected number of steps."""
     if _steps(view.run).problem.loss.quadratic:
         return 1.0
     return NEARER if view.state.x.any() else FROM_ZERO

@@ -165,7 +165,6 @@ class View:
 
     @cached_property
     def x(self) -> Array:
-        """x in the active features."""
         return self.run.sets.restrict(self.state.x, self.state.active)
 
     def random(self) -> np.random.Generator:
@@ -247,7 +246,6 @@ class View:
 
     @cached_property
     def epoch_cost(self) -> float:
-        """Nanoseconds of a shuffled epoch."""
         return costs.epoch(self.part, self.run.blocks(self.part))
 
     @property
