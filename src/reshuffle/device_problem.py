@@ -39,7 +39,7 @@ SamplesOnDevice = DeviceSamples | StreamedSamples | DeviceOutputs
 class DeviceProblem(Objective):
     """P(x) = (1/n) Σ_i w_i·l(a_iᵀx + b + o_i, y_i) + (ridge/2)‖x‖² + ψ(x), with rows on a graphics card.
 
-    For ``ExactProxRR``. The rows stay where they are, without a copy; x and results are numpy arrays of the processor.
+    For ``ExactProxRR``. The rows are not copied; x and results are numpy arrays of the processor.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class DeviceProblem(Objective):
         return made
 
     def with_penalty(self, penalty: Penalty) -> Self:
-        """The same f with another penalty; the rows stay where they are."""
+        """The problem with another penalty; the rows are not copied."""
         made = self.with_samples(self.datafit, penalty)
         others = {"penalty": digest(penalty)}
         return keep(made, fingerprint=Fingerprint(lambda: {**self.fingerprint, **others}))

@@ -125,7 +125,7 @@ class Objective(ABC):
 
     @property
     def strong_convexity(self) -> float:
-        """μ of P as far as it is known beforehand: the ridge plus μ of ψ.
+        """A lower bound of μ of P that is known beforehand: the ridge plus μ of ψ.
 
         An intercept is not penalised, so μ is that of the other coordinates.
         """
@@ -261,7 +261,7 @@ class FiniteSum(Objective):
             start = stop
 
     def weighted(self, factor: float) -> FiniteSum:
-        """The same sum with all losses multiplied by a factor."""
+        """The sum with all losses multiplied by a factor."""
         raise InputError(f"{type(self).__name__} cannot weigh its functions beside other clients'")
 
     # --- slopes: what is remembered of a gradient ---------------------------------------------------

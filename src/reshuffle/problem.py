@@ -188,13 +188,13 @@ class Problem(FiniteSum):
         return self.with_datafit(fit.on_samples(fit.rows, fit.targets, weights, fit.offsets))
 
     def with_datafit(self, datafit: Datafit) -> Problem:
-        """The same loss, penalty and ridge on other samples."""
+        """The problem with the loss, penalty and ridge of this one on other samples."""
         other = copy(self)  # Cached values are left out: see ``__getstate__``.
         other.datafit = datafit
         return other
 
     def with_penalty(self, penalty: Penalty) -> Problem:
-        """The same f with another penalty; its smoothness, which no penalty changes, is computed once for both."""
+        """The problem with another penalty; the smoothness of f is computed once for both problems."""
         other = keep(self.with_datafit(self.datafit), smoothness=self.smoothness)
         other.penalty = penalty
         return other

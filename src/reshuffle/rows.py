@@ -152,5 +152,5 @@ class Rows(NamedTuple):
             native.csr_squared_norms(self.values, self.indptr, out)
 
     def read_only(self) -> Rows:
-        """The same arrays, read-only; a copy from another process has to be made so."""
+        """These rows with read-only arrays; needed for copies from another process."""
         return Rows(*map(read_only, self))

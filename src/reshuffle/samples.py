@@ -163,7 +163,7 @@ class Samples:
     # --- other samples, other features ---------------------------------------------------------
 
     def take(self, order: Visits) -> Self:
-        """The same samples in the given order, stored in that order (a copy of the rows)."""
+        """The samples in the given order, stored in that order (a copy of the rows)."""
         weights = self.weights[order] if self.weights.size else self.weights
         offsets = self.offsets[order] if self.offsets.size else self.offsets
         return self.on_samples(self.rows.take(order), self.targets[order], weights, offsets)
@@ -177,7 +177,7 @@ class Samples:
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """The samples of all parts, one after the other (copied, their weights as they are)."""
+        """The samples of all parts, one after the other (a copy; weights are not changed)."""
         targets = np.concatenate([part.targets for part in parts])
         weights = np.concatenate([part.weights for part in parts])
         offsets = np.concatenate([part.own_offsets() for part in parts])
@@ -186,7 +186,7 @@ class Samples:
         return parts[0].on_samples(rows, targets, weights, offsets)
 
     def on_samples(self, rows: Rows, targets: AnyArray, weights: Array, offsets: Array) -> Self:
-        """The same loss on other samples (their weights as they are, not normalised again)."""
+        """The loss on other samples, whose weights are not normalised again."""
         return replace(
             self, rows=rows, targets=read_only(targets), weights=read_only(weights), offsets=read_only(offsets)
         )  # fmt: skip
@@ -201,7 +201,7 @@ class Samples:
         return margins + self.offsets if self.offsets.size else margins
 
     def columns(self, kept: Visits) -> Self:
-        """The same samples in these features only; an intercept stays (a copy of the rows)."""
+        """The samples with these features only, and the intercept (a copy of the rows)."""
         rows = self.quick.columns(kept, self.features)
         other = replace(self, rows=rows, features=int(kept.size))
         computed = {"column_counts", "column_squares"} & vars(self).keys()

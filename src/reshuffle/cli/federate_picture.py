@@ -18,7 +18,7 @@ LETTERS = 14  # Characters of a client's name below its bar.
 
 
 def draw(trace: Trace, clients: Sequence[ClientTally], path: Path) -> None:
-    """P(x) - P(best) on a logarithmic axis; each client's samples, and its loss at the end, as far as they are known."""
+    """P(x) - P(best) on a logarithmic axis; each client's samples, and its final loss if known."""
     import matplotlib
 
     matplotlib.use("Agg")

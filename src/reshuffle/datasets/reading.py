@@ -190,7 +190,7 @@ class Part(NamedTuple):
     aside: Mapping[str, Values]
     y: AnyArray | None = None
     chunk: Chunk | None = None
-    """The rows as they are in the table."""
+    """The unencoded rows of the table."""
 
 
 def _check_aside(chunk: Chunk, wanted: tuple[str, ...]) -> None:

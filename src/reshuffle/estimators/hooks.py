@@ -31,7 +31,7 @@ else:
             """scikit-learn's, where it has it."""
 
         def with_callbacks(method: Callable[..., object]) -> Callable[..., object]:
-            """Return the method as it is."""
+            """Return the method unchanged."""
             return method
 
 

@@ -189,7 +189,7 @@ def path_of(
 def retell_path(
     held: Held, name: str, lambdas: Array, results: list[Result], solver: FittingSolver, count: int
 ) -> None:
-    """Give the warnings of these runs again as one, for a path of so many strengths."""
+    """Give the warnings of these runs again as one, for a path of ``count`` strengths."""
     for message, category in dict.fromkeys(held):
         if not issubclass(category, not_converged()):
             warn_user(message, category)

@@ -120,7 +120,7 @@ def check_on_device(solver: FittingSolver, problem: Problem) -> None:
 
 
 def seed_of(random_state: Any) -> int:
-    """The seed: an integer is used as it is, a ``RandomState`` or ``Generator`` draws one, ``None`` means a fresh one."""
+    """The seed: an integer itself, a number drawn from a ``RandomState`` or ``Generator``, or a fresh one for ``None``."""
     if random_state is None:
         return int(np.random.default_rng().integers(2**31))
     if isinstance(random_state, np.random.RandomState):

@@ -118,6 +118,6 @@ def _short(text: str, most: int = 100) -> str:
 
 
 def dense(matrix: object) -> AnyArray:
-    """A sparse matrix as an array, an array as it is."""
+    """A sparse matrix as an array; an array is unchanged."""
     found: AnyArray = matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)  # type: ignore[attr-defined]
     return found

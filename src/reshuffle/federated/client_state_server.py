@@ -213,7 +213,7 @@ class Total:
 
 
 class Sums:
-    """Adds up the arrays of replies and forgets them: residuals as they are, gradients (``ARRAYS``) by N_m/N."""
+    """Adds up the arrays of replies and forgets them: residuals with weight 1, gradients (``ARRAYS``) with weight N_m/N."""
 
     def __init__(self, shape: tuple[int, ...], shares: Array) -> None:
         self.shares = shares
@@ -237,7 +237,7 @@ SMALL = 1 << 19
 
 
 def spilled(array: Array) -> Array:
-    """The same numbers, mapped from a file without a name, which is deleted with the array.
+    """The array, mapped from an unnamed file that is deleted with it.
 
     The file lies where ``tempfile`` puts it (``TMPDIR``). If the disk is full, the array stays in memory.
     """

@@ -85,7 +85,7 @@ class ExactFedRR(FederatedSolver):
         or ``federated.RandomK(share)`` (which need ``acceleration=0``). The solution is the same; rounds may be more.
 
     scales : "agreed" runs the method in x = S·u, with common powers of two for columns of different size, from moments that
-        clients send once, and centres dense columns far from zero where there is an intercept. The minimiser is the same. It needs a penalty
+        clients send once, and with an intercept centres dense columns that are far from zero. The minimiser is the same. It needs a penalty
         that is separable or of groups, and the default ``step``. With None columns are taken as they are.
 
     A run whose residual has not halved for 50 rounds when it ends says so (``ConvergenceWarning``), and what to try.

@@ -22,7 +22,7 @@ QUOTED = re.compile(r"(?<![\w'\"])('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")(?!\w)
 NAMES = re.compile(
     r"(?:columns?|columns are|features?|target|settings?|kind|loss|got|configuration:|(?:drop|categories|columns|target) = \[?)\s*$"
 )
-"""What comes before names that sites agree on in any case; a list of them goes on after a comma, 'and' or 'or'."""
+"""The text before names that all sites know anyway; a list of them continues after a comma, 'and' or 'or'."""
 BETWEEN = re.compile(r"\s*(?:,|and|or|, and|, or)\s*")
 FOLDERS = re.compile(r"(?<![\w.…])(?:/[^/\s'\":,;]+)+/")
 """The folders of an absolute path, without the name of the file."""

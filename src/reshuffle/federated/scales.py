@@ -1,6 +1,6 @@
 """Finds scales of columns on which all clients agree, so that the method runs in u, with x = S·u.
 
-    P(Su) = (1/N) Σ_m F_m(Su) + R(Su),    rows (a_i - c)∘s,    b = b' - cᵀx  where there is an intercept.
+    P(Su) = (1/N) Σ_m F_m(Su) + R(Su),    rows (a_i - c)∘s,    b = b' - cᵀx  if there is an intercept.
 
 The minimiser is that of P; only the metric changes, so that columns of size 10⁻⁴ and columns of size 10⁵ are treated
 alike. R(Su) must have a prox: it has one if R is separable, or if R has groups and the columns of a group share a scale.
@@ -340,7 +340,7 @@ class Rescaling(Server):
 
 
 def prox_in(found: ScaledPenalty, features: int) -> Callable[[Array, float], Array]:
-    """The prox of the features; an intercept stays as it is."""
+    """The prox of the features; an intercept is not changed."""
 
     def prox(u: Array, step: float) -> Array:
         new = u.copy()

@@ -63,14 +63,14 @@ def load(
     """The table that a source stands for.
 
     - a file in LIBSVM format (also packed with gzip, bzip2 or xz);
-    - ``.npz``: arrays X, y and, where wanted, sample_weight, names, offset and exposure; a sparse X as scipy's ``save_npz``
-      names its parts (data, indices, indptr, shape);
+    - ``.npz``: arrays X, y and optionally sample_weight, names, offset and exposure; a sparse X has the parts of scipy's
+      ``save_npz`` (data, indices, indptr, shape);
     - ``.csv``, ``.tsv`` or ``.parquet``, packed or not: columns with names; ``target`` names the one to predict (the
-      last, where none is named). Text becomes a column per value that occurs at any site; ``cells`` says which columns
+      last by default). Text becomes a column per value that occurs at any site; ``cells`` says which columns
       are read and whether missing values are filled in, ``drop`` names columns of this site that are left out;
     - a folder that ``reshuffle convert`` has made: rows stay on disk, and windows of them are read;
-    - a folder with X.npy, y.npy and, where wanted, sample_weight.npy and names.txt: X is not read into
-      memory but mapped, which is the quickest to open;
+    - a folder with X.npy, y.npy and optionally sample_weight.npy and names.txt: X is not read into
+      memory but mapped, which is the fastest to open;
     - a function that returns (X, y), (X, y, sample_weight) or a dict of these, called where the data is;
     - such a tuple or dict itself.
     """

@@ -1,4 +1,4 @@
-"""The host of sites: it loads their data where they are, and answers the driver's questions."""
+"""The host of sites: it loads their data on the spot and answers the driver's questions."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ LOCK = ".lock"
 
 
 def check_folder(out: Path, resume: bool, force: bool) -> Path:
-    """The checkpoint's path; a folder that holds a run is refused, unless the run is to go on or may be overwritten."""
+    """The checkpoint's path; a folder that holds a run is refused, unless the run is resumed or may be overwritten."""
     checkpoint = out / "checkpoint.npz"
     try:
         earlier = file_of_a_run(out)

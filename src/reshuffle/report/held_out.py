@@ -34,7 +34,7 @@ class HeldOut:
         """For each class: its name, its rows, and the precision, recall and F1 score of predicting it.
 
         With t rows of the class, p rows predicted as it and b rows that are both, precision is b/p (NaN where nothing
-        is predicted so), recall b/t (NaN where there is no such row) and F1 2b/(p + t).
+        is predicted so), recall b/t (NaN if there is no such row) and F1 2b/(p + t).
         """
         found = []
         for one in () if self.classes is None else self.classes:
@@ -152,7 +152,7 @@ def _numbers(y: AnyArray, predicted: AnyArray, trained_on: AnyArray) -> HeldOut:
 def calibrated(held: HeldOut, bins: int = 10) -> tuple[Array, Array, Array]:
     """Predicted probabilities in bins of equally many rows, the observed frequencies, and the numbers of rows.
 
-    Of the second class where there are two; of the class that was predicted where there are more.
+    The probabilities are those of the second class if there are two classes, otherwise those of the predicted class.
     """
     if held.probabilities is None or held.classes is None:
         raise ValueError("this model has no probabilities")

@@ -49,7 +49,7 @@ class Shards:
         return "shards", crcs, [] if self.kept is None else list(self.kept)
 
     def widened(self, features: int) -> Shards:
-        """The same rows with further columns of zeros at the end."""
+        """These rows with further columns of zeros at the end."""
         if features == self.shape[1]:
             return self
         wider = replace(self.manifest, features=features)

@@ -149,7 +149,7 @@ class LinearModelTable(SlopeTable):
         return self.fit.slopes(x)
 
     def on(self, kept: Visits) -> LinearModelTable:
-        """The same functions in these features alone."""
+        """The table of the functions in these features alone."""
         return LinearModelTable(self.problem.columns(kept), self.owner, self.weights)
 
     @property

@@ -96,7 +96,7 @@ class RiskSets:
 
     @cached_property
     def native(self) -> native.RiskSets:
-        """The same risk sets in the core, which computes the sums over rows."""
+        """The risk sets as an object of the core, which computes the sums over rows."""
         terms = np.bincount(self.owner, minlength=self.begins.size)
         totals = np.bincount(self.owner, self.counts, self.begins.size).astype(np.float64)
         return native.RiskSets(self.weights, self.begins, self.ends, terms, totals)

@@ -27,7 +27,7 @@ def channels(parameter: torch.Tensor, axis: int = 0) -> torch.Tensor:
 
 
 def check_axis(axis: object, axes: int) -> None:
-    """Check that an axis is one of a parameter with so many axes; a vector and a number have axis 0 alone."""
+    """Check that an axis is valid for a parameter with ``axes`` axes; a vector and a number have only axis 0."""
     last = max(axes, 1) - 1
     if not isinstance(axis, int) or isinstance(axis, bool) or not 0 <= axis <= last:
         raise InputError(

@@ -41,7 +41,7 @@ Ask = Callable[[Task, Callable[[Reply], Reply] | None], Found]
 
 
 class NoSum(Exception):
-    """The attempt cannot go on: too few sites are left."""
+    """Raised if too few sites are left to finish the attempt."""
 
 
 @dataclass(eq=False)

@@ -120,8 +120,8 @@ def check_output_steps(problem: Problem | DeviceProblem) -> None:
         )
     if has_many_coordinates(problem) and not is_ridge(problem.form_with_ridge):
         raise InputError(
-            f"on a device a loss of several outputs has at most {MANY} coordinates (features times outputs), of which Newton's model is "
-            f"minimised on the processor, or any number with a ridge alone; got {_size(problem)} with {problem.penalty!r}: leave out device"
+            f"on a device a loss of several outputs may have at most {MANY} coordinates (features times outputs) unless the penalty is a "
+            f"ridge alone, because Newton's model is minimised on the processor; got {_size(problem)} with {problem.penalty!r}: leave out device"
         )
 
 

@@ -55,7 +55,7 @@ class MovementMonitor(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Array) -> MovementMonitor:
-        """The numbers as they are saved."""
+        """The numbers from their saved ``array``."""
         named = dict(zip(cls._fields, numbers[:-WINDOW].tolist(), strict=False))
         return cls(**named | {"moves": tuple(numbers[-WINDOW:].tolist())})
 

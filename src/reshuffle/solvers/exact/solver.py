@@ -62,28 +62,28 @@ class ExactProxRR(Solver):
     Parameters
     ----------
     tol : as for every solver. A check is one pass that also renews all slopes; it is made when the iterate
-        has slowed down enough, or every ``check_every`` epochs where that is given.
-    step : γ: a number, a schedule of ``reshuffle.steps`` or a function of the epoch, where the default
-        1/(2 L_max) of the resampled functions (and of the shorter rows of a working set; twice that where
-        it proves faster) is not wanted. It is halved when the run blows up or no longer slows down.
+        has slowed down enough, or every ``check_every`` epochs if that is given.
+    step : γ: a number, a schedule of ``reshuffle.steps`` or a function of the epoch. The default is
+        1/(2 L_max) of the resampled functions (and of the shorter rows of a working set), or twice that if
+        it proves faster. It is halved when the run blows up or no longer slows down.
     steps_per_prox : m. Default for penalties whose prox runs inside the kernel: √n, or more where an
         epoch's proxes would cost a tenth of its gradients, up to n/16; n/8 for others (whose step is
         also at most 1/(m√(L_f·μ)) at first). m = n is one prox per epoch.
     order : of the visits, ``Reshuffle()`` or ``ShuffleOnce()``.
     importance : visit samples with large L_i more often; by default when that saves work.
     finish : ``False`` makes shuffled epochs alone: the same as ``phases=["shuffled"]``.
-    phases : the phases that may act, by name or as objects of your own (``reshuffle.solvers.exact.Phase``); all of
-        ``"newton"``, ``"newton_on_disk"``, ``"newton_kernel"``, ``"newton_cg"``, ``"lbfgs"``, ``"accelerated"`` and ``"shuffled"`` where not given. Which one
+    phases : the phases that may act, by name or as objects of your own (``reshuffle.solvers.exact.Phase``); by default
+        ``"newton"``, ``"newton_on_disk"``, ``"newton_kernel"``, ``"newton_cg"``, ``"lbfgs"``, ``"accelerated"`` and ``"shuffled"``. Which one
         makes the next step is decided by counts of work. Newton steps do not depend on the scale of columns and
         end with a proved bound; they act at once on small sets, and on large ones once epochs have found the
         features that matter.
     device : ``"cuda"`` makes the passes over all rows on the graphics card of this computer (extra ``gpu``), to which the rows are copied
         unless they are there (``DeviceProblem``); rows of shards that do not fit are copied in every pass. A ``reshuffle.gpu.CudaDevice`` may be
         given in its place. Newton steps are made alone, with a Hessian of a sample of the rows, and the
-        certificate is the duality gap where there is one, computed in float64. With more than 4,000 features, for penalties that hold features
-        at zero and for a ridge, which L-BFGS minimises; with several outputs and more than 4,000 coordinates, for a ridge.
-    threads : of the passes over all rows in storage order (certificates, Newton steps), where there are
-        several thousand rows or more. The bits do not depend on the number; without one, sums are made in one piece.
+        certificate is the duality gap if there is one, computed in float64. More than 4,000 features are possible for penalties that hold features
+        at zero and for a ridge, for which L-BFGS is used; more than 4,000 coordinates with several outputs only for a ridge.
+    threads : the number of threads for passes over all rows in storage order (certificates, Newton steps), used if there
+        are several thousand rows or more. The bits do not depend on the number; without it, sums are made in one piece.
 
     The column ``active`` of the trace counts the features that epochs read, and a column for each phase its steps.
 

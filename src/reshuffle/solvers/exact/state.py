@@ -50,7 +50,7 @@ class NewtonState(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Array) -> NewtonState:
-        """The numbers as they are saved."""
+        """The numbers from their saved ``array``."""
         own = len(cls._fields) - 1
         named = dict(zip(cls._fields, numbers[:own].tolist(), strict=False))
         return cls(**named, progress=Progress(*numbers[own:].tolist()))

@@ -100,7 +100,7 @@ class RunContext:
         return Stream(self.solver.seed)
 
     def tool(self, kind: Callable[[Problem], Tool], problem: Problem) -> Tool:
-        """``kind(problem)``; the last one of each kind is kept, with what it has computed."""
+        """``kind(problem)``; the last object of each kind is kept, with its cached results."""
         found = self.tools.get(kind)
         if found is None or found[0] is not problem:
             found = self.tools[kind] = problem, kind(problem)
