@@ -29,7 +29,7 @@ class ColumnMajor {
     double floor = -infinity;       // a bound from below on all losses, so on P
     Index passes = 0;
 
-    // each: the loss of one output, where that of the samples is a sum over several; it is then taken side by side.
+    // each: the loss of one output, if that of the samples is a sum over several outputs; otherwise null.
     ColumnMajor(const Samples &s, const AnyLoss *each, const Curvature &c) : losses(s), curvature(c), n_(s.n), width_(s.width()) {
         T_.resize(std::size_t(width_ * n_));
         with_rows(s, [&](const auto &rows) {

@@ -93,7 +93,7 @@ class Cuts {
         return arcs.tail[a] ? room[e] - z[e] : room[e] + z[e];
     }
 
-    // reach <- the distance of each node from those with something left, and -1 where there is no path. Returns
+    // reach <- the distance of each node from those with something left, or -1 if there is no path. Returns
     // whether a node below the mean is reached.
     bool distances() {
         Index size = 0;

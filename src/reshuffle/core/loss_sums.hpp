@@ -23,7 +23,7 @@ struct Given {
     template <class M = InRows>
     [[gnu::always_inline]] double conjugate(double s, double y) const { return fstar(s, y); }
 
-    // out_i = function(z_i, y_i), by one call for all where there is one
+    // out_i = function(z_i, y_i), by one call of the function of arrays if there is one
     static void apply(Function one, Block all, const double *z, const double *y, double *out, Index n) {
         if (all) return all(z, y, out, n);
         for (Index i = 0; i < n; i++) out[i] = one(z[i], y[i]);

@@ -39,7 +39,7 @@ struct Logistic {
     }
     template <class M = InRows, class T>
     RESHUFFLE_DEVICE T slope(T z, T y) const {
-        return -y / (T(1.0) + M::exp(y * z));  // an infinite exp gives 0, which is what is left of exp(-y z)
+        return -y / (T(1.0) + M::exp(y * z));  // an infinite exp gives 0, the limit of the slope
     }
     template <class M = InRows, class T>
     RESHUFFLE_DEVICE T bend(T z, T y) const {

@@ -165,7 +165,7 @@ inline void walk(const Samples &s, Span<const Visit> visits, const double *coefs
 
 // --- losses of the rows of a range, at their margins -------------------------------------------------------------------
 
-// z_i + o_i, in `room` where there are offsets.
+// z_i + o_i, written to `room` if there are offsets.
 inline const double *with_offsets(const Samples &s, Range r, const double *z, std::vector<double> &room) {
     if (!s.offsets) return z;
     room.resize(std::size_t(r.size()));

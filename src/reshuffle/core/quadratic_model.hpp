@@ -31,9 +31,9 @@ inline constexpr Index block = 32;        // This many columns of a Cholesky fac
 }  // namespace model
 
 struct Minimum {
-    double decrease;  // of the model; infinite where there is no minimum
+    double decrease;  // of the model; infinite if it has no minimum
     double left;      // the gain of the last round, and the gain that its last step on the face promised but did not achieve
-    double length;    // of the direction without curvature, in units in which every column has curvature 1; 0 where none is
+    double length;    // of the direction without curvature, in units in which every column has curvature 1; 0 if there is none
     Index rounds;
 };
 

@@ -60,7 +60,7 @@ struct Part {
     }
 };
 
-// Adds what a penalty keeps together with the chosen coordinates: nothing, or whole groups, and all outputs of a feature.
+// Adds the coordinates that a penalty keeps together with the chosen ones: none, or those of their groups and all outputs of a feature.
 inline void close_set(const Coordinates &, Index, Index, std::vector<unsigned char> &) {}
 
 inline void close_set(const Groups &form, Index features, Index outputs, std::vector<unsigned char> &chosen) {

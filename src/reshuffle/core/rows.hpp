@@ -9,7 +9,7 @@
 //     drifted_dots     out_o <- out_o + sum_j a_ij (x_jo - drift q_jo)
 //     add_outer        x_jo <- x_jo + factor a_ij coefs_o
 //     for_each         calls f(j, a_ij) for every stored entry
-//     fetch, fetch_pointer   ask the memory for what a shuffled pass reads next
+//     fetch, fetch_pointer   prefetch the row, or the pointer, that a shuffled pass reads next
 //
 // A layout is dense (C order), CSR, or CSR whose values are all 1 and are not stored. Values are float64 or float32;
 // sums run in float64. Row pointers are unsigned, of 32 or 64 bits; column indices are unsigned, of 32 bits.

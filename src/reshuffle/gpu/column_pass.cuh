@@ -1,6 +1,6 @@
 // Passes over rows with more columns than the memory of a block has room for: margins by rows, sums by columns.
 //
-//     z_i = a_i^T x + b,   s_i = l'(z_i + o_i, y_i)      LANES threads share a row, and read x where it lies
+//     z_i = a_i^T x + b,   s_i = l'(z_i + o_i, y_i)      LANES threads share a row, and read x from device memory
 //     sum_i coef_i a_ij                                  from a copy of the rows that lies column by column, or from dense rows
 //
 // Every sum is made in one order, which depends on the rows alone: a column is cut into pieces of PIECE entries, a warp sums each piece,
@@ -130,8 +130,8 @@ RESHUFFLE_KERNEL void sums_of_columns(const double *parts, const Index *begins, 
     }
 }
 
-// bent_rows of row_work.cuh in some columns: column j stands at places_j, and is left out where that is negative. The intercept stands behind
-// these columns, of which there are `kept`.
+// bent_rows of row_work.cuh for the `kept` columns: column j has the place places_j, or is left out if that is negative. The intercept follows
+// these columns.
 template <class Rows, class Target, class Loss>
 RESHUFFLE_KERNEL void bent_parts(const Whole<Rows, Target> &r, const Loss &loss, double extra, const int *places, int kept, Index first,
                                  Index count, double *out, const Here &here) {

@@ -204,7 +204,7 @@ template <class S, class Value, class Rows, class Real, class Loss>
 RESHUFFLE_KERNEL void exact_passes(const ExactRound<Rows, Real> &r, const Loss &loss, const Here &here) {
     const int groups = here.threads / S::LANES, group = here.thread / S::LANES, width = r.width;
     const int stride = stride_of<Real>(width);
-    Real *shared = static_cast<Real *>(here.shared);  // of the vectors and their sum where they fit
+    Real *shared = static_cast<Real *>(here.shared);  // for the vectors and their sum, if they fit
     Real *vectors = S::SHARED ? shared : r.models + here.block * groups * Index(stride);
     Real *total = S::SHARED ? vectors + groups * stride : r.sums + here.block * Index(stride);
     ExactPass<S, Rows, Value, Real, Loss> pass{

@@ -4,7 +4,7 @@
 //     all:        sum_m (x_m - x)
 //
 // as `sweep` does on the processor (core/sweep.hpp); the ridge acts by a scale of the iterate. LANES threads share a client.
-// The models of a block's clients lie in its shared memory where they fit. When all clients of a block are done, its
+// The models of a block's clients lie in its shared memory if they fit. When all clients of a block are done, its
 // threads add up the changes, each thread its own columns, in the order of the clients; the blocks' sums are added in
 // the order of the blocks. No sum depends on which thread comes first, so that a round gives the same bits each time.
 #pragma once
@@ -158,7 +158,7 @@ template <class S, class Value, class Rows, class Real, class Loss>
 RESHUFFLE_KERNEL void passes(const Round<Rows, Real> &r, const Loss &loss, const Here &here) {
     const int groups = here.threads / S::LANES, group = here.thread / S::LANES, width = r.width;
     const int stride = stride_of<Real>(width);
-    Real *shared = static_cast<Real *>(here.shared);  // of the models and their sum where they fit, and of the scales
+    Real *shared = static_cast<Real *>(here.shared);  // for the models and their sum, if they fit, and for the scales
     Real *models = S::SHARED ? shared : r.models + here.block * groups * Index(stride);
     Real *total = S::SHARED ? models + groups * stride : r.sums + here.block * Index(stride);
     Real *scales = S::SHARED ? total + stride : shared;

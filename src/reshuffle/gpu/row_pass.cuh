@@ -3,7 +3,7 @@
 //     z_i = a_i^T x + b,   s_i = l'(z_i + o_i, y_i),   sum_i w_i l(z_i + o_i, y_i),   sum_i w_i s_i a_i,   sum_i w_i s_i.
 //
 // A block takes tiles of as many rows as it has threads. LANES threads share a row. The entries of a tile are copied into the
-// memory of the block where they fit (CAPACITY), so that they are read from the device once and in the order in which they lie.
+// memory of the block if they fit (CAPACITY), so that they are read from the device once and in storage order.
 // The sum over the columns is made of integers (fixed_point.cuh): threads add to it in any order, and its bits are the same.
 // Thread t begins with entry t of its row, not with the first, so that the threads add to different columns.
 //

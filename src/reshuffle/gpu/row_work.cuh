@@ -54,7 +54,7 @@ RESHUFFLE_KERNEL void take_rows(const Rows &rows, const Index *chosen, Index cou
     }
 }
 
-// exponents_j <- the least e with |a_ij| < 2^e for every row i, and at least what it was.
+// exponents_j <- the larger of exponents_j and the least e with |a_ij| < 2^e for every row i.
 template <class Rows>
 RESHUFFLE_KERNEL void exponents_of(const Rows &rows, Index n, int *exponents, const Here &here) {
     for (Index i = here.block * here.threads + here.thread; i < n; i += here.blocks * here.threads) {
