@@ -172,7 +172,7 @@ class WorkingSets:
     def few(self, x: Array, g: Array, old: Visits) -> Visits | None:
         """The old features and the few new ones that x most likely needs; None if the set is not small in these.
 
-        At most as many are added as there are old ones, so that a support of s features is found in log s rounds.
+        About as many are added as x has nonzeros (at least ``first``), so that a support of s features is found in log s rounds.
         """
         if not self.first or self.linear is None:
             return None
